@@ -1,0 +1,1 @@
+"""What can be asked of attention, one analysis a file."""

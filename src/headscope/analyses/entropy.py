@@ -1,0 +1,58 @@
+"""How broadly a head attends: the entropy of its rows (paper, section 3.3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from headscope.data.attention import LayerAttention
+from headscope.data.table import empty_table, head_axes, tidy_table
+from headscope.data.tally import Tally
+
+__all__ = ["Entropy"]
+
+ROWS = ["all", "cls"]
+
+
+@dataclass(frozen=True)
+class Entropy:
+    """Mean of -sum a ln a in nats, over all rows and for the first token's row alone.
+
+    `uniform` is what a head that spreads its attention evenly over the keys it may see would get.
+    """
+
+    name: ClassVar[str] = "entropy"
+    needs: ClassVar[frozenset[str]] = frozenset()
+    columns: ClassVar[tuple[str, ...]] = ("layer", "head", "rows", "nats", "low", "high", "uniform")
+
+    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+        """Entropy by example, head and kind of row, beside that of uniform attention."""
+        rows = torch.special.entr(attention.weights).sum(-1)  # [example, head, query]
+        nats = torch.stack([rows.mean(-1), rows[..., 0]], dim=-1)  # [example, head, rows]
+        ceiling = attention.visible.to(nats.dtype).log()  # [query]
+        uniform = torch.stack([ceiling.mean(), ceiling[0]])  # [rows]
+        n_examples = len(nats)
+        return {
+            "nats": nats,
+            "uniform": uniform.expand(n_examples, -1),  # [example, rows]
+            "segments": nats.new_ones(n_examples),
+        }
+
+    def summarize(self, tally: Tally) -> pd.DataFrame:
+        """Mean over segments, by head and kind of row."""
+        if not tally:
+            return empty_table(self.columns)
+        nats = tally.ratio("nats", "segments")  # [layer, head, rows]
+        uniform = tally.ratio("uniform", "segments").value  # [layer, rows]
+        n_layers, n_heads, _ = nats.value.shape
+        axes = {**head_axes(n_layers, n_heads), "rows": ROWS}
+        values = {
+            "nats": nats.value,
+            "low": nats.low,
+            "high": nats.high,
+            "uniform": uniform[:, None, :],  # [layer, 1, rows]
+        }
+        return tidy_table(axes, values)

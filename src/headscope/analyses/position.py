@@ -1,0 +1,52 @@
+"""Attention to the previous, the same and the next token (paper, section 3.1)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headscope.data.attention import LayerAttention
+from headscope.data.table import empty_table, head_axes, tidy_table
+from headscope.data.tally import Tally
+
+__all__ = ["Position"]
+
+OFFSETS = {"previous": -1, "self": 0, "next": 1}
+
+
+@dataclass(frozen=True)
+class Position:
+    """Mean attention to a token at a fixed offset.
+
+    Per segment: the sum of a diagonal over the number of tokens, the edge token that has no such
+    neighbour included; then the mean over segments.
+    """
+
+    name: ClassVar[str] = "position"
+    needs: ClassVar[frozenset[str]] = frozenset()
+    columns: ClassVar[tuple[str, ...]] = ("layer", "head", "target", "weight", "low", "high")
+
+    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+        """The three diagonals' means, by example, head and target."""
+        diagonals = [_diagonal_sum(attention.weights, offset) for offset in OFFSETS.values()]
+        weight = torch.stack(diagonals, dim=-1) / attention.n_tokens  # [example, head, target]
+        return {"weight": weight, "segments": weight.new_ones(len(weight))}
+
+    def summarize(self, tally: Tally) -> pd.DataFrame:
+        """Mean over segments, by head and target."""
+        if not tally:
+            return empty_table(self.columns)
+        weight = tally.ratio("weight", "segments")  # [layer, head, target]
+        n_layers, n_heads, _ = weight.value.shape
+        axes = {**head_axes(n_layers, n_heads), "target": list(OFFSETS)}
+        return tidy_table(axes, {"weight": weight.value, "low": weight.low, "high": weight.high})
+
+
+def _diagonal_sum(
+    weights: Float[Tensor, "example head query key"], offset: int
+) -> Float[Tensor, "example head"]:
+    return weights.diagonal(offset, dim1=-2, dim2=-1).sum(-1)

@@ -1,0 +1,94 @@
+"""Attention to special tokens and punctuation, and from special tokens (paper, section 3.2)."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch, TokenKind
+from headscope.data.table import empty_table, head_axes, tidy_table
+from headscope.data.tally import Tally
+from headscope.errors import StudyError
+
+__all__ = ["SpecialTokens"]
+
+SOURCES = ["all", "sep", "other"]
+PUNCTUATION = frozenset({".", ","})
+OWN_NAMES = ("cls", "sep", "punctuation", "other")
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """Mean attention by class of the attended token, from all rows, from `sep` and from the rest.
+
+    "cls" and "sep" are the special tokens that open and close the model's input, whatever they are
+    called; "punctuation" is "." and ",", as in the paper. `classes` adds classes of the user's own
+    (name -> tokens as text); they come before punctuation, so that every token has one class and
+    the weights of a source sum to 1. Per segment the mean over its rows; then over segments that
+    have such rows.
+    """
+
+    classes: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    name: ClassVar[str] = "special-tokens"
+    needs: ClassVar[frozenset[str]] = frozenset()
+    columns: ClassVar[tuple[str, ...]] = (
+        "layer", "head", "source", "target", "weight", "low", "high",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name, tokens in self.classes.items():
+            if name in OWN_NAMES or not name or not tokens:
+                raise StudyError(
+                    f"Token class {name!r} cannot be used: a class needs a name other than "
+                    f"{', '.join(OWN_NAMES)}, and at least one token. "
+                    "Write it as NAME=token,token, for example --token-class quotes=\",'."
+                )
+
+    @property
+    def targets(self) -> list[str]:
+        """The classes a token can have, in the order of the table."""
+        return ["cls", "sep", *self.classes, "punctuation", "other"]
+
+    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+        """Mean attention by example, head, source and target, and which sources there are."""
+        weights = attention.weights
+        targets = self.classify(attention.batch).to(weights.dtype)  # [example, key, target]
+        is_sep = (attention.batch.kinds == TokenKind.SEP).to(weights.dtype)  # [example, query]
+        rows = torch.stack([torch.ones_like(is_sep), is_sep, 1 - is_sep], dim=1)
+        # rows: [example, source, query]; the first product reads the maps once and shrinks them
+        from_rows = rows[:, None] @ weights  # [example, head, source, key]
+        mass = from_rows @ targets[:, None]  # [example, head, source, target]
+        n_rows = rows.sum(-1)  # [example, source]
+        return {
+            "weight": mass / n_rows.clamp(min=1)[:, None, :, None],
+            "segments": (n_rows > 0).to(weights.dtype)[:, None, :],  # [example, 1, source]
+        }
+
+    def classify(self, batch: Batch) -> Float[Tensor, "example token target"]:
+        """One-hot class of every token; where several apply, the first in `targets` counts."""
+        named = [batch.find_surfaces(frozenset(tokens)) for tokens in self.classes.values()]
+        masks = [
+            batch.kinds == TokenKind.CLS,
+            batch.kinds == TokenKind.SEP,
+            *named,
+            batch.find_surfaces(PUNCTUATION),
+            torch.ones_like(batch.kinds, dtype=torch.bool),
+        ]
+        applies = torch.stack(masks, dim=-1).int()  # [example, token, target]
+        is_first = (applies.cumsum(-1) == 1) & (applies == 1)
+        return is_first.float()
+
+    def summarize(self, tally: Tally) -> pd.DataFrame:
+        """Mean over segments, by head, source and target."""
+        if not tally:
+            return empty_table(self.columns)
+        weight = tally.ratio("weight", "segments")  # [layer, head, source, target]
+        n_layers, n_heads, *_ = weight.value.shape
+        axes = {**head_axes(n_layers, n_heads), "source": SOURCES, "target": self.targets}
+        return tidy_table(axes, {"weight": weight.value, "low": weight.low, "high": weight.high})

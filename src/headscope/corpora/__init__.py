@@ -1,0 +1,1 @@
+"""Files to examples, one format a file; `open_corpus` picks the format."""

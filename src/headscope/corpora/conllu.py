@@ -1,0 +1,165 @@
+"""CoNLL-U and its ten-column relatives: sentences of words, or the text they stand for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import ClassVar
+
+from headscope.corpora.lines import file_digest, read_lines
+from headscope.corpora.paragraphs import Paragraph, pair_paragraphs
+from headscope.data.example import Example
+from headscope.errors import InputError
+
+__all__ = ["ConlluText", "ConlluTreebank", "Sentence", "read_sentences"]
+
+N_COLUMNS = 10
+SUFFIXES = (".conllu", ".conllx", ".conll")
+FORM, MISC = 1, 9
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence block: its comments and its word rows, without ranges and empty nodes."""
+
+    line: int  # of the first row or comment
+    comments: dict[str, str]
+    rows: list[list[str]] = field(default_factory=list)
+    spaces: list[bool] = field(default_factory=list)  # whether a space stands before each word
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(row[FORM] for row in self.rows)
+
+    @property
+    def text(self) -> str:
+        """The sentence as running text: the `# text` comment, else the words by their spaces."""
+        joined = "".join(" " * s + w for s, w in zip(self.spaces, self.words, strict=True))
+        return self.comments.get("text", joined.strip())
+
+    def name_in(self, path: Path) -> str:
+        """The sentence's id: its own, else its place in the file."""
+        return self.comments.get("sent_id", f"{path.name}:{self.line}")
+
+
+@dataclass(frozen=True)
+class ConlluTreebank:
+    """A treebank file: every sentence is an example of words."""
+
+    path: Path
+
+    roles: ClassVar[frozenset[str]] = frozenset({"treebank"})
+    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
+    provides: ClassVar[frozenset[str]] = frozenset({"text", "words"})
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def __iter__(self) -> Iterator[Example]:
+        for sentence in read_sentences(self.path):
+            name = sentence.name_in(self.path)
+            yield Example(name, words=sentence.words, spaces=tuple(sentence.spaces))
+
+    def digest(self) -> str:
+        return file_digest(self.path)
+
+
+@dataclass(frozen=True)
+class ConlluText:
+    """A treebank file as running text, in segments of two consecutive paragraphs.
+
+    `# newpar` and `# newdoc` mark the paragraphs; in a file without them a sentence is a paragraph.
+    """
+
+    path: Path
+
+    roles: ClassVar[frozenset[str]] = frozenset({"text"})
+    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
+    provides: ClassVar[frozenset[str]] = frozenset({"text"})
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def __iter__(self) -> Iterator[Example]:
+        for _, document in groupby(self._paragraphs(), key=lambda item: item[0]):
+            yield from pair_paragraphs(paragraph for _, paragraph in document)
+
+    def digest(self) -> str:
+        return file_digest(self.path)
+
+    def _paragraphs(self) -> Iterator[tuple[int, Paragraph]]:
+        """Each paragraph with the number of its document."""
+        document, first, texts, is_marked = 0, "", list[str](), False
+        for sentence in read_sentences(self.path):
+            starts_document = "newdoc" in sentence.comments
+            starts_paragraph = starts_document or "newpar" in sentence.comments
+            is_marked = is_marked or starts_paragraph
+            if texts and (starts_paragraph or not is_marked):
+                yield document, Paragraph(first, " ".join(texts))
+                texts = []
+            document += starts_document
+            first = first if texts else sentence.name_in(self.path)
+            texts.append(sentence.text)
+        if texts:
+            yield document, Paragraph(first, " ".join(texts))
+
+
+def read_sentences(path: Path) -> Iterator[Sentence]:
+    """The sentences of a file, one at a time."""
+    block: list[tuple[int, str]] = []
+    for number, line in read_lines(path):
+        if line.strip():
+            block.append((number, line))
+        elif block:
+            yield from _read_block(path, block)
+            block = []
+    if block:
+        yield from _read_block(path, block)
+
+
+def _read_block(path: Path, block: list[tuple[int, str]]) -> Iterator[Sentence]:
+    sentence = Sentence(block[0][0], {})
+    next_is_spaced, range_end, range_misc = False, 0, ""
+    for number, line in block:
+        if line.startswith("#"):
+            key, _, value = line[1:].partition("=")
+            words = key.split()  # "# newdoc id = x" and "# newpar" count under their first word
+            sentence.comments[words[0] if words else ""] = value.strip()
+            continue
+        row = _read_row(path, number, line)
+        if "." in row[0]:
+            continue  # an empty node is not a word of the text
+        if "-" in row[0]:
+            range_end, range_misc = int(row[0].partition("-")[2]), row[MISC]
+            continue
+        if int(row[0]) != len(sentence.rows) + 1:
+            raise InputError(
+                f"{path}:{number}: word {row[0]} follows word {len(sentence.rows)}. Expected ids "
+                "1, 2, 3, ... within a sentence and a blank line between sentences; mend the ids."
+            )
+        sentence.rows.append(row)
+        sentence.spaces.append(next_is_spaced)
+        misc = range_misc if int(row[0]) == range_end else row[MISC]
+        is_inside_range = int(row[0]) < range_end
+        next_is_spaced = not is_inside_range and "SpaceAfter=No" not in misc.split("|")
+    if sentence.rows:
+        yield sentence
+
+
+def _read_row(path: Path, number: int, line: str) -> list[str]:
+    row = line.split("\t")
+    if len(row) != N_COLUMNS:
+        raise InputError(
+            f"{path}:{number}: {len(row)} columns. Expected {N_COLUMNS}, separated by tabs "
+            "(CoNLL-U or CoNLL-X); check that the file is a treebank and its tabs are kept."
+        )
+    if not row[0].replace("-", "", 1).replace(".", "", 1).isdecimal():
+        raise InputError(
+            f"{path}:{number}: {row[0]!r} is not a word id. Expected a number, a range such as "
+            "3-4 or an empty node such as 3.1 in the first column; mend the row."
+        )
+    if not row[FORM]:
+        raise InputError(f"{path}:{number}: the word is empty. Expected a form; mend the row.")
+    return row

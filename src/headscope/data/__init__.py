@@ -1,0 +1,1 @@
+"""The values that flow: examples, encodings, attention, tallies, tables."""

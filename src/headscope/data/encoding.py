@@ -1,0 +1,83 @@
+"""Examples as a model sees them: one Encoding each, gathered in a Batch of equal token count."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.data.example import Example
+
+__all__ = ["Batch", "Encoding", "TokenKind"]
+
+
+class TokenKind(IntEnum):
+    """What a token is to the model: text, or a special token that opens or closes the input."""
+
+    TEXT = 0
+    CLS = 1
+    SEP = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """One example in tokens. All arrays have one entry per token."""
+
+    example: Example
+    inputs: Mapping[str, NDArray[np.int64]]  # what the model is called with, by argument name
+    surfaces: tuple[str, ...]  # each token as text, without the tokenizer's marks
+    kinds: NDArray[np.int64]  # TokenKind of each token
+    word_ids: NDArray[np.int64]  # index of the word a token is a piece of, -1 where it has none
+    is_truncated: bool = False
+
+    def __len__(self) -> int:
+        return len(self.surfaces)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Encodings of the same token count, so that no analysis ever meets padding."""
+
+    encodings: tuple[Encoding, ...]
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    _masks: dict[frozenset[str], Tensor] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        lengths = {len(encoding) for encoding in self.encodings}
+        if len(lengths) != 1:
+            raise ValueError(f"A batch must hold encodings of one length; got {sorted(lengths)}.")
+
+    def __len__(self) -> int:
+        return len(self.encodings)
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens each example has."""
+        return len(self.encodings[0])
+
+    @cached_property
+    def inputs(self) -> dict[str, Int[Tensor, "example token"]]:
+        """What the model is called with."""
+        names = self.encodings[0].inputs
+        return {name: self._stack([e.inputs[name] for e in self.encodings]) for name in names}
+
+    @cached_property
+    def kinds(self) -> Int[Tensor, "example token"]:
+        """The TokenKind of every token."""
+        return self._stack([encoding.kinds for encoding in self.encodings])
+
+    def find_surfaces(self, surfaces: frozenset[str]) -> Bool[Tensor, "example token"]:
+        """Mark the text tokens with one of these surfaces; remembered, as every layer asks."""
+        if surfaces not in self._masks:
+            found = [[surface in surfaces for surface in e.surfaces] for e in self.encodings]
+            is_text = self.kinds == TokenKind.TEXT
+            self._masks[surfaces] = torch.tensor(found, device=self.device) & is_text
+        return self._masks[surfaces]
+
+    def _stack(self, rows: list[NDArray[np.int64]]) -> Int[Tensor, "example token"]:
+        return torch.from_numpy(np.stack(rows)).to(self.device)

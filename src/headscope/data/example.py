@@ -1,0 +1,44 @@
+"""One unit of a corpus: a segment of text, or a sentence of words."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+__all__ = ["Example", "stable_hash"]
+
+
+def stable_hash(text: str) -> int:
+    """A 64-bit number that depends on the text alone: the same on every machine and in every run.
+
+    >>> stable_hash("wiki.txt:1") == stable_hash("wiki.txt:1") != stable_hash("wiki.txt:2")
+    True
+    """
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True)
+class Example:
+    """One example: either `text` (with or without `text_pair`), or `words`.
+
+    `spaces[i]` says whether a space stands before word i in the running text; None means that
+    all words but the first are spaced. Only tokenizers that see spaces (byte-level BPE) look at it.
+    """
+
+    id: str
+    text: str | None = None
+    text_pair: str | None = None
+    words: tuple[str, ...] | None = None
+    spaces: tuple[bool, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.text is None) == (self.words is None):
+            raise ValueError(f"Example {self.id!r} must have either text or words.")
+        if self.text_pair is not None and self.text is None:
+            raise ValueError(f"Example {self.id!r} has a text_pair but no text.")
+        if self.spaces is not None and len(self.spaces) != len(self.words or ()):
+            raise ValueError(f"Example {self.id!r} must have one entry of spaces per word.")
+
+    @cached_property
+    def key(self) -> int:
+        """The number that decides the example's bootstrap weights and fold."""
+        return stable_hash(self.id)

@@ -1,0 +1,78 @@
+"""Totals over examples, by fold and bootstrap replicate: the only state a run has, and it adds."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+__all__ = ["Estimate", "Tally"]
+
+Array = NDArray[np.float64]
+
+
+class Estimate(NamedTuple):
+    """A number with its 95 % bootstrap interval; the three arrays share one shape."""
+
+    value: Array
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Named totals, each `[fold, replicate, layer, ...]`. A name that is absent stands for zero."""
+
+    totals: dict[str, Array] = field(default_factory=dict)
+
+    def add(
+        self,
+        weights: Float[Array, "fold replicate example"],
+        values: Mapping[str, Float[Array, "example layer ..."]],
+    ) -> None:
+        """Add `weights @ values`: every example's values, as often as each replicate counts it."""
+        for name, value in values.items():
+            total = np.tensordot(weights, value, axes=1)  # [fold, replicate, layer, ...]
+            if name in self.totals:
+                self.totals[name] += total
+            else:
+                self.totals[name] = total
+
+    def __add__(self, other: "Tally") -> "Tally":
+        total = Tally(dict(self.totals))
+        for name, value in other.totals.items():
+            total.totals[name] = total.totals[name] + value if name in total.totals else value
+        return total
+
+    def __bool__(self) -> bool:
+        return bool(self.totals)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.totals)
+
+    def ratio(self, numerator: str, denominator: str) -> Estimate:
+        """Mean of `numerator` per `denominator` over both folds, with its interval; NaN for 0 / 0.
+
+        The denominator's axes are the leading axes of the numerator's, of size 1 where it does not
+        depend on them.
+        """
+        above = self.totals[numerator].sum(axis=0)  # [replicate, layer, ...]
+        below = self.totals[denominator].sum(axis=0)
+        below = below.reshape(below.shape + (1,) * (above.ndim - below.ndim))
+        quotient = np.divide(above, below, out=np.full(above.shape, np.nan), where=below != 0)
+        return estimate(quotient)
+
+
+def estimate(replicates: Float[Array, "replicate ..."]) -> Estimate:
+    """The point estimate (replicate 0) and the 2.5 % and 97.5 % points of the other replicates."""
+    value, draws = replicates[0], replicates[1:]
+    nothing = np.full(value.shape, np.nan)
+    # A replicate that happened to draw no example of a kind has no value; the others still do.
+    is_drawn = ~np.isnan(draws).all(axis=0) if len(draws) else np.zeros(value.shape, bool)
+    if not is_drawn.any():
+        return Estimate(value, nothing, nothing)
+    low, high = nothing.copy(), nothing.copy()
+    low[is_drawn], high[is_drawn] = np.nanquantile(draws[:, is_drawn], [0.025, 0.975], axis=0)
+    return Estimate(value, low, high)

@@ -1,0 +1,1 @@
+"""Examples to attention: loading a model, encoding, batching, and the tap."""

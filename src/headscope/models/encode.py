@@ -1,0 +1,117 @@
+"""Examples in tokens, by any fast tokenizer."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
+
+from headscope.data.encoding import Encoding, TokenKind
+from headscope.data.example import Example
+from headscope.errors import ModelError
+
+__all__ = ["Encoder"]
+
+Input = str | tuple[str, str] | list[str]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A tokenizer, and the arguments its model takes.
+
+    Text is encoded just as the tokenizer does it. Words are encoded one by one and keep their
+    index; where the tokenizer sees spaces (byte-level BPE), each word keeps the space before it.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    input_names: frozenset[str]
+    _surfaces: dict[int, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.tokenizer.is_fast:
+            raise ModelError(
+                f"{type(self.tokenizer).__name__} is a slow tokenizer. Expected a fast one, which "
+                "knows which token belongs to which word; save the model with a tokenizer.json "
+                "(`AutoTokenizer.from_pretrained(...).save_pretrained(folder)` writes it where a "
+                "fast version exists)."
+            )
+
+    def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
+        """The examples in order, each truncated, the longer text first, to `max_tokens`."""
+        encodings: dict[int, Encoding] = {}
+        for is_words in (False, True):
+            places = [i for i, e in enumerate(examples) if (e.words is not None) == is_words]
+            chosen = [examples[i] for i in places]
+            encodings.update(zip(places, self._encode_alike(chosen, max_tokens), strict=True))
+        return [encodings[i] for i in range(len(examples))]
+
+    def _encode_alike(self, examples: list[Example], max_tokens: int) -> Iterator[Encoding]:
+        if not examples:
+            return
+        encoded = self.tokenizer(
+            [self._as_input(example) for example in examples],
+            is_split_into_words=examples[0].words is not None,
+            truncation="longest_first",
+            max_length=max_tokens,
+            return_special_tokens_mask=True,
+            verbose=False,
+        )
+        for i, example in enumerate(examples):
+            yield self._read(example, encoded, i)
+
+    def _as_input(self, example: Example) -> Input:
+        if example.words is None:
+            text = example.text or ""
+            return text if example.text_pair is None else (text, example.text_pair)
+        if not self._spaces_words:
+            return list(example.words)
+        spaces = example.spaces or (False, *[True] * (len(example.words) - 1))
+        return [" " * space + word for space, word in zip(spaces, example.words, strict=True)]
+
+    def _read(self, example: Example, encoded: Any, i: int) -> Encoding:
+        tokens = encoded.encodings[i]
+        words = [-1 if w is None or example.words is None else w for w in tokens.word_ids]
+        return Encoding(
+            example=example,
+            inputs={
+                name: np.array(values[i], dtype=np.int64)
+                for name, values in encoded.items()
+                if name in self.input_names
+            },
+            surfaces=tuple(map(self._surface, tokens.ids)),
+            kinds=self._kinds(np.array(tokens.ids), np.array(tokens.special_tokens_mask)),
+            word_ids=np.array(words, dtype=np.int64),
+            is_truncated=bool(tokens.overflowing),
+        )
+
+    def _kinds(self, ids: NDArray[np.int64], added: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Special tokens before any text open the input, as does the CLS token; others close it."""
+        is_special = (added == 1) | np.isin(ids, self._special_ids)
+        is_opening = ~np.logical_or.accumulate(~is_special) | (ids == self.tokenizer.cls_token_id)
+        kinds = np.where(is_opening, TokenKind.CLS, TokenKind.SEP)
+        return np.where(is_special, kinds, TokenKind.TEXT).astype(np.int64)
+
+    def _surface(self, token_id: int) -> str:
+        if token_id not in self._surfaces:
+            self._surfaces[token_id] = str(self.tokenizer.decode([token_id])).strip()
+        return self._surfaces[token_id]
+
+    @cached_property
+    def _spaces_words(self) -> bool:
+        """Whether words must carry their spaces to be cut as they are in running text."""
+        in_text = self.tokenizer("one two", add_special_tokens=False)["input_ids"]
+
+        def cut(words: list[str]) -> Any:
+            return self.tokenizer(words, is_split_into_words=True, add_special_tokens=False)
+
+        plain, spaced = cut(["one", "two"])["input_ids"], cut(["one", " two"])["input_ids"]
+        return bool(plain != in_text and spaced == in_text)
+
+    @cached_property
+    def _special_ids(self) -> list[int]:
+        """Ids that are special wherever they stand; an unknown word or a mask stands for text."""
+        text_like = {self.tokenizer.unk_token_id, self.tokenizer.mask_token_id}
+        return [i for i in self.tokenizer.all_special_ids if i not in text_like]

@@ -1,0 +1,129 @@
+"""Loading a model by hub name, local folder or registered name."""
+
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import torch
+from huggingface_hub.constants import ENDPOINT
+from transformers import AutoModel, AutoTokenizer
+from transformers.utils import logging
+
+from headscope.errors import ModelError
+from headscope.models.loaded import LoadedModel, wrap_model
+from headscope.registry import MODELS, suggest
+
+__all__ = ["load_model"]
+
+DTYPES = ("float32", "float16", "bfloat16", "auto")
+
+
+def load_model(
+    name: str | Path,
+    *,
+    revision: str | None = None,
+    device: str = "auto",
+    dtype: str = "float32",
+    trust_remote_code: bool = False,
+) -> LoadedModel:
+    """Load by registered name ("demo"), local folder or hub name; safetensors only."""
+    place = str(MODELS.find(str(name)).load()() if str(name) in MODELS.entries() else name)
+    options: dict[str, Any] = {
+        "revision": revision,
+        "trust_remote_code": trust_remote_code,
+        "local_files_only": Path(place).is_dir() or not _hub_is_reachable(),
+    }
+    with _quiet_loading(), _explained(str(name), options["local_files_only"]):
+        tokenizer = AutoTokenizer.from_pretrained(place, **options)
+        model, info = AutoModel.from_pretrained(
+            place,
+            dtype=_read_dtype(dtype),
+            use_safetensors=True,
+            attn_implementation="eager",
+            output_loading_info=True,
+            **options,
+        )
+    _refuse_missing_weights(str(name), info["missing_keys"])
+    commit = revision or getattr(model.config, "_commit_hash", None)
+    return wrap_model(model.to(_read_device(device)), tokenizer, str(name), commit)
+
+
+def _read_dtype(name: str) -> Any:
+    if name not in DTYPES:
+        raise ModelError(f"No dtype {name!r}.{suggest(name, DTYPES)} Expected {', '.join(DTYPES)}.")
+    return name if name == "auto" else getattr(torch, name)
+
+
+def _read_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(
+            f"Device {name!r} cannot be used ({reason}). Expected auto, cpu, cuda, cuda:1, mps; "
+            "leave --device out to let headscope choose."
+        ) from error
+    return device
+
+
+def _refuse_missing_weights(name: str, missing: Sequence[str]) -> None:
+    # A pooler comes after all attention; checkpoints of language models often lack it.
+    needed = sorted(key for key in missing if "pooler" not in key)
+    if needed:
+        raise ModelError(
+            f"{name} lacks {len(needed)} weights ({', '.join(needed[:3])} ...); they would be "
+            "random. Expected a complete checkpoint of the model; check the folder or the name."
+        )
+
+
+def _hub_is_reachable() -> bool:
+    """Whether the hub's name resolves, or a proxy is set; else only cached files are tried."""
+    if any(os.environ.get(key) for key in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+        return True
+    try:
+        socket.getaddrinfo(urlsplit(ENDPOINT).hostname, 443)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _explained(name: str, is_local: bool) -> Iterator[None]:
+    """Turn what transformers raises on loading into one clear error."""
+    try:
+        yield
+    except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        if not Path(name).is_dir() and is_local:
+            near = suggest(name, [*MODELS.entries(), *(p.name for p in Path().iterdir())])
+            raise ModelError(
+                f"No model {name!r}: it is no folder, it is not in the local cache, and the hub "
+                f"cannot be reached.{near} Expected a folder with config.json, tokenizer.json and "
+                f"model.safetensors, a hub name, or one of: {', '.join(MODELS.entries())}."
+            ) from error
+        raise ModelError(
+            f"Model {name!r} cannot be loaded: {reason[:600]} Expected config.json, a tokenizer "
+            "and weights in safetensors (pickled weights are never read; convert them with "
+            "save_pretrained); --trust-remote-code runs code that comes with a model."
+        ) from error
+
+
+@contextmanager
+def _quiet_loading() -> Iterator[None]:
+    """No bars or reports of transformers' own while loading."""
+    level, had_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if had_bar:
+            logging.enable_progress_bar()

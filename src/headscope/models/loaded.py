@@ -1,0 +1,169 @@
+"""A transformers model in memory as a source of attention."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from itertools import count
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch, Encoding
+from headscope.data.example import Example
+from headscope.errors import ModelError
+from headscope.models.encode import Encoder
+from headscope.models.tap import observe_outputs, observe_tap
+
+__all__ = ["LoadedModel", "weights_digest", "wrap_model"]
+
+PROBE = Example("probe", text="a")
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model with its tokenizer. Its attention is seen by the tap, else by its outputs."""
+
+    name: str
+    model: PreTrainedModel
+    encoder: Encoder
+    revision: str | None = None
+
+    @cached_property
+    def max_tokens(self) -> int:
+        """The longest input both the model's positions and the tokenizer allow."""
+        positions = getattr(self.model.config, "max_position_embeddings", None) or 10**9
+        return min(
+            [positions, self.encoder.tokenizer.model_max_length, *_position_rows(self.model)]
+        )
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self.model.device
+        return device
+
+    @property
+    def n_layers(self) -> int:
+        return self._probed[1]
+
+    @property
+    def n_heads(self) -> int:
+        return self._probed[2]
+
+    def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
+        """The examples in tokens, truncated to `max_tokens`."""
+        return self.encoder.encode(examples, max_tokens)
+
+    def batch(self, encodings: Sequence[Encoding]) -> Batch:
+        """Encodings of equal length, where the model is."""
+        return Batch(tuple(encodings), self.device)
+
+    def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
+        """Run the model and show every layer's attention, first layer first."""
+        self._run(self._probed[0], batch, observe)
+
+    def describe(self) -> dict[str, object]:
+        """What the manifest says of the model."""
+        return {
+            "name": self.name,
+            "revision": self.revision,
+            "class": type(self.model).__name__,
+            "digest": weights_digest(self.model),
+            "layers": self.n_layers,
+            "heads": self.n_heads,
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "device": str(self.device),
+            "seen_by": "tap" if self._probed[0] is observe_tap else "output_attentions",
+        }
+
+    def _run(
+        self, how: Callable[..., None], batch: Batch, observe: Callable[[LayerAttention], None]
+    ) -> None:
+        layers = count()
+
+        def number(weights: Tensor, visible: Tensor) -> None:
+            visible = visible.to(weights.device)
+            observe(LayerAttention(next(layers), weights, batch, visible))
+
+        extra = {"use_cache": False} if "use_cache" in _arguments(self.model) else {}
+        with _evaluating(self.model):
+            how(self.model, {**batch.inputs, **extra}, number)
+
+    @cached_property
+    def _probed(self) -> tuple[Callable[..., None], int, int]:
+        """How this model's attention can be seen, its layers and heads, found by a tiny run."""
+        batch = self.batch(self.encode([PROBE], min(8, self.max_tokens)))
+        failures = []
+        for how in (observe_tap, observe_outputs):
+            heads: list[int] = []
+            try:
+                self._run(how, batch, lambda attention: heads.append(attention.weights.shape[1]))  # noqa: B023
+            except Exception as error:  # any model file may fail here in its own way
+                failures.append(f"{type(error).__name__}: {error}")
+            else:
+                if heads and len(set(heads)) == 1:
+                    return how, len(heads), heads[0]
+                failures.append(f"{len(heads)} layers with {sorted(set(heads))} heads were seen")
+        raise ModelError(
+            f"The attention of {self.name} ({type(self.model).__name__}) cannot be seen: neither "
+            f"through transformers' AttentionInterface ({failures[0]}) nor as output_attentions "
+            f"({failures[1]}). Expected a transformer with softmax attention and the same number "
+            "of heads in every layer; choose another model."
+        )
+
+
+def wrap_model(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+    name: str | None = None,
+    revision: str | None = None,
+) -> LoadedModel:
+    """A model already in memory, with its tokenizer; of an encoder-decoder, the encoder."""
+    if tokenizer is None:
+        raise ModelError(
+            f"A {type(model).__name__} object was given without its tokenizer. Expected both; "
+            "pass tokenizer=... beside it."
+        )
+    name = name or model.config.name_or_path or type(model).__name__
+    if model.config.is_encoder_decoder:
+        model = model.get_encoder()
+    return LoadedModel(name, model, Encoder(tokenizer, _arguments(model)), revision)
+
+
+def weights_digest(model: nn.Module) -> str:
+    """The sha256 of all weights by name: the same model gives the same digest from any place."""
+    digest = sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def _arguments(model: nn.Module) -> frozenset[str]:
+    return frozenset(inspect.signature(model.forward).parameters)
+
+
+def _position_rows(model: nn.Module) -> Iterator[int]:
+    """Positions a learned table really has: where padding takes a row, counting starts after it."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            yield (
+                module.num_embeddings
+                - (-1 if module.padding_idx is None else module.padding_idx)
+                - 1
+            )
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """The model without dropout, and as it was again afterwards."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)

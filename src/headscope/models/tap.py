@@ -1,0 +1,120 @@
+"""Seeing a model's attention layer by layer, while it runs.
+
+transformers lets a model's attention function be chosen by name. Ours, under the name "headscope",
+calls the eager function of the model's own file, shows the weights to an observer and returns no
+map, so that one layer's maps are alive at a time and no line here knows a model family. Models
+that do not use that interface are asked for `output_attentions` instead.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import eager_mask
+from transformers.utils import logging
+
+from headscope.errors import ModelError
+
+__all__ = ["observe_outputs", "observe_tap", "visible_keys"]
+
+Observer = Callable[[Tensor, Int[Tensor, " query"]], None]  # weights, how many keys a query may see
+Inputs = Mapping[str, Tensor]
+
+NAME = "headscope"
+_observer: ContextVar[Observer] = ContextVar("observer")
+
+
+def observe_tap(model: PreTrainedModel, inputs: Inputs, observe: Observer) -> None:
+    """Run the model with our attention function in place of its own."""
+    with _attention(model, NAME), _observed_by(observe), torch.inference_mode():
+        model(**inputs)
+
+
+def observe_outputs(model: PreTrainedModel, inputs: Inputs, observe: Observer) -> None:
+    """Run the model and ask for all its maps at once."""
+    with _attention(model, "eager"), torch.inference_mode():
+        maps = model(**inputs, output_attentions=True, return_dict=True).get("attentions")
+    for weights in maps or ():
+        if weights is None:
+            raise ModelError(f"{type(model).__name__} gives no weights for one of its layers.")
+        observe(weights, _visible_in(weights))
+
+
+def visible_keys(mask: Tensor | None, n_queries: int, n_keys: int) -> Int[Tensor, " query"]:
+    """How many keys each query may look at, by the model's own mask (None: all of them)."""
+    if mask is None:
+        return torch.full((n_queries,), n_keys)
+    row = mask[0, 0, :n_queries, :n_keys]
+    is_visible = row if row.dtype == torch.bool else row > torch.finfo(row.dtype).min / 2
+    return is_visible.sum(-1)
+
+
+def _tap_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    eager = _find_eager(type(module))
+    output, weights = eager(module, query, key, value, mask, **options)
+    _observer.get()(weights, visible_keys(mask, weights.shape[-2], weights.shape[-1]))
+    return output, None
+
+
+def _find_eager(kind: type[nn.Module]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The eager attention function of the file that defines a module's class."""
+    for parent in kind.__mro__:
+        found = getattr(sys.modules.get(parent.__module__), "eager_attention_forward", None)
+        if callable(found):
+            eager: Callable[..., tuple[Tensor, Tensor]] = found
+            return eager
+    raise ModelError(f"{kind.__name__} has no eager attention function beside it.")
+
+
+AttentionInterface.register(NAME, _tap_attention)
+AttentionMaskInterface.register(NAME, eager_mask)
+
+
+@contextmanager
+def _attention(model: PreTrainedModel, name: str) -> Iterator[None]:
+    """The model with another attention function, and its own again afterwards."""
+    before = model.config._attn_implementation
+    _set_quietly(model, name)
+    try:
+        yield
+    finally:
+        _set_quietly(model, before)
+
+
+def _set_quietly(model: PreTrainedModel, name: str) -> None:
+    # A model off the interface is not changed and logs a warning; that case is ours to report.
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        model.set_attn_implementation(name)
+    finally:
+        logging.set_verbosity(level)
+
+
+@contextmanager
+def _observed_by(observe: Observer) -> Iterator[None]:
+    token = _observer.set(observe)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def _visible_in(weights: Tensor) -> Int[Tensor, " query"]:
+    """Visible keys where no mask is at hand: causal if nothing lies above the diagonal."""
+    n_queries, n_keys = weights.shape[-2:]
+    is_causal = n_keys > 1 and not weights.triu(1).any()
+    return torch.arange(1, n_queries + 1) if is_causal else torch.full((n_queries,), n_keys)

@@ -1,0 +1,135 @@
+"""The engine: encode, batch, attend, measure, add. Analyses know nothing of what is here."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headscope.contracts import Analysis, AttentionSource
+from headscope.data.account import Account
+from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch, Encoding, TokenKind
+from headscope.data.example import Example
+from headscope.data.replicates import replicate_weights
+from headscope.data.tally import Tally
+from headscope.errors import ModelError
+from headscope.models.batching import equal_length_batches
+from headscope.runs.study import Options
+
+__all__ = ["Progress", "Result", "measure_examples"]
+
+Values = dict[str, NDArray[np.float64]]  # name -> [example, layer, ...]
+
+
+@dataclass
+class Result:
+    """What measuring some examples gave: a tally per analysis, the account, seconds by stage."""
+
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    account: Account = field(default_factory=Account)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __add__(self, other: "Result") -> "Result":
+        names = dict.fromkeys([*self.tallies, *other.tallies])
+        stages = dict.fromkeys([*self.seconds, *other.seconds])
+        return Result(
+            {n: self.tallies.get(n, Tally()) + other.tallies.get(n, Tally()) for n in names},
+            self.account + other.account,
+            {s: self.seconds.get(s, 0.0) + other.seconds.get(s, 0.0) for s in stages},
+        )
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Count the seconds that a block takes under a stage's name."""
+        start = perf_counter()
+        yield
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + perf_counter() - start
+
+
+Progress = Callable[[int], None]  # told how many examples are done
+
+
+def measure_examples(
+    examples: Sequence[Example],
+    source: AttentionSource,
+    analyses: Sequence[Analysis],
+    options: Options,
+    role: str = "text",
+    progress: Progress = lambda n_examples: None,
+) -> Result:
+    """Measure these examples and add them up: a shard, or a whole small corpus."""
+    result = Result({analysis.name: Tally() for analysis in analyses})
+    max_tokens = options.tokens_for(role, source)
+    with result.timed("encode"):
+        encodings = source.encode(examples, max_tokens)
+        kept = _keep_usable(encodings, role, max_tokens, result.account)
+    progress(len(encodings) - len(kept))
+    for members in equal_length_batches(kept, options.batch_tokens):
+        batch = source.batch(members)
+        with result.timed("model"):
+            values = _measure_batch(source, batch, analyses, result)
+        with result.timed("add"):
+            keys = [encoding.example.key for encoding in members]
+            weights = replicate_weights(keys, options.seed, options.replicates)
+            for name, tally in result.tallies.items():
+                tally.add(weights, values[name])
+        progress(len(members))
+    return result
+
+
+def _keep_usable(
+    encodings: Sequence[Encoding], role: str, max_tokens: int, account: Account
+) -> list[Encoding]:
+    """Count what is used, cut or left out. Text may be cut; an annotated sentence may not."""
+    kept = []
+    for encoding in encodings:
+        if not (encoding.kinds == TokenKind.TEXT).any():
+            account.skip("no tokens", encoding.example.id)
+        elif encoding.is_truncated and role != "text":
+            account.skip(f"longer than {max_tokens} tokens", encoding.example.id)
+        else:
+            account.used += 1
+            account.truncated += encoding.is_truncated
+            account.tokens += len(encoding)
+            kept.append(encoding)
+    return kept
+
+
+def _measure_batch(
+    source: AttentionSource, batch: Batch, analyses: Sequence[Analysis], result: Result
+) -> Mapping[str, Values]:
+    layers: dict[str, list[dict[str, Any]]] = {analysis.name: [] for analysis in analyses}
+
+    def observe(attention: LayerAttention) -> None:
+        with result.timed("measure (within model)"):
+            _refuse_not_numbers(attention)
+            for analysis in analyses:
+                measured = analysis.measure(attention)
+                layers[analysis.name].append({n: v.cpu().double() for n, v in measured.items()})
+
+    source.attend(batch, observe)
+    return {name: _stack_layers(measured) for name, measured in layers.items()}
+
+
+def _stack_layers(layers: list[dict[str, Any]]) -> Values:
+    return {
+        name: torch.stack([layer[name] for layer in layers], dim=1).numpy()  # [example, layer, ...]
+        for name in layers[0]
+    }
+
+
+def _refuse_not_numbers(attention: LayerAttention) -> None:
+    sums = attention.weights.sum(dim=(1, 2, 3))  # [example]; a NaN anywhere makes the sum one
+    bad = (~torch.isfinite(sums)).nonzero().flatten().tolist()
+    if bad:
+        example = attention.batch.encodings[bad[0]].example.id
+        raise ModelError(
+            f"The attention weights of layer {attention.layer + 1} are not numbers (NaN) for "
+            f"example {example!r}. Expected finite weights; the model's weights may be damaged, or "
+            "its dtype too narrow: try --dtype float32."
+        )

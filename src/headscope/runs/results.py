@@ -1,0 +1,183 @@
+"""A run and its folder: manifest, tables, and the tallies that resuming and merging add to.
+
+manifest.json      what was run on what, how, with which counts and times
+tables/NAME.csv    and .parquet
+tallies/ROLE.safetensors   the sums so far of one pass, and which shards they hold
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from io import BytesIO
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from headscope.contracts import Analysis
+from headscope.data.account import Account
+from headscope.data.tally import Tally
+from headscope.errors import OutputError
+from headscope.runs.engine import Result
+from headscope.runs.files import explain_write_errors, write_atomically
+
+__all__ = ["Checkpoint", "Run", "RunFolder", "load_run"]
+
+FORMAT = 1  # of the folder; raised when an older headscope could not read it
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came out: one table per analysis, the manifest, and the folder if there is one."""
+
+    tables: dict[str, pd.DataFrame]
+    manifest: dict[str, Any]
+    folder: Path | None = None
+
+    def __repr__(self) -> str:
+        place = f" in {self.folder}" if self.folder else ""
+        return f"<Run of {self.manifest['model']['name']}: {', '.join(self.tables)}{place}>"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The sums over the shards of a pass that are done."""
+
+    result: Result = field(default_factory=Result)
+    shards: tuple[int, ...] = ()
+
+    def with_shard(self, shard: int, result: Result) -> "Checkpoint":
+        """This and one more shard."""
+        return Checkpoint(self.result + result, (*self.shards, shard))
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run is kept."""
+
+    path: Path
+
+    def refuse_if_taken(self) -> None:
+        """An error if the folder holds anything: no run is written over."""
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise OutputError(
+                f"{self.path} is not empty. Expected a new or empty folder; continue the run in it "
+                "with --resume, choose another --out, or remove it."
+            )
+
+    def create(self) -> None:
+        """Make the folder, or say why it cannot be made."""
+        with explain_write_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+
+    def read_manifest(self) -> dict[str, Any]:
+        """The manifest, or an error that says what the folder is instead of a run."""
+        path = self.path / "manifest.json"
+        try:
+            manifest: dict[str, Any] = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise OutputError(
+                f"{self.path} is not a run: {path.name} is missing or damaged ({error}). Expected "
+                "a folder that `headscope analyze --out` wrote; check the path."
+            ) from error
+        if manifest.get("format") != FORMAT:
+            raise OutputError(
+                f"{self.path} was written in format {manifest.get('format')}. Expected {FORMAT}; "
+                "run the analysis again with this version of headscope."
+            )
+        return manifest
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        content = json.dumps({"format": FORMAT, **manifest}, indent=2, ensure_ascii=False)
+        write_atomically(self.path / "manifest.json", content.encode() + b"\n")
+
+    def write_table(self, name: str, table: pd.DataFrame) -> None:
+        parquet = BytesIO()
+        table.to_parquet(parquet, index=False)
+        write_atomically(self.path / "tables" / f"{name}.parquet", parquet.getvalue())
+        write_atomically(self.path / "tables" / f"{name}.csv", table.to_csv(index=False).encode())
+
+    def read_table(self, name: str) -> pd.DataFrame:
+        path = self.path / "tables" / f"{name}.parquet"
+        try:
+            return pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            raise OutputError(
+                f"Table {path} is missing or damaged ({error}). Expected the file that the run "
+                "wrote; `headscope analyze ... --resume` writes it again from the tallies."
+            ) from error
+
+    def save_checkpoint(self, role: str, checkpoint: Checkpoint) -> None:
+        tensors = {
+            f"{analysis}/{name}": total
+            for analysis, tally in checkpoint.result.tallies.items()
+            for name, total in tally.totals.items()
+        }
+        state = {
+            "shards": checkpoint.shards,
+            "account": asdict(checkpoint.result.account),
+            "seconds": checkpoint.result.seconds,
+        }
+        content = save(tensors, metadata={"state": json.dumps(state)})
+        write_atomically(self.path / "tallies" / f"{role}.safetensors", content)
+
+    def load_checkpoint(self, role: str) -> Checkpoint:
+        """The sums of a pass so far; none yet where there is no file."""
+        path = self.path / "tallies" / f"{role}.safetensors"
+        if not path.exists():
+            return Checkpoint()
+        try:
+            with safe_open(path, framework="numpy") as stream:
+                state = json.loads(stream.metadata()["state"])
+                totals = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+            raise OutputError(
+                f"{path} is damaged ({error}). Expected the sums of a run; remove the folder and "
+                "run the analysis again."
+            ) from error
+        tallies = dict(_group_by_analysis(totals))
+        account = Account.from_json(state["account"])
+        return Checkpoint(Result(tallies, account, state["seconds"]), tuple(state["shards"]))
+
+
+def load_run(folder: str | Path) -> Run:
+    """A finished run, read back from its folder."""
+    store = RunFolder(Path(folder))
+    manifest = store.read_manifest()
+    if manifest["status"] != "complete":
+        raise OutputError(
+            f"{folder} holds a run that is not finished. Expected a complete one; continue it with "
+            "`headscope analyze ... --resume`."
+        )
+    tables = {name: store.read_table(name) for name in manifest["analyses"]}
+    return Run(tables, manifest, store.path)
+
+
+def finish_run(
+    folder: RunFolder | None,
+    manifest: Mapping[str, Any],
+    analyses: Mapping[str, Analysis],
+    checkpoints: Mapping[str, Checkpoint],
+) -> Run:
+    """Turn the totals of all passes into tables, and write them with the final manifest."""
+    tallies = {n: t for c in checkpoints.values() for n, t in c.result.tallies.items()}
+    tables = {n: analysis.summarize(tallies.get(n, Tally())) for n, analysis in analyses.items()}
+    counts = {role: asdict(c.result.account) for role, c in checkpoints.items()}
+    seconds = {
+        role: {stage: round(s, 3) for stage, s in c.result.seconds.items()}
+        for role, c in checkpoints.items()
+    }
+    final = {**manifest, "status": "complete", "counts": counts, "seconds": seconds}
+    if folder is not None:
+        for name, table in tables.items():
+            folder.write_table(name, table)
+        folder.write_manifest(final)
+    return Run(tables, final, folder.path if folder else None)
+
+
+def _group_by_analysis(totals: Mapping[str, Any]) -> Iterator[tuple[str, Tally]]:
+    for name, keys in groupby(sorted(totals), key=lambda key: key.partition("/")[0]):
+        yield name, Tally({key.partition("/")[2]: totals[key] for key in keys})

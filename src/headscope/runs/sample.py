@@ -1,0 +1,66 @@
+"""The examples of a run: all of a corpus, or a seeded random sample of it."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from headscope.contracts import Corpus
+from headscope.data.example import Example, stable_hash
+from headscope.errors import InputError
+
+__all__ = ["Sample", "draw_sample"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The examples whose rank, a hash of seed and id, is not above the highest; in corpus order."""
+
+    corpus: Corpus
+    seed: int
+    n_available: int
+    n_examples: int
+    highest_rank: int | None = None  # None: all
+
+    def __iter__(self) -> Iterator[Example]:
+        for example in self.corpus:
+            if self.highest_rank is None or _rank(self.seed, example) <= self.highest_rank:
+                yield example
+
+
+def draw_sample(corpus: Corpus, limit: int | None, seed: int) -> Sample:
+    """Read the corpus once, find what is wrong with it, and choose at most `limit` examples.
+
+    Only 16 bytes an example are kept, so a corpus of any size is sampled without holding it.
+    """
+    keys, ranks = array("Q"), array("Q")
+    for example in corpus:
+        keys.append(example.key)
+        if limit is not None:
+            ranks.append(_rank(seed, example))
+    n_available = len(keys)
+    if n_available == 0:
+        raise InputError(
+            f"{corpus.name} is empty: it has no example. Expected at least one line of text or one "
+            "sentence; check the file."
+        )
+    if len(np.unique(np.frombuffer(keys, dtype=np.uint64))) < n_available:
+        _refuse_repeated_ids(corpus)
+    if limit is None or limit >= n_available:
+        return Sample(corpus, seed, n_available, n_available)
+    highest = int(np.partition(np.frombuffer(ranks, dtype=np.uint64), limit - 1)[limit - 1])
+    return Sample(corpus, seed, n_available, limit, highest)
+
+
+def _rank(seed: int, example: Example) -> int:
+    return stable_hash(f"{seed} {example.id}")
+
+
+def _refuse_repeated_ids(corpus: Corpus) -> None:
+    example_id, count = Counter(example.id for example in corpus).most_common(1)[0]
+    raise InputError(
+        f"{corpus.name}: the id {example_id!r} stands {count} times. Expected every example to "
+        "have an id of its own; rename or remove the repeated ones."
+    )

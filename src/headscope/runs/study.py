@@ -1,0 +1,106 @@
+"""What is to be done: which analyses run over which corpus, decided before any work."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headscope.contracts import Analysis, AttentionSource, Corpus
+from headscope.errors import StudyError
+from headscope.registry import ANALYSES
+
+__all__ = ["Options", "Pass", "build_analysis", "plan_passes"]
+
+TEXT_TOKENS = 128  # the paper's segments
+LEAST_TOKENS = 8
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a study is run. What changes the numbers is here; where and how fast is not."""
+
+    limit: int | None = None
+    seed: int = 0
+    replicates: int = 200
+    max_tokens: int | None = None
+    batch_tokens: int = 2048
+    shard_examples: int = 1024
+
+    def __post_init__(self) -> None:
+        _require(self.limit is None or self.limit > 0, "--limit", self.limit, "at least 1")
+        _require(0 <= self.seed < 2**63, "--seed", self.seed, "between 0 and 2^63")
+        _require(self.replicates >= 0, "--replicates", self.replicates, "0 or more")
+        _require(self.batch_tokens > 0, "--batch-tokens", self.batch_tokens, "at least 1")
+        _require(self.shard_examples > 0, "--shard-examples", self.shard_examples, "at least 1")
+        is_enough = self.max_tokens is None or self.max_tokens >= LEAST_TOKENS
+        _require(is_enough, "--max-tokens", self.max_tokens, f"at least {LEAST_TOKENS}")
+
+    def tokens_for(self, role: str, source: AttentionSource) -> int:
+        """The longest input of a pass: the paper's 128 for text, else what the model takes."""
+        if self.max_tokens is None:
+            return min(TEXT_TOKENS, source.max_tokens) if role == "text" else source.max_tokens
+        if self.max_tokens > source.max_tokens:
+            raise StudyError(
+                f"--max-tokens {self.max_tokens} is too long: {source.name} takes at most "
+                f"{source.max_tokens} tokens. Pass --max-tokens {source.max_tokens} or less."
+            )
+        return self.max_tokens
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One reading of one corpus, for all analyses that it serves."""
+
+    role: str
+    corpus: Corpus
+    analyses: tuple[Analysis, ...]
+
+
+def build_analysis(name: str, options: Mapping[str, Any] | None = None) -> Analysis:
+    """The analysis of a registered name, with its own options."""
+    analysis: Analysis = ANALYSES.find(name).load()(**(options or {}))
+    return analysis
+
+
+def describe_analyses(analyses: Collection[Analysis]) -> dict[str, dict[str, Any]]:
+    """Each analysis and its options, as the manifest keeps them and `build_analysis` takes them."""
+    return {analysis.name: asdict(analysis) for analysis in analyses}  # type: ignore[call-overload]
+
+
+def plan_passes(
+    analyses: Collection[Analysis], corpora: Mapping[str, Corpus], is_explicit: bool
+) -> tuple[list[Pass], dict[str, str]]:
+    """Give each analysis the first corpus that has what it needs; say what is left out and why.
+
+    What was asked for by name (`is_explicit`) and cannot be done is an error.
+    """
+    if not corpora:
+        raise StudyError(
+            "There is nothing to read. Expected a corpus: --text FILE, --treebank FILE, or --demo "
+            "for the embedded one."
+        )
+    served: dict[str, list[Analysis]] = {role: [] for role in corpora}
+    left_out: dict[str, str] = {}
+    for analysis in analyses:
+        roles = [role for role, corpus in corpora.items() if analysis.needs <= corpus.provides]
+        if roles:
+            served[roles[0]].append(analysis)
+        else:
+            left_out[analysis.name] = _reason(analysis, corpora)
+    if is_explicit and left_out:
+        raise StudyError(" ".join(left_out.values()))
+    passes = [Pass(role, corpora[role], tuple(found)) for role, found in served.items() if found]
+    return passes, left_out
+
+
+def _reason(analysis: Analysis, corpora: Mapping[str, Corpus]) -> str:
+    read = ", ".join(f"{corpus.name} ({role})" for role, corpus in corpora.items())
+    needs = " and ".join(sorted(analysis.needs))
+    return (
+        f"Analysis {analysis.name!r} needs {needs}, but {read} has none. "
+        "Read a corpus that has: --treebank FILE.conllu."
+    )
+
+
+def _require(is_met: bool, option: str, value: object, expected: str) -> None:
+    if not is_met:
+        raise StudyError(f"{option} {value} cannot be used. Expected {expected}.")
