@@ -214,7 +214,10 @@ def _print_summary(run: "Run", format: Format) -> None:
     elif format is Format.JSON:
         typer.echo(table.to_json(orient="records"))
     else:
-        _print_rows(("heads that", "how many", "strongest [95 % interval]"), summary_lines(table))
+        _print_rows(
+            ("looks at", "heads", "strongest heads (layer-head, share, 95 % interval)"),
+            summary_lines(table),
+        )
     for role, counts in run.manifest["counts"].items():
         typer.echo(_describe_counts(role, counts), err=True)
     typer.echo(f"Tables: {run.folder}/tables (csv and parquet)", err=True)

@@ -1,7 +1,7 @@
 """CoNLL-U and its ten-column relatives: sentences of words, or the text they stand for."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
@@ -24,8 +24,8 @@ class Sentence:
 
     line: int  # of the first row or comment
     comments: dict[str, str]
-    rows: list[list[str]] = field(default_factory=list)
-    spaces: list[bool] = field(default_factory=list)  # whether a space stands before each word
+    rows: list[list[str]]
+    spaces: list[bool]  # whether a space stands before each word
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -120,32 +120,46 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
 
 
 def _read_block(path: Path, block: list[tuple[int, str]]) -> Iterator[Sentence]:
-    sentence = Sentence(block[0][0], {})
-    next_is_spaced, range_end, range_misc = False, 0, ""
+    comments: dict[str, str] = {}
+    rows: list[list[str]] = []
+    ranges: list[list[str]] = []
     for number, line in block:
         if line.startswith("#"):
             key, _, value = line[1:].partition("=")
-            words = key.split()  # "# newdoc id = x" and "# newpar" count under their first word
-            sentence.comments[words[0] if words else ""] = value.strip()
+            names = key.split()  # "# newdoc id = x" and "# newpar" count under their first word
+            comments[names[0] if names else ""] = value.strip()
             continue
         row = _read_row(path, number, line)
-        if "." in row[0]:
-            continue  # an empty node is not a word of the text
         if "-" in row[0]:
-            range_end, range_misc = int(row[0].partition("-")[2]), row[MISC]
-            continue
-        if int(row[0]) != len(sentence.rows) + 1:
-            raise InputError(
-                f"{path}:{number}: word {row[0]} follows word {len(sentence.rows)}. Expected ids "
-                "1, 2, 3, ... within a sentence and a blank line between sentences; mend the ids."
-            )
-        sentence.rows.append(row)
-        sentence.spaces.append(next_is_spaced)
-        misc = range_misc if int(row[0]) == range_end else row[MISC]
-        is_inside_range = int(row[0]) < range_end
-        next_is_spaced = not is_inside_range and "SpaceAfter=No" not in misc.split("|")
-    if sentence.rows:
-        yield sentence
+            ranges.append(row)
+        elif "." not in row[0]:  # an empty node is not a word of the text
+            _check_order(path, number, row, len(rows))
+            rows.append(row)
+    if rows:
+        yield Sentence(block[0][0], comments, rows, _spaces_before(rows, ranges))
+
+
+def _spaces_before(rows: list[list[str]], ranges: list[list[str]]) -> list[bool]:
+    """Whether a space stands before each word in the running text.
+
+    The words of a range stand together where they spell it ("do" + "n't"), else apart ("de" + "le").
+    """
+    after = ["SpaceAfter=No" not in row[MISC].split("|") for row in rows]
+    for row in ranges:
+        first, last = map(int, row[0].split("-"))
+        spelled = "".join(word[FORM] for word in rows[first - 1 : last])
+        after[first - 1 : last - 1] = [spelled != row[FORM]] * (last - first)
+        if last <= len(rows):
+            after[last - 1] = "SpaceAfter=No" not in row[MISC].split("|")
+    return [False, *after[:-1]]
+
+
+def _check_order(path: Path, number: int, row: list[str], n_before: int) -> None:
+    if int(row[0]) != n_before + 1:
+        raise InputError(
+            f"{path}:{number}: word {row[0]} follows word {n_before}. Expected ids 1, 2, 3, ... "
+            "within a sentence and a blank line between sentences; mend the ids."
+        )
 
 
 def _read_row(path: Path, number: int, line: str) -> list[str]:

@@ -68,7 +68,7 @@ class Encoder:
             return text if example.text_pair is None else (text, example.text_pair)
         if not self._spaces_words:
             return list(example.words)
-        spaces = example.spaces or (False, *[True] * (len(example.words) - 1))
+        spaces = example.spaces or [place > 0 for place in range(len(example.words))]
         return [" " * space + word for space, word in zip(spaces, example.words, strict=True)]
 
     def _read(self, example: Example, encoded: Any, i: int) -> Encoding:
@@ -88,15 +88,18 @@ class Encoder:
         )
 
     def _kinds(self, ids: NDArray[np.int64], added: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Special tokens before any text open the input, as does the CLS token; others close it."""
+        """Special tokens before any text open the input, as CLS and BOS always do; others close."""
+        opening, closing = self._sides
         is_special = (added == 1) | np.isin(ids, self._special_ids)
-        is_opening = ~np.logical_or.accumulate(~is_special) | (ids == self.tokenizer.cls_token_id)
+        is_begun = np.logical_or.accumulate(~is_special | np.isin(ids, closing))
+        is_opening = ~is_begun | np.isin(ids, opening)
         kinds = np.where(is_opening, TokenKind.CLS, TokenKind.SEP)
         return np.where(is_special, kinds, TokenKind.TEXT).astype(np.int64)
 
     def _surface(self, token_id: int) -> str:
         if token_id not in self._surfaces:
-            self._surfaces[token_id] = str(self.tokenizer.decode([token_id])).strip()
+            surface = str(self.tokenizer.decode([token_id])).strip()
+            self._surfaces[token_id] = surface.removeprefix(self._piece_mark)
         return self._surfaces[token_id]
 
     @cached_property
@@ -113,5 +116,22 @@ class Encoder:
     @cached_property
     def _special_ids(self) -> list[int]:
         """Ids that are special wherever they stand; an unknown word or a mask stands for text."""
-        text_like = {self.tokenizer.unk_token_id, self.tokenizer.mask_token_id}
-        return [i for i in self.tokenizer.all_special_ids if i not in text_like]
+        tokenizer = self.tokenizer
+        text_like = {tokenizer.unk_token_id, tokenizer.mask_token_id}
+        # GPT-2's one special token is by name its unknown word too, though it knows every byte.
+        text_like -= {tokenizer.bos_token_id, tokenizer.eos_token_id}
+        return [i for i in tokenizer.all_special_ids if i not in text_like]
+
+    @cached_property
+    def _sides(self) -> tuple[list[int], list[int]]:
+        """Ids that always open and ids that always close; one in both roles opens the start."""
+        tokenizer = self.tokenizer
+        opening = {tokenizer.cls_token_id, tokenizer.bos_token_id}
+        closing = {tokenizer.sep_token_id, tokenizer.eos_token_id}
+        return list(opening - closing - {None}), list(closing - opening - {None})
+
+    @cached_property
+    def _piece_mark(self) -> str:
+        """What stands before the later pieces of a word ("##"), where the tokenizer has it."""
+        model = self.tokenizer.backend_tokenizer.model
+        return getattr(model, "continuing_subword_prefix", None) or ""

@@ -7,7 +7,7 @@ import pandas as pd
 
 __all__ = ["BEHAVIOURS", "Behaviour", "behaviour_table", "summary_lines"]
 
-SHOWN_HEADS = 4
+SHOWN_HEADS = 5
 BROAD = 3.8 / 4.852  # the paper's 3.8 nats, as a share of uniform attention over its 128 tokens
 
 
@@ -23,25 +23,23 @@ class Behaviour:
 
 # The thresholds of the paper's figure 6.
 BEHAVIOURS = [
-    Behaviour("looks back (previous token)", "position", {"target": "previous"}, 0.5),
-    Behaviour("looks ahead (next token)", "position", {"target": "next"}, 0.5),
-    Behaviour("looks at itself (same token)", "position", {"target": "self"}, 0.5),
+    Behaviour("previous token", "position", {"target": "previous"}, 0.5),
+    Behaviour("next token", "position", {"target": "next"}, 0.5),
+    Behaviour("same token", "position", {"target": "self"}, 0.5),
     Behaviour(
-        "looks at the opening token (cls)",
+        "opening token (cls)",
         "special-tokens",
         {"source": "all", "target": "cls"},
         0.6,
     ),
+    Behaviour("closing tokens (sep)", "special-tokens", {"source": "all", "target": "sep"}, 0.6),
     Behaviour(
-        "looks at closing tokens (sep)", "special-tokens", {"source": "all", "target": "sep"}, 0.6
-    ),
-    Behaviour(
-        "looks at punctuation (. and ,)",
+        "period and comma",
         "special-tokens",
         {"source": "all", "target": "punctuation"},
         0.6,
     ),
-    Behaviour("attends broadly (share of uniform)", "entropy", {"rows": "all"}, BROAD),
+    Behaviour("everything, broadly", "entropy", {"rows": "all"}, BROAD),
 ]
 
 COLUMNS = ["behaviour", "layer", "head", "share", "low", "high", "threshold", "holds"]
@@ -62,8 +60,12 @@ def summary_lines(behaviours: pd.DataFrame) -> list[tuple[str, str, str]]:
     lines = []
     for name, heads in behaviours.groupby("behaviour", sort=False):
         chosen = heads[heads["holds"]]
-        shown = [_describe(row) for row in heads.head(SHOWN_HEADS).itertuples()]
-        count = f"{len(chosen)} of {len(heads)} above {heads['threshold'].iloc[0]:.0%}"
+        shown = [_describe(row) for row in chosen.head(SHOWN_HEADS).itertuples()]
+        if len(chosen) > SHOWN_HEADS:
+            shown.append("...")
+        if not shown:
+            shown = [f"none; highest {_describe(next(heads.itertuples()))}"]
+        count = f"{len(chosen)} of {len(heads)} (> {heads['threshold'].iloc[0]:.0%})"
         lines.append((str(name), count, ", ".join(shown)))
     return lines
 
@@ -87,5 +89,5 @@ def _describe(row: object) -> str:
     layer, head, share, low, high = (
         getattr(row, name) for name in ("layer", "head", "share", "low", "high")
     )
-    interval = "" if pd.isna(low) else f" [{100 * low:.0f}, {100 * high:.0f}]"
+    interval = "" if pd.isna(low) else f" [{100 * low:.0f}-{100 * high:.0f}]"
     return f"{layer}-{head} {share:.0%}{interval}"

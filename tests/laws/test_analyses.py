@@ -1,0 +1,158 @@
+"""What holds of every registered analysis."""
+
+import pickle
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headscope.contracts import Analysis
+from headscope.data.encoding import Encoding
+from headscope.data.example import Example
+from headscope.data.tally import Tally
+from headscope.registry import ANALYSES
+from headscope.runs.engine import Result, measure_examples
+from headscope.runs.study import Options, build_analysis
+from tests.making import (
+    N_HEADS,
+    N_LAYERS,
+    MadeSource,
+    encode_words,
+    make_example,
+    random_attention,
+    random_maps,
+)
+from tests.references.measures import REFERENCES, VALUE_COLUMN
+
+OPTIONS = Options(replicates=7)
+EXAMPLES = [make_example(seed) for seed in range(24)]
+
+every_analysis = pytest.mark.parametrize("name", list(ANALYSES.built_in))
+
+
+def measure(
+    examples: Sequence[Example], name: str, source: MadeSource | None = None, **options: int
+) -> Result:
+    analyses = [build_analysis(name)]
+    settings = Options(**{"replicates": 7, **options})
+    return measure_examples(examples, source or MadeSource(), analyses, settings)
+
+
+def table_of(result: Result, name: str) -> pd.DataFrame:
+    return build_analysis(name).summarize(result.tallies[name])
+
+
+def assert_same_totals(one: Tally, other: Tally) -> None:
+    assert one.totals.keys() == other.totals.keys()
+    for key, total in one.totals.items():
+        np.testing.assert_allclose(other.totals[key], total, rtol=1e-12, atol=1e-12)
+
+
+@every_analysis
+def test_measure_leaves_its_input_unchanged(name: str) -> None:
+    attention = random_attention([make_example(seed, n_words=6) for seed in range(3)])
+    before = attention.weights.clone()
+    build_analysis(name).measure(attention)
+    assert torch.equal(attention.weights, before)
+
+
+@every_analysis
+@settings(max_examples=20)
+@given(data=st.data())
+def test_any_partition_into_shards_adds_up_to_the_whole(name: str, data: st.DataObject) -> None:
+    parts = data.draw(st.lists(st.integers(0, 3), min_size=len(EXAMPLES), max_size=len(EXAMPLES)))
+    sums = Result()
+    for part in sorted(set(parts)):
+        shard = [e for e, p in zip(EXAMPLES, parts, strict=True) if p == part]
+        sums = sums + measure(shard, name)
+    whole = measure(EXAMPLES, name)
+    assert_same_totals(whole.tallies[name], sums.tallies[name])
+    assert sums.account.used == whole.account.used == len(EXAMPLES)
+
+
+@every_analysis
+@settings(max_examples=20)
+@given(order=st.permutations(EXAMPLES), batch_tokens=st.integers(1, 200))
+def test_order_and_batch_size_do_not_matter(
+    name: str, order: list[Example], batch_tokens: int
+) -> None:
+    whole = measure(EXAMPLES, name)
+    other = measure(order, name, batch_tokens=batch_tokens)
+    assert_same_totals(whole.tallies[name], other.tallies[name])
+
+
+@every_analysis
+def test_permuting_heads_permutes_the_table(name: str) -> None:
+    order = [3, 0, 4, 1, 2]
+
+    def permuted(encoding: Encoding) -> torch.Tensor:
+        return random_maps(encoding)[:, order]
+
+    table = table_of(measure(EXAMPLES, name), name)
+    moved = table_of(measure(EXAMPLES, name, MadeSource(permuted)), name)
+    moved["head"] = [order[head - 1] + 1 for head in moved["head"]]
+    labels = [c for c in table.columns if c not in table.select_dtypes("float").columns]
+    both = [t.sort_values(labels).reset_index(drop=True) for t in (table, moved)]
+    pd.testing.assert_frame_equal(*both)
+
+
+@every_analysis
+@pytest.mark.parametrize("n_words", [1, 2, 7])
+@pytest.mark.parametrize("n_pieces", [1, 3])
+def test_tables_cover_every_layer_and_head(name: str, n_words: int, n_pieces: int) -> None:
+    source = MadeSource(pieces=lambda word, place: n_pieces)
+    examples = [make_example(seed, n_words) for seed in range(4)]
+    table = table_of(measure(examples, name, source), name)
+    assert set(zip(table["layer"], table["head"], strict=True)) == {
+        (layer, head) for layer in range(1, N_LAYERS + 1) for head in range(1, N_HEADS + 1)
+    }
+
+
+@every_analysis
+def test_no_examples_give_an_empty_table_with_the_same_columns(name: str) -> None:
+    analysis = build_analysis(name)
+    table = analysis.summarize(Tally())
+    assert len(table) == 0
+    assert tuple(table.columns) == analysis.columns
+
+
+@every_analysis
+def test_the_table_has_the_declared_columns(name: str) -> None:
+    assert tuple(table_of(measure(EXAMPLES, name), name).columns) == build_analysis(name).columns
+
+
+@every_analysis
+def test_analyses_pickle(name: str) -> None:
+    analysis: Analysis = build_analysis(name)
+    assert pickle.loads(pickle.dumps(analysis)) == analysis
+
+
+@every_analysis
+def test_tables_equal_the_slow_reference(name: str) -> None:
+    encodings = [encode_words(example) for example in EXAMPLES]
+    maps = [random_maps(encoding).numpy() for encoding in encodings]
+    expected = REFERENCES[name](maps, encodings)
+    table = table_of(measure(EXAMPLES, name), name)
+    value = VALUE_COLUMN[name]
+    labels = list(table.columns[: list(table.columns).index(value)])
+    found = {tuple(row[c] for c in labels): row[value] for row in table.to_dict("records")}
+    assert found.keys() == expected.keys()
+    for key, number in expected.items():
+        assert found[key] == pytest.approx(number, rel=1e-9, abs=1e-12, nan_ok=True), key
+
+
+@every_analysis
+def test_without_replicates_there_are_no_intervals(name: str) -> None:
+    table = table_of(measure(EXAMPLES, name, replicates=0), name)
+    assert table[["low", "high"]].isna().all(axis=None)
+
+
+@every_analysis
+def test_intervals_hold_the_estimate(name: str) -> None:
+    table = table_of(measure(EXAMPLES, name, replicates=200), name).dropna()
+    value = VALUE_COLUMN[name]
+    assert ((table["low"] <= table[value]) & (table[value] <= table["high"])).mean() > 0.98

@@ -1,0 +1,87 @@
+"""Made-up examples, encodings and attention for tests: small, seeded, and free of any model."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch, Encoding, TokenKind
+from headscope.data.example import Example
+
+N_LAYERS, N_HEADS = 3, 5  # unequal primes: a swapped axis fails
+
+VOCABULARY = ["the", "boat", "sails", ".", ",", "home", "'s", "old"]
+
+
+def make_example(seed: int, n_words: int | None = None) -> Example:
+    """A sentence of known words."""
+    rng = np.random.default_rng(seed)
+    n_words = n_words or int(rng.integers(1, 9))
+    return Example(f"made:{seed}", words=tuple(rng.choice(VOCABULARY, n_words).tolist()))
+
+
+def split_evenly(word: str, place: int) -> int:
+    """How many pieces a word has: every third word is split in two or three."""
+    return 1 + place % 3 if place % 2 else 1
+
+
+def encode_words(
+    example: Example, pieces: Callable[[str, int], int] = split_evenly, n_closing: int = 1
+) -> Encoding:
+    """[CLS], the words in pieces, then [SEP]s."""
+    words = example.words or tuple((example.text or "").split())
+    ids = [i for i, word in enumerate(words) for _ in range(pieces(word, i))]
+    surfaces = ["[CLS]", *(words[i] for i in ids), *["[SEP]"] * n_closing]
+    kinds = [TokenKind.CLS, *[TokenKind.TEXT] * len(ids), *[TokenKind.SEP] * n_closing]
+    return Encoding(
+        example=example,
+        inputs={"input_ids": np.arange(len(surfaces))},
+        surfaces=tuple(surfaces),
+        kinds=np.array(kinds, dtype=np.int64),
+        word_ids=np.array([-1, *ids, *[-1] * n_closing], dtype=np.int64),
+    )
+
+
+def random_maps(encoding: Encoding, seed: int = 0) -> torch.Tensor:
+    """Attention that depends on the example alone: [layer, head, query, key], rows sum to 1."""
+    rng = np.random.default_rng([encoding.example.key, seed])
+    scores = 3 * rng.standard_normal((N_LAYERS, N_HEADS, len(encoding), len(encoding)))
+    return torch.from_numpy(scores).softmax(-1)
+
+
+@dataclass(frozen=True)
+class MadeSource:
+    """A source of attention without a model: `maps` says what each example looks like inside."""
+
+    maps: Callable[[Encoding], torch.Tensor] = random_maps
+    pieces: Callable[[str, int], int] = split_evenly
+    name: str = "made"
+    n_layers: int = N_LAYERS
+    n_heads: int = N_HEADS
+    max_tokens: int = 512
+
+    def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
+        return [encode_words(example, self.pieces) for example in examples]
+
+    def batch(self, encodings: Sequence[Encoding]) -> Batch:
+        return Batch(tuple(encodings))
+
+    def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
+        stacked = torch.stack([self.maps(encoding) for encoding in batch.encodings], dim=1)
+        for layer, weights in enumerate(stacked):  # [example, head, query, key]
+            observe(LayerAttention.full(layer, weights, batch))
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "digest": "made"}
+
+
+def random_attention(examples: Sequence[Example], layer: int = 0) -> LayerAttention:
+    """One layer of random attention over examples of equal length."""
+    source = MadeSource()
+    batch = source.batch(source.encode(examples, 512))
+    seen: list[LayerAttention] = []
+    source.attend(batch, seen.append)
+    return seen[layer]

@@ -1,0 +1,87 @@
+"""The measures of section 3 in slow, obvious loops. What the package computes must equal these.
+
+Each function takes the maps of every example, `maps[example][layer][head][query][key]`, and the
+encodings, and returns {(layer, head, ...labels): value} with 1-based layers and heads.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import log
+from typing import Any
+
+import numpy as np
+
+from headscope.data.encoding import Encoding, TokenKind
+
+Maps = Sequence[np.ndarray[Any, Any]]
+Rows = dict[tuple[Any, ...], float]
+
+
+def heads(maps: Maps) -> Iterator[tuple[int, int]]:
+    n_layers, n_heads = maps[0].shape[:2]
+    return ((layer, head) for layer in range(n_layers) for head in range(n_heads))
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else float("nan")
+
+
+def position(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    rows: Rows = {}
+    for layer, head in heads(maps):
+        for target, offset in (("previous", -1), ("self", 0), ("next", 1)):
+            segments = []
+            for example in maps:
+                weights = example[layer][head]
+                n = len(weights)
+                found = [weights[q][q + offset] for q in range(n) if 0 <= q + offset < n]
+                segments.append(sum(found) / n)
+            rows[layer + 1, head + 1, target] = mean(segments)
+    return rows
+
+
+def entropy(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    rows: Rows = {}
+    for layer, head in heads(maps):
+        every, first = [], []
+        for example in maps:
+            nats = [-sum(a * log(a) for a in row if a > 0) for row in example[layer][head]]
+            every.append(mean(nats))
+            first.append(nats[0])
+        rows[layer + 1, head + 1, "all"] = mean(every)
+        rows[layer + 1, head + 1, "cls"] = mean(first)
+    return rows
+
+
+def token_class(encoding: Encoding, token: int) -> str:
+    if encoding.kinds[token] == TokenKind.CLS:
+        return "cls"
+    if encoding.kinds[token] == TokenKind.SEP:
+        return "sep"
+    return "punctuation" if encoding.surfaces[token] in (".", ",") else "other"
+
+
+def special_tokens(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    rows: Rows = {}
+    for layer, head in heads(maps):
+        for source in ("all", "sep", "other"):
+            for target in ("cls", "sep", "punctuation", "other"):
+                segments = []
+                for example, encoding in zip(maps, encodings, strict=True):
+                    found = [
+                        sum(
+                            weight
+                            for key, weight in enumerate(row)
+                            if token_class(encoding, key) == target
+                        )
+                        for query, row in enumerate(example[layer][head])
+                        if source == "all"
+                        or (encoding.kinds[query] == TokenKind.SEP) == (source == "sep")
+                    ]
+                    if found:
+                        segments.append(mean(found))
+                rows[layer + 1, head + 1, source, target] = mean(segments)
+    return rows
+
+
+REFERENCES = {"position": position, "entropy": entropy, "special-tokens": special_tokens}
+VALUE_COLUMN = {"position": "weight", "entropy": "nats", "special-tokens": "weight"}
