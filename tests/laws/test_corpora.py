@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from headscope.contracts import Corpus
 from headscope.corpora.memory import MemoryCorpus
 from headscope.corpora.opening import open_corpus
+from tests.shared import shared
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 ROW = "{}\t{}\t_\t_\t_\t_\t0\troot\t_\t_\n"
 
 
@@ -28,13 +26,11 @@ def made_corpora(folder: Path) -> list[Corpus]:
 
 
 def shared_corpora() -> list[Corpus]:
-    if not SHARED.exists():
-        pytest.skip("the development corpora (../shared/data) are not on this machine")
     return [
-        open_corpus(SHARED / "text/enwiki.txt", "text"),
-        open_corpus(SHARED / "treebanks/en_ewt-ud-dev.conllu", "treebank"),
-        open_corpus(SHARED / "treebanks/en_gum5-sd-ccby.conllx", "treebank"),
-        open_corpus(SHARED / "coref/ontogum", "treebank"),
+        open_corpus(shared("data/text/enwiki.txt"), "text"),
+        open_corpus(shared("data/treebanks/en_ewt-ud-dev.conllu"), "treebank"),
+        open_corpus(shared("data/treebanks/en_gum5-sd-ccby.conllx"), "treebank"),
+        open_corpus(shared("data/coref/ontogum"), "treebank"),
     ]
 
 

@@ -1,5 +1,6 @@
 """CoNLL-U and its ten-column relatives: sentences of words, or the text they stand for."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -169,7 +170,7 @@ def _read_row(path: Path, number: int, line: str) -> list[str]:
             f"{path}:{number}: {len(row)} columns. Expected {N_COLUMNS}, separated by tabs "
             "(CoNLL-U or CoNLL-X); check that the file is a treebank and its tabs are kept."
         )
-    if not row[0].replace("-", "", 1).replace(".", "", 1).isdecimal():
+    if not re.fullmatch(r"\d+([-.]\d+)?", row[0]):
         raise InputError(
             f"{path}:{number}: {row[0]!r} is not a word id. Expected a number, a range such as "
             "3-4 or an empty node such as 3.1 in the first column; mend the row."

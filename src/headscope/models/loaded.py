@@ -22,6 +22,7 @@ from headscope.models.tap import observe_outputs, observe_tap
 __all__ = ["LoadedModel", "weights_digest", "wrap_model"]
 
 PROBE = Example("probe", text="a")
+ROUNDING = 0.02  # of a row of a few bfloat16 weights
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,10 @@ class LoadedModel:
     @cached_property
     def max_tokens(self) -> int:
         """The longest input both the model's positions and the tokenizer allow."""
-        positions = getattr(self.model.config, "max_position_embeddings", None) or 10**9
-        return min(
-            [positions, self.encoder.tokenizer.model_max_length, *_position_rows(self.model)]
-        )
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        limits = [positions] if positions and positions > 0 else []  # XLNet's -1: no limit
+        limits += [self.encoder.tokenizer.model_max_length, *_position_rows(self.model), 10**9]
+        return min(limits)
 
     @property
     def device(self) -> torch.device:
@@ -84,8 +85,15 @@ class LoadedModel:
         self, how: Callable[..., None], batch: Batch, observe: Callable[[LayerAttention], None]
     ) -> None:
         layers = count()
+        square = (batch.n_tokens, batch.n_tokens)
 
         def number(weights: Tensor, visible: Tensor) -> None:
+            if weights.ndim != 4 or weights.shape[-2:] != square:
+                raise ModelError(
+                    f"{self.name} gives attention of shape {tuple(weights.shape)} for "
+                    f"{batch.n_tokens} tokens. Expected one weight for each pair of tokens; "
+                    "choose a model without windows of its own shape."
+                )
             visible = visible.to(weights.device)
             observe(LayerAttention(next(layers), weights, batch, visible))
 
@@ -99,21 +107,30 @@ class LoadedModel:
         batch = self.batch(self.encode([PROBE], min(8, self.max_tokens)))
         failures = []
         for how in (observe_tap, observe_outputs):
-            heads: list[int] = []
+            seen: list[LayerAttention] = []
             try:
-                self._run(how, batch, lambda attention: heads.append(attention.weights.shape[1]))  # noqa: B023
+                self._run(how, batch, seen.append)
+                return how, len(seen), self._count_heads(seen)
             except Exception as error:  # any model file may fail here in its own way
                 failures.append(f"{type(error).__name__}: {error}")
-            else:
-                if heads and len(set(heads)) == 1:
-                    return how, len(heads), heads[0]
-                failures.append(f"{len(heads)} layers with {sorted(set(heads))} heads were seen")
         raise ModelError(
             f"The attention of {self.name} ({type(self.model).__name__}) cannot be seen: neither "
             f"through transformers' AttentionInterface ({failures[0]}) nor as output_attentions "
             f"({failures[1]}). Expected a transformer with softmax attention and the same number "
             "of heads in every layer; choose another model."
         )
+
+    def _count_heads(self, seen: Sequence[LayerAttention]) -> int:
+        """The heads of each layer, if what was seen is a distribution for each of its heads."""
+        heads = {attention.weights.shape[1] for attention in seen}
+        most = getattr(self.model.config, "num_hidden_layers", None) or len(seen)
+        if len(heads) != 1 or len(seen) > most:
+            raise ModelError(f"{len(seen)} layers with {sorted(heads)} heads were seen")
+        for attention in seen:
+            sums = attention.weights.double().sum(-1)
+            if ((sums - 1).abs() > ROUNDING).any():
+                raise ModelError(f"a row of weights sums to {sums.min():.3g}, not to 1")
+        return heads.pop()
 
 
 def wrap_model(
@@ -161,9 +178,10 @@ def _position_rows(model: nn.Module) -> Iterator[int]:
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
     """The model without dropout, and as it was again afterwards."""
-    was_training = model.training
+    training = [module for module in model.modules() if module.training]
     model.eval()
     try:
         yield
     finally:
-        model.train(was_training)
+        for module in training:
+            module.training = True

@@ -39,6 +39,11 @@ def observe_tap(model: PreTrainedModel, inputs: Inputs, observe: Observer) -> No
 def observe_outputs(model: PreTrainedModel, inputs: Inputs, observe: Observer) -> None:
     """Run the model and ask for all its maps at once."""
     with _attention(model, "eager"), torch.inference_mode():
+        if model.config._attn_implementation != "eager":
+            raise ModelError(
+                f"{type(model).__name__} keeps the attention function it was loaded with, which "
+                'gives no weights; load it with attn_implementation="eager".'
+            )
         maps = model(**inputs, output_attentions=True, return_dict=True).get("attentions")
     for weights in maps or ():
         if weights is None:
@@ -52,7 +57,7 @@ def visible_keys(mask: Tensor | None, n_queries: int, n_keys: int) -> Int[Tensor
         return torch.full((n_queries,), n_keys)
     row = mask[0, 0, :n_queries, :n_keys]
     is_visible = row if row.dtype == torch.bool else row > torch.finfo(row.dtype).min / 2
-    return is_visible.sum(-1)
+    return is_visible.sum(-1).expand(n_queries)  # a mask may have one row for all queries
 
 
 def _tap_attention(
@@ -114,7 +119,9 @@ def _observed_by(observe: Observer) -> Iterator[None]:
 
 
 def _visible_in(weights: Tensor) -> Int[Tensor, " query"]:
-    """Visible keys where no mask is at hand: causal if nothing lies above the diagonal."""
-    n_queries, n_keys = weights.shape[-2:]
-    is_causal = n_keys > 1 and not weights.triu(1).any()
-    return torch.arange(1, n_queries + 1) if is_causal else torch.full((n_queries,), n_keys)
+    """Visible keys where no mask is at hand: as far back and ahead as any query really looks."""
+    is_seen = (weights != 0).flatten(0, -3).any(dim=0).fill_diagonal_(True)  # [query, key]
+    queries, keys = is_seen.nonzero(as_tuple=True)
+    back, ahead = (queries - keys).max(), (keys - queries).max()
+    places = torch.arange(is_seen.shape[0], device=weights.device)
+    return places.clamp(max=back) + 1 + places.flip(0).clamp(max=ahead)

@@ -1,0 +1,167 @@
+"""The command line as people meet it."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from headscope.cli import app
+
+COMMAND = [sys.executable, "-c", "from headscope.cli import main; main()"]
+TEXT = "\n".join(
+    f"The keeper of lighthouse {i} lit her lamp, and ship {i} found its way home.\n"
+    f"Nobody on board of ship {i} knew the keeper's name."
+    for i in range(30)
+)
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "ships.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def test_the_demo_writes_tables_and_prints_a_summary(tmp_path: Path) -> None:
+    done = call("analyze", "--demo", "--out", tmp_path / "demo")
+    assert done.exit_code == 0, done.output
+    assert "previous token" in done.stdout
+    assert "1-3" in done.stdout  # the head of this model that looks back
+    assert f"{tmp_path / 'demo'}" in done.stderr.replace("\n", "")
+    position = pd.read_csv(tmp_path / "demo/tables/position.csv")
+    assert len(position) == 6 * 12 * 3
+    back = position[(position["layer"] == 1) & (position["head"] == 3)].iloc[0]
+    assert back["low"] > 0.9
+
+
+def test_data_goes_to_stdout_and_talk_to_stderr(tmp_path: Path, text: Path) -> None:
+    options = ["--text", text, "--limit", 5, "--replicates", 20]
+    csv = call("analyze", "demo", *options, "--out", tmp_path / "a", "--format", "csv")
+    table = pd.read_csv(StringIO(csv.stdout))
+    assert set(table["behaviour"]) >= {"previous token", "everything, broadly"}
+    assert "5 examples used" in csv.stderr
+    as_json = call("analyze", "demo", *options, "--out", tmp_path / "b", "--format", "json")
+    assert len(json.loads(as_json.stdout)) == len(table)
+
+
+@pytest.mark.parametrize("kind", ["analyses", "corpora", "models"])
+def test_lists_name_everything_in_every_format(kind: str) -> None:
+    rows = json.loads(call("list", kind, "--format", "json").stdout)
+    assert rows
+    for format in ("table", "csv"):
+        printed = call("list", kind, "--format", format).stdout
+        assert all(row["name"] in printed for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["analyze"], "No model was named"),
+        (["analyze", "demo"], "nothing to read"),
+        (["analyze", "demoo", "--text", "TEXT"], "Did you mean 'demo'"),
+        (["analyze", "demo", "--text", "no-such.txt"], "no such file or folder"),
+        (["analyze", "demo", "--text", "EMPTY"], "is empty"),
+        (["analyze", "demo", "--text", "TEXT", "--only", "positon"], "Did you mean 'position'"),
+        (["analyze", "demo", "--text", "TEXT", "--max-tokens", "513"], "takes at most 512"),
+        (["analyze", "demo", "--text", "TEXT", "--dtype", "float8"], "No dtype 'float8'"),
+        (["analyze", "demo", "--text", "TEXT", "--device", "tpu9"], "Device 'tpu9'"),
+        (["analyze", "demo", "--text", "TEXT", "--token-class", "x"], "Token class 'x'"),
+        (["list", "modles"], "Did you mean 'models'"),
+        (["merge", "nowhere", "--out", "OUT"], "is not a run"),
+    ],
+)
+def test_mistakes_end_with_a_clear_message_and_exit_code_2(
+    tmp_path: Path, text: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "empty.txt").touch()
+    places = {"TEXT": text, "EMPTY": tmp_path / "empty.txt", "OUT": tmp_path / "out"}
+    given = [str(places.get(argument, argument)) for argument in arguments]
+    if given[0] == "analyze":
+        given += ["--out", str(tmp_path / "out")]
+    done = call(*given)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.output
+    assert done.stdout == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_second_run_into_the_same_folder_needs_resume(tmp_path: Path, text: Path) -> None:
+    command = ["analyze", "demo", "--text", text, "--limit", 3, "--out", tmp_path / "run"]
+    assert call(*command).exit_code == 0
+    refused = call(*command)
+    assert refused.exit_code == 2
+    assert "--resume" in refused.stderr
+    assert call(*command, "--resume").exit_code == 0
+
+
+def start(text: Path, out: Path, *more: str) -> subprocess.Popen[str]:
+    options = ["--text", str(text), "--out", str(out), "--shard-examples", "1", *more]
+    return subprocess.Popen(
+        [*COMMAND, "analyze", "demo", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    for _ in range(1200):
+        if path.exists():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError(f"{path} never appeared")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_run_resumes_to_the_same_tables(tmp_path: Path, how: signal.Signals) -> None:
+    text = tmp_path / "ships.txt"
+    text.write_text("\n".join([TEXT] * 4))
+    whole = start(text, tmp_path / "whole")
+    killed = start(text, tmp_path / "killed")
+    wait_for(tmp_path / "killed/tallies/text.safetensors", killed)
+    killed.send_signal(how)
+    _, talk = killed.communicate(timeout=60)
+    if how == signal.SIGINT:
+        assert killed.returncode == 2
+        assert "--resume" in talk
+        assert "Traceback" not in talk
+    assert not (tmp_path / "killed/tables").exists(), "the run ended before it was killed"
+    resumed = start(text, tmp_path / "killed", "--resume")
+    for process in (whole, resumed):
+        _, talk = process.communicate(timeout=120)
+        assert process.returncode == 0, talk
+    for name in ("position", "special-tokens", "entropy"):
+        one, other = (
+            (tmp_path / run / "tables" / f"{name}.csv").read_bytes() for run in ("whole", "killed")
+        )
+        assert one == other
+
+
+def test_a_disk_that_fills_up_ends_with_a_message(tmp_path: Path, text: Path) -> None:
+    def no_space() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    command = [*COMMAND, "analyze", "demo", "--text", str(text), "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=no_space)
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run/tables").exists()
+    assert not list((tmp_path / "run").rglob(".*"))

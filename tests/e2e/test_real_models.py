@@ -1,0 +1,68 @@
+"""Real models: what the package reports equals slow loops over the model's own attentions."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import headscope as hs
+from headscope.data.encoding import Encoding
+from headscope.data.example import Example
+from headscope.models.load import load_model
+from headscope.models.loaded import LoadedModel
+from tests.references.measures import REFERENCES, VALUE_COLUMN
+from tests.shared import shared
+
+
+def own_attentions(source: LoadedModel, encoding: Encoding) -> torch.Tensor:
+    source.model.set_attn_implementation("eager")
+    with torch.inference_mode():
+        maps = source.model(**source.batch([encoding]).inputs, output_attentions=True).attentions
+    return torch.cat(maps)  # [layer, head, query, key]
+
+
+def model_path(name: str) -> str | Path:
+    return "demo" if name == "demo" else shared(f"models/{name}")
+
+
+@pytest.mark.parametrize("name", ["demo", "e5-small"])
+def test_tables_equal_the_reference_on_a_real_model(name: str) -> None:
+    source = load_model(model_path(name))
+    examples = [
+        Example("a", text="The ferry left late, so we ran.", text_pair="Nobody saw us."),
+        Example("b", text="Bread rises because yeast makes gas."),
+        Example("c", words=("She", "kept", "bees", ",", "and", "sold", "honey", ".")),
+    ]
+    encodings = source.encode(examples, 128)
+    maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
+    run = hs.analyze(source, text=examples, progress=False, replicates=0)
+    for analysis, reference in REFERENCES.items():
+        value = VALUE_COLUMN[analysis]
+        table = run.tables[analysis]
+        labels = list(table.columns[: list(table.columns).index(value)])
+        expected = reference(maps, encodings)
+        for row in table.to_dict("records"):
+            key = tuple(row[label] for label in labels)
+            assert row[value] == pytest.approx(expected[key], abs=2e-6), (analysis, key)
+
+
+def test_a_model_in_memory_is_measured_and_left_as_it_was() -> None:
+    loaded = load_model("demo")
+    model, tokenizer = loaded.model.train(), loaded.encoder.tokenizer
+    model.set_attn_implementation("sdpa")
+    run = hs.analyze(model, tokenizer=tokenizer, text=["A text.", "Another."], progress=False)
+    assert len(run.tables["position"]) == 6 * 12 * 3
+    assert model.training
+    assert model.config._attn_implementation == "sdpa"
+    with pytest.raises(hs.HeadscopeError, match="without its tokenizer"):
+        hs.analyze(model, text=["A text."], progress=False)
+
+
+def test_wikipedia_segments_show_the_heads_the_paper_found() -> None:
+    run = hs.analyze("demo", text=shared("data/text/enwiki.txt"), limit=40, progress=False)
+    position = run.tables["position"].set_index(["layer", "head", "target"])
+    assert position.loc[(1, 3, "previous"), "low"] > 0.9
+    assert position.loc[(2, 9, "next"), "low"] > 0.5
+    assert run.manifest["counts"]["text"]["used"] == 40
+    entropy = run.tables["entropy"]
+    assert (entropy["nats"] <= entropy["uniform"] + 1e-4).all()

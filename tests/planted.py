@@ -1,0 +1,27 @@
+"""Attention with known heads planted in noise: what a run must find."""
+
+import torch
+
+from headscope.data.encoding import Encoding, TokenKind
+from tests.making import MadeSource, random_maps
+
+PREVIOUS, NEXT, CLOSING, BROAD = (0, 1), (0, 4), (2, 0), (1, 2)  # (layer, head), zero-based
+
+
+def plant(encoding: Encoding) -> torch.Tensor:
+    """Random maps in which one head looks back, one ahead, one at [SEP], and one everywhere."""
+    maps = random_maps(encoding)  # [layer, head, query, key]
+    n = len(encoding)
+    sep = int((encoding.kinds == TokenKind.SEP).nonzero()[0][-1])
+    wanted = {
+        PREVIOUS: torch.eye(n).roll(-1, dims=1),
+        NEXT: torch.eye(n).roll(1, dims=1),
+        CLOSING: torch.eye(n)[[sep] * n],
+    }
+    for (layer, head), pattern in wanted.items():
+        maps[layer, head] = 0.1 * maps[layer, head] + 0.9 * pattern
+    maps[BROAD] = 1 / n
+    return maps
+
+
+PLANTED = MadeSource(plant)

@@ -1,0 +1,250 @@
+"""Runs: what they find, keep, resume, merge and refuse."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import headscope
+from headscope.errors import InputError, ModelError, OutputError, StudyError
+from headscope.report.summary import behaviour_table
+from headscope.runs import analyze as analyze_module
+from headscope.runs.analyze import analyze
+from headscope.runs.engine import measure_examples
+from headscope.runs.merge import merge_runs
+from headscope.runs.results import Run, load_run
+from tests.making import MadeSource, make_example, random_maps
+from tests.planted import BROAD, CLOSING, NEXT, PLANTED, PREVIOUS
+
+EXAMPLES = [make_example(seed, n_words=4 + seed % 5) for seed in range(40)]
+
+
+def run(source: MadeSource = PLANTED, **options: object) -> Run:
+    fixed = {"text": EXAMPLES, "progress": False, "replicates": 20, "shard_examples": 8}
+    return analyze(source, **{**fixed, **options})  # type: ignore[arg-type]
+
+
+def assert_same_tables(one: Run, other: Run) -> None:
+    assert one.tables.keys() == other.tables.keys()
+    for name, table in one.tables.items():
+        pd.testing.assert_frame_equal(table, other.tables[name], rtol=1e-9)
+
+
+def test_a_run_finds_the_planted_heads() -> None:
+    found = behaviour_table(run().tables)
+    heads = {
+        (name, int(row.layer) - 1, int(row.head) - 1)
+        for name, rows in found[found["holds"]].groupby("behaviour")
+        for row in rows.itertuples()
+    }
+    assert heads >= {
+        ("previous token", *PREVIOUS),
+        ("next token", *NEXT),
+        ("closing tokens (sep)", *CLOSING),
+        ("everything, broadly", *BROAD),
+    }
+    assert not {h for h in heads if "broadly" not in h[0]} - {
+        ("previous token", *PREVIOUS),
+        ("next token", *NEXT),
+        ("closing tokens (sep)", *CLOSING),
+    }
+
+
+def test_shard_size_changes_no_table() -> None:
+    whole = run(shard_examples=1000)
+    assert_same_tables(whole, run(shard_examples=7, batch_tokens=30))
+
+
+def test_a_run_folder_holds_tables_manifest_and_tallies(tmp_path: Path) -> None:
+    done = run(out=tmp_path / "run")
+    again = load_run(tmp_path / "run")
+    assert_same_tables(done, again)
+    csv = pd.read_csv(tmp_path / "run/tables/position.csv")
+    pd.testing.assert_frame_equal(csv, done.tables["position"], check_dtype=False)
+    manifest = json.loads((tmp_path / "run/manifest.json").read_text())
+    assert manifest["status"] == "complete"
+    assert manifest["counts"]["text"]["used"] == len(EXAMPLES)
+    assert manifest["corpora"]["text"]["digest"]
+    assert manifest["options"]["seed"] == 0
+    assert set(manifest["seconds"]["text"]) >= {"encode", "model", "add"}
+    assert not list((tmp_path / "run").rglob(".*")), "temporary files are left behind"
+
+
+def test_a_stopped_run_resumes_to_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run()
+    measured: list[str] = []
+
+    def count(examples, *rest):  # type: ignore[no-untyped-def]
+        if len(measured) == 24:
+            raise KeyboardInterrupt
+        measured.extend(example.id for example in examples)
+        return measure_examples(examples, *rest)
+
+    monkeypatch.setattr(analyze_module, "measure_examples", count)
+    with pytest.raises(KeyboardInterrupt):
+        run(out=tmp_path / "run")
+    with pytest.raises(OutputError, match="not finished"):
+        load_run(tmp_path / "run")
+    with pytest.raises(OutputError, match="not empty"):
+        run(out=tmp_path / "run")
+    before = list(measured)
+    measured.append("resumed")
+    resumed = run(out=tmp_path / "run", resume=True)
+    for name, table in whole.tables.items():
+        pd.testing.assert_frame_equal(table, resumed.tables[name], check_exact=True)
+    assert not set(before) & set(measured[len(before) + 1 :]), "a shard was measured twice"
+
+
+def test_resuming_a_finished_run_measures_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = run(out=tmp_path / "run")
+    monkeypatch.setattr(analyze_module, "measure_examples", pytest.fail)
+    assert_same_tables(done, run(out=tmp_path / "run", resume=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"seed": 1}, "options"),
+        ({"text": EXAMPLES[:-1]}, "corpora"),
+        ({"only": ["position"]}, "analyses"),
+    ],
+)
+def test_resuming_with_another_study_is_refused(
+    tmp_path: Path, change: dict[str, object], what: str
+) -> None:
+    run(out=tmp_path / "run")
+    with pytest.raises(OutputError, match=f"holds another run: its {what} differ"):
+        run(out=tmp_path / "run", resume=True, **change)
+
+
+def test_merged_runs_equal_one_run_over_both_corpora(tmp_path: Path) -> None:
+    run(text=EXAMPLES[:15], out=tmp_path / "a")
+    run(text=EXAMPLES[15:], out=tmp_path / "b")
+    merged = merge_runs([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+    assert_same_tables(run(), merged)
+    assert merged.manifest["counts"]["text"]["used"] == len(EXAMPLES)
+    assert_same_tables(merged, load_run(tmp_path / "both"))
+
+
+def test_runs_that_do_not_belong_together_are_not_merged(tmp_path: Path) -> None:
+    run(text=EXAMPLES[:15], out=tmp_path / "a")
+    run(text=EXAMPLES[15:], out=tmp_path / "seed", seed=4)
+    run(text=EXAMPLES[:15], out=tmp_path / "same")
+    with pytest.raises(OutputError, match="different options"):
+        merge_runs([tmp_path / "a", tmp_path / "seed"], tmp_path / "x")
+    with pytest.raises(OutputError, match="read the same corpus"):
+        merge_runs([tmp_path / "a", tmp_path / "same"], tmp_path / "x")
+    with pytest.raises(OutputError, match="Only one run"):
+        merge_runs([tmp_path / "a"], tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_limit_draws_a_seeded_sample_without_order(tmp_path: Path) -> None:
+    def used(**options: object) -> set[str]:
+        seen: set[str] = set()
+
+        def maps(encoding):  # type: ignore[no-untyped-def]
+            seen.add(encoding.example.id)
+            return random_maps(encoding)
+
+        run(MadeSource(maps), limit=10, **options)
+        return seen
+
+    first = used()
+    assert len(first) == 10
+    assert used(text=EXAMPLES[::-1]) == first
+    assert used(seed=5) != first
+
+
+def test_what_cannot_be_measured_is_counted_with_its_id() -> None:
+    examples = [*EXAMPLES[:3], headscope.Example("blank", text="")]
+    done = run(text=examples)
+    counts = done.manifest["counts"]["text"]
+    assert counts["skipped"] == {"no tokens": 1}
+    assert counts["skipped_ids"] == {"no tokens": ["blank"]}
+
+
+def test_not_a_number_in_attention_names_layer_and_example() -> None:
+    def broken(encoding):  # type: ignore[no-untyped-def]
+        maps = random_maps(encoding)
+        if encoding.example.id == "made:7":
+            maps[1, 2, 0, 0] = np.nan
+        return maps
+
+    with pytest.raises(ModelError, match=r"layer 2 are not numbers.*'made:7'"):
+        run(MadeSource(broken))
+
+
+def test_user_token_classes_become_rows_of_the_table() -> None:
+    table = run(token_classes={"boats": ["boat"]}).tables["special-tokens"]
+    assert list(dict.fromkeys(table["target"])) == ["cls", "sep", "boats", "punctuation", "other"]
+    sums = table.groupby(["layer", "head", "source"])["weight"].sum()
+    np.testing.assert_allclose(sums, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"only": ["entrpy"]}, StudyError, "Did you mean 'entropy'"),
+        ({"text": None}, StudyError, "nothing to read"),
+        ({"text": []}, InputError, "is empty"),
+        ({"text": [EXAMPLES[0], EXAMPLES[0]]}, InputError, "'made:0' stands 2 times"),
+        ({"limit": 0}, StudyError, "--limit 0 cannot be used"),
+        ({"replicates": -1}, StudyError, "--replicates -1"),
+        ({"max_tokens": 3}, StudyError, "at least 8"),
+        ({"max_tokens": 5000}, StudyError, "takes at most 512"),
+        ({"token_classes": {"sep": ["x"]}}, StudyError, "Token class 'sep'"),
+        ({"token_classes": {"mine": []}}, StudyError, "Token class 'mine'"),
+    ],
+)
+def test_a_bad_question_is_refused_before_anything_is_written(
+    tmp_path: Path, options: dict[str, object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        run(out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_analysis_asked_for_by_name_needs_its_data() -> None:
+    class Needy:
+        name = "needy"
+        needs = frozenset({"dependencies"})
+
+    with pytest.raises(StudyError, match="'needy' needs dependencies, but memory"):
+        run(only=[Needy()])
+
+
+def test_damaged_results_are_named(tmp_path: Path) -> None:
+    run(out=tmp_path / "run")
+    (tmp_path / "run/tables/entropy.parquet").write_bytes(b"junk")
+    with pytest.raises(OutputError, match=r"entropy\.parquet is missing or damaged"):
+        load_run(tmp_path / "run")
+    (tmp_path / "run/tallies/text.safetensors").write_bytes(b"junk")
+    with pytest.raises(OutputError, match=r"text\.safetensors is damaged"):
+        run(out=tmp_path / "run", resume=True)
+    (tmp_path / "run/manifest.json").write_text("{")
+    with pytest.raises(OutputError, match="is not a run"):
+        load_run(tmp_path / "run")
+
+
+def test_a_folder_that_cannot_be_made_is_an_output_error() -> None:
+    with pytest.raises(OutputError, match="cannot be written"):
+        run(out="/proc/headscope-run")
+
+
+def test_a_full_disk_leaves_no_half_written_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("headscope.runs.files.os.fsync", full)
+    with pytest.raises(OutputError, match="No space left on device"):
+        run(out=tmp_path / "run")
+    assert not list((tmp_path / "run").rglob("*"))
