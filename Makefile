@@ -31,3 +31,4 @@ bench: setup
 fix: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/typer headscope.cli utils docs --name headscope --title "Command line" --output docs/cli.md

@@ -64,7 +64,7 @@ def headscope(
 def analyze(
     model: Annotated[
         str | None,
-        typer.Argument(help="A hub name, a local folder, or 'demo'.", show_default="demo"),
+        typer.Argument(help="A hub name, a local folder, or 'demo' (which --demo implies)."),
     ] = None,
     text: Annotated[
         str | None,

@@ -99,6 +99,11 @@ def test_a_stopped_run_resumes_to_the_same_numbers(
     assert not set(before) & set(measured[len(before) + 1 :]), "a shard was measured twice"
 
 
+def test_a_run_may_be_resumed_with_smaller_batches(tmp_path: Path) -> None:
+    done = run(out=tmp_path / "run", batch_tokens=512)
+    assert_same_tables(done, run(out=tmp_path / "run", resume=True, batch_tokens=64))
+
+
 def test_resuming_a_finished_run_measures_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

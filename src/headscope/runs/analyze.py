@@ -207,7 +207,7 @@ def _refuse_other_study(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
         "model": lambda m: m["model"]["digest"],
         "corpora": lambda m: {role: c["digest"] for role, c in m["corpora"].items()},
         "analyses": lambda m: m["analyses"],
-        "options": lambda m: m["options"],
+        "options": lambda m: {**m["options"], "batch_tokens": None},  # a matter of memory alone
     }
     for name, fact in facts.items():
         before, now = _as_json(fact(begun)), _as_json(fact(manifest))

@@ -1,0 +1,86 @@
+"""The documents tell the truth: commands run, pages are current, everything is named."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headscope.cli import app
+from headscope.registry import ANALYSES
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PAGES = {page.name: page.read_text() for page in (ROOT / "docs").glob("*.md")}
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def environment() -> dict[str, str]:
+    scripts = Path(sys.executable).parent  # where the headscope command is
+    return {**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}", "COLUMNS": "110"}
+
+
+def test_the_readme_commands_work(tmp_path: Path) -> None:
+    script = "set -e\n" + "\n".join(blocks(README, "sh"))
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs/notes/tables/position.csv").exists()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/extend.md"])
+def test_the_python_examples_work(tmp_path: Path, page: str) -> None:
+    code = "\n".join(blocks((ROOT / page).read_text(), "python"))
+    assert code
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_the_readme_shows_what_the_demo_prints(tmp_path: Path) -> None:
+    runner = CliRunner(env={"COLUMNS": "110"})
+    printed = runner.invoke(app, ["analyze", "--demo", "--out", str(tmp_path / "demo")]).stdout
+    shown = blocks(README, "text")[0]
+    # Digits may move by one on other hardware; the heads and the words may not.
+    heads = re.compile(r"\d+-\d+(?= \d+%)|\d+ of \d+|[a-z]{3,}")
+    assert heads.findall(shown) == heads.findall(printed)
+
+
+def test_the_command_line_page_is_current() -> None:
+    command = [sys.executable, "-m", "typer", "headscope.cli", "utils", "docs"]
+    options = ["--name", "headscope", "--title", "Command line"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    assert PAGES["cli.md"] == done.stdout, "write it again with: make fix"
+
+
+@pytest.mark.parametrize("name", list(ANALYSES.built_in))
+def test_every_analysis_and_its_columns_are_documented(name: str) -> None:
+    columns = ANALYSES.find(name).load().columns
+    section = PAGES["tables.md"].partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    assert f"Columns: {', '.join(columns)}\n" in section
+    assert f"docs/tables.md#{name}" in README
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_states_the_size_of_the_package() -> None:
+    stated = int(re.search(r"about\s+([\d,]+) lines", README)[1].replace(",", ""))  # type: ignore[index]
+    actual = sum(p.read_text().count("\n") for p in (ROOT / "src").rglob("*.py"))
+    assert abs(stated - actual) < 0.1 * actual, f"the package has {actual} lines"
