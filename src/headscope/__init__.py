@@ -4,7 +4,6 @@ The public names load on first use, so that importing the package costs next to 
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 _HOMES = {
@@ -25,6 +24,8 @@ __all__ = ["__version__", *_HOMES]
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        from importlib.metadata import version  # slow to import; few ask
+
         return version("headscope")
     if name not in _HOMES:
         raise AttributeError(f"module 'headscope' has no attribute {name!r}")

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from headscope.errors import StudyError
@@ -45,6 +44,8 @@ class Registry:
 
     def entries(self) -> dict[str, Entry]:
         """Every known name; a built-in name cannot be taken over by another package."""
+        from importlib.metadata import entry_points  # slow to import; `--help` needs none of it
+
         added = {
             point.name: Entry(point.value, f"from {point.dist.name if point.dist else 'a plug-in'}")
             for point in entry_points(group=f"headscope.{self.plural}")

@@ -13,7 +13,7 @@ from huggingface_hub.constants import ENDPOINT
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging
 
-from headscope.errors import ModelError
+from headscope.errors import HeadscopeError, ModelError
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.registry import MODELS, suggest
 
@@ -39,6 +39,7 @@ def load_model(
     }
     with _quiet_loading(), _explained(str(name), options["local_files_only"]):
         tokenizer = AutoTokenizer.from_pretrained(place, **options)
+        _refuse_empty_vocabulary(str(name), tokenizer)
         model, info = AutoModel.from_pretrained(
             place,
             dtype=_read_dtype(dtype),
@@ -73,6 +74,15 @@ def _read_device(name: str) -> torch.device:
     return device
 
 
+def _refuse_empty_vocabulary(name: str, tokenizer: Any) -> None:
+    # Where the files are absent, transformers may make a tokenizer to which all is unknown.
+    if len(tokenizer) < len(tokenizer.all_special_ids) + 2:
+        raise ModelError(
+            f"{name} has no tokenizer: only special tokens are known. Expected tokenizer.json (or "
+            "the vocabulary file of the model's kind) beside the weights; save the tokenizer there."
+        )
+
+
 def _refuse_missing_weights(name: str, missing: Sequence[str]) -> None:
     # A pooler comes after all attention; checkpoints of language models often lack it.
     needed = sorted(key for key in missing if "pooler" not in key)
@@ -99,7 +109,9 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
     """Turn what transformers raises on loading into one clear error."""
     try:
         yield
-    except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
+    except HeadscopeError:
+        raise
+    except Exception as error:  # a broken file fails in the way of whichever library reads it
         reason = " ".join(str(error).split())
         if not Path(name).is_dir() and is_local:
             near = suggest(name, [*MODELS.entries(), *(p.name for p in Path().iterdir())])

@@ -37,8 +37,8 @@ class LoadedModel:
     @cached_property
     def max_tokens(self) -> int:
         """The longest input both the model's positions and the tokenizer allow."""
-        positions = getattr(self.model.config, "max_position_embeddings", None)
-        limits = [positions] if positions and positions > 0 else []  # XLNet's -1: no limit
+        positions = getattr(self.model.config, "max_position_embeddings", None) or 0
+        limits: list[int] = [positions] if positions > 0 else []  # XLNet says -1: no limit
         limits += [self.encoder.tokenizer.model_max_length, *_position_rows(self.model), 10**9]
         return min(limits)
 
@@ -91,8 +91,8 @@ class LoadedModel:
             if weights.ndim != 4 or weights.shape[-2:] != square:
                 raise ModelError(
                     f"{self.name} gives attention of shape {tuple(weights.shape)} for "
-                    f"{batch.n_tokens} tokens. Expected one weight for each pair of tokens; "
-                    "choose a model without windows of its own shape."
+                    f"{batch.n_tokens} tokens. Expected one weight for each pair of tokens; choose "
+                    "another model."
                 )
             visible = visible.to(weights.device)
             observe(LayerAttention(next(layers), weights, batch, visible))
@@ -112,7 +112,8 @@ class LoadedModel:
                 self._run(how, batch, seen.append)
                 return how, len(seen), self._count_heads(seen)
             except Exception as error:  # any model file may fail here in its own way
-                failures.append(f"{type(error).__name__}: {error}")
+                is_ours = isinstance(error, ModelError)
+                failures.append(f"{error}" if is_ours else f"{type(error).__name__}: {error}")
         raise ModelError(
             f"The attention of {self.name} ({type(self.model).__name__}) cannot be seen: neither "
             f"through transformers' AttentionInterface ({failures[0]}) nor as output_attentions "
@@ -127,9 +128,9 @@ class LoadedModel:
         if len(heads) != 1 or len(seen) > most:
             raise ModelError(f"{len(seen)} layers with {sorted(heads)} heads were seen")
         for attention in seen:
-            sums = attention.weights.double().sum(-1)
-            if ((sums - 1).abs() > ROUNDING).any():
-                raise ModelError(f"a row of weights sums to {sums.min():.3g}, not to 1")
+            error = (attention.weights.float().sum(-1) - 1).abs().max()
+            if error > ROUNDING:
+                raise ModelError(f"a row of weights misses a sum of 1 by {error:.3g}")
         return heads.pop()
 
 
@@ -152,9 +153,15 @@ def wrap_model(
 
 
 def weights_digest(model: nn.Module) -> str:
-    """The sha256 of all weights by name: the same model gives the same digest from any place."""
+    """The sha256 of all weights by name: the same model gives the same digest from any place.
+
+    A pooler is left out: attention does not depend on it, and where the checkpoint has none it is
+    random, other in every load.
+    """
     digest = sha256()
     for name, tensor in sorted(model.state_dict().items()):
+        if "pooler" in name:
+            continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
