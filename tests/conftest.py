@@ -4,6 +4,7 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["NUMBA_NUM_THREADS"] = "1"
 
 import torch
 from hypothesis import settings

@@ -10,9 +10,11 @@ import torch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example
+from headscope.data.tree import ROOT, Tree
 
 N_LAYERS, N_HEADS = 3, 5  # unequal primes: a swapped axis fails
 
+RELATIONS = ["nsubj", "obj", "nsubj:pass", "punct", "poss"]
 VOCABULARY = ["the", "boat", "sails", ".", ",", "home", "'s", "old"]
 
 
@@ -20,7 +22,21 @@ def make_example(seed: int, n_words: int | None = None) -> Example:
     """A sentence of known words."""
     rng = np.random.default_rng(seed)
     n_words = n_words or int(rng.integers(1, 9))
-    return Example(f"made:{seed}", words=tuple(rng.choice(VOCABULARY, n_words).tolist()))
+    words = tuple(rng.choice(VOCABULARY, n_words).tolist())
+    return Example(f"made:{seed}", words=words, tree=random_tree(rng, n_words))
+
+
+def random_tree(rng: np.random.Generator, n_words: int) -> Tree:
+    """A tree in which every word but the root hangs on one that was placed before it."""
+    order = rng.permutation(n_words)
+    heads = [ROOT] * n_words
+    for place, word in enumerate(order[1:], start=1):
+        heads[word] = int(order[rng.integers(place)])
+    relations = rng.choice(RELATIONS, n_words).tolist()
+    return Tree(
+        tuple(heads),
+        tuple(r if h != ROOT else "root" for r, h in zip(relations, heads, strict=True)),
+    )
 
 
 def split_evenly(word: str, place: int) -> int:

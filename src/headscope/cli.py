@@ -1,15 +1,13 @@
 """The command line: thin, quick to start; all work is done by the library."""
 
-import csv
-import json
 import logging
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -71,7 +69,8 @@ def analyze(
         typer.Option(help=".txt, .jsonl or .conllu file (also .gz), a folder, or 'starter'."),
     ] = None,
     treebank: Annotated[
-        str | None, typer.Option(help=".conllu, .conllx or .conll file (also .gz) or folder.")
+        list[str] | None,
+        typer.Option(help=".conllu, .conllx or .conll file (also .gz) or folder; may be repeated."),
     ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Use the embedded corpus (and the embedded model).")
@@ -89,6 +88,24 @@ def analyze(
         list[str] | None,
         typer.Option(help="A token class of your own for special-tokens: NAME=token,token."),
     ] = None,
+    coarse: Annotated[
+        bool, typer.Option("--coarse", help="Merge subtypes of relations: nsubj:pass into nsubj.")
+    ] = False,
+    query_pieces: Annotated[
+        str, typer.Option(help="Which pieces attend for a split word: mean (of all) or first.")
+    ] = "mean",
+    min_count: Annotated[
+        int, typer.Option(help="Print relations with at least so many words (files have all).")
+    ] = 50,
+    null: Annotated[
+        bool, typer.Option("--null", help="Also measure MODEL with random weights, to compare.")
+    ] = False,
+    combine: Annotated[
+        bool,
+        typer.Option(
+            "--combine", help="Also parse with the best heads combined (reads treebanks again)."
+        ),
+    ] = False,
     limit: Annotated[
         int | None, typer.Option(help="At most so many examples, a seeded random sample.")
     ] = None,
@@ -121,10 +138,14 @@ def analyze(
         run = run_analyze(
             name,
             text=text or ("starter" if demo else None),
-            treebank=treebank or ("starter" if demo else None),
+            treebank=treebank or (["starter"] if demo else None),
             out=out or Path("runs") / name.strip("/.").replace("/", "--"),
             only=only,
             token_classes=classes,
+            coarse=coarse,
+            query_pieces=query_pieces,
+            null=null,
+            combine=combine,
             resume=resume,
             limit=limit,
             seed=seed,
@@ -137,7 +158,7 @@ def analyze(
             dtype=dtype,
             trust_remote_code=trust_remote_code,
         )
-        _print_summary(run, format)
+        _show_run(run, format, min_count)
 
 
 @app.command()
@@ -150,7 +171,26 @@ def merge(
     with _explained():
         from headscope.runs.merge import merge_runs  # torch: only when it is needed
 
-        _print_summary(merge_runs(runs, out), format)
+        _show_run(merge_runs(runs, out), format)
+
+
+@app.command()
+def table(
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    name: Annotated[str, typer.Argument(help="The table's name, e.g. position.")],
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Print one table of a run."""
+    with _explained():
+        from headscope.report.terminal import print_rows  # only here: tables need pandas
+        from headscope.runs.results import load_run
+
+        tables = load_run(run).tables
+        if name not in tables:
+            known = ", ".join(tables)
+            raise StudyError(f"No table {name!r} in {run}.{suggest(name, tables)} Known: {known}.")
+        rows = tables[name].astype(object).itertuples(index=False)
+        print_rows(tuple(tables[name].columns), [tuple(map(str, row)) for row in rows], format)
 
 
 @app.command("list")
@@ -168,7 +208,9 @@ def list_names(
         if kind == "models":
             rows.append(("FOLDER", "a folder with config.json, tokenizer.json, model.safetensors"))
             rows.append(("NAME", "a model on the Hugging Face hub, e.g. bert-base-uncased"))
-        _print_rows(("name", "what it is"), rows, format)
+        from headscope.report.terminal import print_rows  # only here: tables need rich
+
+        print_rows(("name", "what it is"), rows, format)
 
 
 def main() -> None:
@@ -205,45 +247,10 @@ def _read_token_class(item: str) -> tuple[str, list[str]]:
     return name, [token for token in tokens.split(",") if token]
 
 
-def _print_summary(run: "Run", format: Format) -> None:
-    from headscope.report.summary import behaviour_table, summary_lines  # pandas: as above
+def _show_run(run: "Run", format: Format, min_count: int = 50) -> None:
+    from headscope.report.terminal import describe_counts, print_run  # pandas: as above
 
-    table = behaviour_table(run.tables)
-    if format is Format.CSV:
-        typer.echo(table.to_csv(index=False), nl=False)
-    elif format is Format.JSON:
-        typer.echo(table.to_json(orient="records"))
-    else:
-        _print_rows(
-            ("looks at", "heads", "strongest heads (layer-head, share, 95 % interval)"),
-            summary_lines(table),
-        )
-    for role, counts in run.manifest["counts"].items():
-        typer.echo(_describe_counts(role, counts), err=True)
+    print_run(run.tables, format, min_count)
+    for key, counts in run.manifest["counts"].items():
+        typer.echo(describe_counts(key, counts), err=True)
     typer.echo(f"Tables: {run.folder}/tables (csv and parquet)", err=True)
-
-
-def _describe_counts(role: str, counts: dict[str, Any]) -> str:
-    parts = [f"{counts['used']} examples used ({counts['tokens']} tokens)"]
-    if counts["truncated"]:
-        parts.append(f"{counts['truncated']} cut to the token limit")
-    parts += [f"{n} skipped: {reason}" for reason, n in counts["skipped"].items()]
-    return f"{role}: {', '.join(parts)}"
-
-
-def _print_rows(
-    header: tuple[str, ...], rows: Sequence[tuple[str, ...]], format: Format = Format.TABLE
-) -> None:
-    if format is Format.JSON:
-        typer.echo(json.dumps([dict(zip(header, row, strict=True)) for row in rows]))
-    elif format is Format.CSV:
-        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
-    else:
-        from rich.console import Console  # only tables need it
-        from rich.markup import escape
-        from rich.table import Table
-
-        table = Table(*header, box=None, pad_edge=False, header_style="bold")
-        for row in rows:
-            table.add_row(*map(escape, row))
-        Console().print(table)

@@ -29,7 +29,7 @@ class Corpus(Protocol):
 
     @property
     def provides(self) -> frozenset[str]:
-        """What its examples have: "text", "words"."""
+        """What its examples have: "text", "words", "dependencies"."""
 
     def __iter__(self) -> Iterator["Example"]: ...
 
@@ -71,10 +71,13 @@ class Analysis(Protocol):
 
     name: ClassVar[str]
     needs: ClassVar[frozenset[str]]  # what of an example it reads; empty: any text will do
-    columns: ClassVar[tuple[str, ...]]  # of the table
+    tables: ClassVar[Mapping[str, tuple[str, ...]]]  # the columns of each table it gives
 
     def measure(self, attention: "LayerAttention") -> Mapping[str, "Tensor"]:
-        """Sums and counts for one layer of a batch; the first axis of each array is the example."""
+        """Sums and counts for one layer of a batch; the first axis of each array is the example.
 
-    def summarize(self, tally: "Tally") -> "pd.DataFrame":
-        """The table that the totals of these arrays amount to."""
+        What is the same in every layer, or known at one alone, may be returned for that one alone.
+        """
+
+    def summarize(self, tally: "Tally") -> Mapping[str, "pd.DataFrame"]:
+        """The tables, by name, that the totals of these arrays amount to."""

@@ -79,6 +79,14 @@ ANALYSES = Registry(
             "headscope.analyses.entropy:Entropy",
             "how broadly a head attends, from all tokens and from the first one (section 3.3)",
         ),
+        "dependency": Entry(
+            "headscope.analyses.dependency:Dependency",
+            "which heads find which syntactic relations, against fixed offsets (section 4.2)",
+        ),
+        "trees": Entry(
+            "headscope.analyses.trees:Trees",
+            "whole parses: maximum spanning trees over each head's attention between words",
+        ),
     },
 )
 

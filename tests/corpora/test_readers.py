@@ -10,7 +10,7 @@ from headscope.corpora.opening import open_corpus
 from headscope.data.example import Example
 from headscope.errors import InputError
 
-WORD = "{}\t{}\t_\t_\t_\t_\t0\troot\t_\t{}\n"
+WORD = "{}\t{}\t_\t_\t_\t_\t_\t_\t_\t{}\n"
 
 
 def rows(*words: str) -> str:
@@ -104,7 +104,7 @@ def test_the_starter_corpus_serves_as_text_and_as_treebank() -> None:
     assert all(e.text and e.text_pair for e in segments[:1])
     assert len(segments) >= 14
     assert len(list(sentences)) >= 150
-    assert sentences.provides == {"text", "words"}
+    assert sentences.provides == {"text", "words", "dependencies"}
 
 
 def test_a_list_of_texts_is_a_corpus() -> None:
@@ -136,6 +136,43 @@ def test_a_bad_line_is_named_with_path_and_line(
     path = write(folder, name, content)
     with pytest.raises(InputError, match=message):
         list(open_corpus(path, "text"))
+
+
+def tree_rows(*heads: int | str) -> str:
+    row = "{}\tw\t_\t_\t_\t_\t{}\t{}\t_\t_\n"
+    return "".join(row.format(i, h, "root" if h == 0 else "dep") for i, h in enumerate(heads, 1))
+
+
+def test_a_treebank_has_trees(folder: Path) -> None:
+    path = write(folder, "a.conllx", tree_rows(2, 0, 2) + "\n" + tree_rows(0))
+    corpus = open_corpus(path, "treebank")
+    assert corpus.provides == {"text", "words", "dependencies"}
+    assert [e.tree.heads for e in corpus if e.tree] == [(1, -1, 1), (-1,)]
+
+
+def test_a_treebank_without_heads_has_words_alone(folder: Path) -> None:
+    path = write(folder, "a.conllu", tree_rows("_", "_"))
+    corpus = open_corpus(path, "treebank")
+    assert corpus.provides == {"text", "words"}
+    assert next(iter(corpus)).tree is None
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"),
+    [
+        ((2, 0, 7), "a.conllu:5: word 3 has head 7, outside the sentence of 3 words"),
+        ((0, 3, 2), "a.conllu:4: word 2 is part of a cycle"),
+        ((0, 1, 0), "a.conllu:5: word 3 is a second root, after word 1"),
+        ((0, "_", 1), "a.conllu:4: word 2 has head '_'"),
+        ((0, "x", 1), "a.conllu:4: word 2 has head 'x'"),
+    ],
+)
+def test_a_broken_tree_is_named_with_its_line(
+    folder: Path, heads: tuple[int | str, ...], message: str
+) -> None:
+    path = write(folder, "a.conllu", tree_rows(0) + "\n" + tree_rows(*heads))
+    with pytest.raises(InputError, match=message):
+        list(open_corpus(path, "treebank"))
 
 
 def test_a_damaged_gzip_file_is_named(folder: Path) -> None:

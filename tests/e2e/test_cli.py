@@ -51,11 +51,11 @@ def test_the_demo_writes_tables_and_prints_a_summary(tmp_path: Path) -> None:
 def test_data_goes_to_stdout_and_talk_to_stderr(tmp_path: Path, text: Path) -> None:
     options = ["--text", text, "--limit", 5, "--replicates", 20]
     csv = call("analyze", "demo", *options, "--out", tmp_path / "a", "--format", "csv")
-    table = pd.read_csv(StringIO(csv.stdout))
+    table = pd.read_csv(StringIO(csv.stdout), comment="#")
     assert set(table["behaviour"]) >= {"previous token", "everything, broadly"}
     assert "5 examples used" in csv.stderr
     as_json = call("analyze", "demo", *options, "--out", tmp_path / "b", "--format", "json")
-    assert len(json.loads(as_json.stdout)) == len(table)
+    assert len(json.loads(as_json.stdout)["behaviours"]) == len(table)
 
 
 @pytest.mark.parametrize("kind", ["analyses", "corpora", "models"])
@@ -98,6 +98,20 @@ def test_mistakes_end_with_a_clear_message_and_exit_code_2(
     assert "Traceback" not in done.output
     assert done.stdout == ""
     assert not (tmp_path / "out").exists()
+
+
+def test_a_treebank_gives_the_best_heads_and_single_tables_print(tmp_path: Path) -> None:
+    options = ["--treebank", "starter", "--limit", 30, "--replicates", 20, "--null", "--combine"]
+    only = ["--only", "dependency", "--only", "trees", "--min-count", 20]
+    done = call("analyze", "demo", *options, *only, "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    assert "untrained" in done.stdout
+    assert "8-11 94.3 (51.7)" in done.stdout  # the paper's determiners
+    printed = call("table", tmp_path / "run", "trees", "--format", "csv").stdout
+    assert "best heads combined" in set(pd.read_csv(StringIO(printed))["system"])
+    unknown = call("table", tmp_path / "run", "tree")
+    assert unknown.exit_code == 2
+    assert "Did you mean 'trees'" in unknown.stderr
 
 
 def test_a_second_run_into_the_same_folder_needs_resume(tmp_path: Path, text: Path) -> None:

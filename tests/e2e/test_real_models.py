@@ -10,7 +10,7 @@ from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel
-from tests.references.measures import REFERENCES, VALUE_COLUMN
+from tests.references import assert_equals_reference
 from tests.shared import shared
 
 
@@ -36,14 +36,9 @@ def test_tables_equal_the_reference_on_a_real_model(name: str) -> None:
     encodings = source.encode(examples, 128)
     maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
     run = hs.analyze(source, text=examples, progress=False, replicates=0)
-    for analysis, reference in REFERENCES.items():
-        value = VALUE_COLUMN[analysis]
-        table = run.tables[analysis]
-        labels = list(table.columns[: list(table.columns).index(value)])
-        expected = reference(maps, encodings)
-        for row in table.to_dict("records"):
-            key = tuple(row[label] for label in labels)
-            assert row[value] == pytest.approx(expected[key], abs=2e-6), (analysis, key)
+    assert run.tables.keys() == {"position", "special-tokens", "entropy"}
+    for name, table in run.tables.items():
+        assert_equals_reference(table, name, maps, encodings, tolerance=2e-6)
 
 
 def test_a_model_in_memory_is_measured_and_left_as_it_was() -> None:

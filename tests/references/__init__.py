@@ -1,0 +1,47 @@
+"""The oracle: every measure in slow, obvious loops, straight from the paper."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import pytest
+
+from headscope.data.encoding import Encoding
+from tests.references.dependency import dependency
+from tests.references.measures import Maps, entropy, position, special_tokens
+from tests.references.trees import trees
+
+REFERENCES = {
+    "position": position,
+    "entropy": entropy,
+    "special-tokens": special_tokens,
+    "dependency": dependency,
+    "trees": trees,
+}
+VALUE_COLUMN = {
+    "position": "weight",
+    "entropy": "nats",
+    "special-tokens": "weight",
+    "dependency": "accuracy",
+    "trees": "accuracy",
+}
+
+
+def assert_equals_reference(
+    table: pd.DataFrame,
+    name: str,
+    maps: Maps,
+    encodings: Sequence[Encoding],
+    tolerance: float = 1e-9,
+) -> None:
+    """Every cell of an analysis's table equals the slow loops over the same maps."""
+    expected = REFERENCES[name](maps, encodings)
+    value = VALUE_COLUMN[name]
+    before = table.columns[: list(table.columns).index(value)]
+    labels = [column for column in before if column not in ("correct", "count")]
+    found = {
+        tuple(None if pd.isna(row[label]) else row[label] for label in labels): row[value]
+        for row in table.to_dict("records")
+    }
+    assert found.keys() == expected.keys()
+    for key, number in expected.items():
+        assert found[key] == pytest.approx(number, rel=tolerance, abs=tolerance, nan_ok=True), key

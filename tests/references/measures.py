@@ -81,7 +81,3 @@ def special_tokens(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
                         segments.append(mean(found))
                 rows[layer + 1, head + 1, source, target] = mean(segments)
     return rows
-
-
-REFERENCES = {"position": position, "entropy": entropy, "special-tokens": special_tokens}
-VALUE_COLUMN = {"position": "weight", "entropy": "nats", "special-tokens": "weight"}

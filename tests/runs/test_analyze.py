@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import headscope
+from headscope.corpora.memory import MemoryCorpus
 from headscope.errors import InputError, ModelError, OutputError, StudyError
 from headscope.report.summary import behaviour_table
 from headscope.runs import analyze as analyze_module
@@ -66,7 +67,7 @@ def test_a_run_folder_holds_tables_manifest_and_tallies(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "run/manifest.json").read_text())
     assert manifest["status"] == "complete"
     assert manifest["counts"]["text"]["used"] == len(EXAMPLES)
-    assert manifest["corpora"]["text"]["digest"]
+    assert manifest["passes"]["text"]["digest"]
     assert manifest["options"]["seed"] == 0
     assert set(manifest["seconds"]["text"]) >= {"encode", "model", "add"}
     assert not list((tmp_path / "run").rglob(".*")), "temporary files are left behind"
@@ -219,10 +220,49 @@ def test_a_bad_question_is_refused_before_anything_is_written(
 def test_an_analysis_asked_for_by_name_needs_its_data() -> None:
     class Needy:
         name = "needy"
-        needs = frozenset({"dependencies"})
+        needs = frozenset({"coreference"})
 
-    with pytest.raises(StudyError, match="'needy' needs dependencies, but memory"):
+    with pytest.raises(StudyError, match="'needy' needs coreference, which memory"):
         run(only=[Needy()])
+
+
+def test_several_treebanks_give_one_table_with_a_column_for_them() -> None:
+    halves = [MemoryCorpus(EXAMPLES[:20], "even"), MemoryCorpus(EXAMPLES[20:], "odd")]
+    both = run(text=None, treebank=halves, only=["dependency", "trees"])
+    alone = run(text=None, treebank=halves[0], only=["dependency", "trees"])
+    for name, table in both.tables.items():
+        assert list(dict.fromkeys(table["treebank"])) == ["even", "odd"]
+        part = table[table["treebank"] == "even"].drop(columns="treebank")
+        pd.testing.assert_frame_equal(part.reset_index(drop=True), alone.tables[name])
+
+
+def test_what_needs_no_annotation_runs_over_the_first_corpus_alone() -> None:
+    done = run(text=EXAMPLES[:5], treebank=[MemoryCorpus(EXAMPLES[5:], "bank")])
+    by_pass = {key: entry["analyses"] for key, entry in done.manifest["passes"].items()}
+    assert by_pass["text"] == ["position", "special-tokens", "entropy", "dependency", "trees"]
+    assert by_pass["treebank"] == ["dependency", "trees"]
+
+
+def test_best_heads_combined_are_added_to_the_trees(tmp_path: Path) -> None:
+    def one() -> Run:
+        analyses = ["dependency", "trees"]
+        return run(text=None, treebank=EXAMPLES, only=analyses, combine=True, out=tmp_path / "run")
+
+    trees = one().tables["trees"]
+    assert list(dict.fromkeys(trees["system"])) == [
+        "head",
+        "adjacent chain",
+        "right-branching",
+        "best heads combined",
+    ]
+    assert_same_tables(load_run(tmp_path / "run"), load_run(tmp_path / "run"))
+
+
+def test_repeating_a_pass_that_is_not_there_is_refused() -> None:
+    with pytest.raises(StudyError, match="no pass to repeat"):
+        run(only=["position"], null=True)
+    with pytest.raises(StudyError, match="no transformers model"):
+        run(text=None, treebank=EXAMPLES, null=True)
 
 
 def test_damaged_results_are_named(tmp_path: Path) -> None:

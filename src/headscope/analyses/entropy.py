@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from headscope.data.attention import LayerAttention
-from headscope.data.table import empty_table, head_axes, tidy_table
+from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.data.tally import Tally
 
 __all__ = ["Entropy"]
@@ -26,7 +26,9 @@ class Entropy:
 
     name: ClassVar[str] = "entropy"
     needs: ClassVar[frozenset[str]] = frozenset()
-    columns: ClassVar[tuple[str, ...]] = ("layer", "head", "rows", "nats", "low", "high", "uniform")
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "entropy": ("layer", "head", "rows", "nats", "low", "high", "uniform")
+    }
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Entropy by example, head and kind of row, beside that of uniform attention."""
@@ -41,10 +43,10 @@ class Entropy:
             "segments": nats.new_ones(n_examples),
         }
 
-    def summarize(self, tally: Tally) -> pd.DataFrame:
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head and kind of row."""
         if not tally:
-            return empty_table(self.columns)
+            return empty_tables(self.tables)
         nats = tally.ratio("nats", "segments")  # [layer, head, rows]
         uniform = tally.ratio("uniform", "segments").value  # [layer, rows]
         n_layers, n_heads, _ = nats.value.shape
@@ -55,4 +57,4 @@ class Entropy:
             "high": nats.high,
             "uniform": uniform[:, None, :],  # [layer, 1, rows]
         }
-        return tidy_table(axes, values)
+        return {self.name: tidy_table(axes, values)}

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headscope.data.attention import LayerAttention
-from headscope.data.table import empty_table, head_axes, tidy_table
+from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.data.tally import Tally
 
 __all__ = ["Position"]
@@ -28,7 +28,9 @@ class Position:
 
     name: ClassVar[str] = "position"
     needs: ClassVar[frozenset[str]] = frozenset()
-    columns: ClassVar[tuple[str, ...]] = ("layer", "head", "target", "weight", "low", "high")
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "position": ("layer", "head", "target", "weight", "low", "high")
+    }
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """The three diagonals' means, by example, head and target."""
@@ -36,14 +38,15 @@ class Position:
         weight = torch.stack(diagonals, dim=-1) / attention.n_tokens  # [example, head, target]
         return {"weight": weight, "segments": weight.new_ones(len(weight))}
 
-    def summarize(self, tally: Tally) -> pd.DataFrame:
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head and target."""
         if not tally:
-            return empty_table(self.columns)
+            return empty_tables(self.tables)
         weight = tally.ratio("weight", "segments")  # [layer, head, target]
         n_layers, n_heads, _ = weight.value.shape
         axes = {**head_axes(n_layers, n_heads), "target": list(OFFSETS)}
-        return tidy_table(axes, {"weight": weight.value, "low": weight.low, "high": weight.high})
+        values = {"weight": weight.value, "low": weight.low, "high": weight.high}
+        return {self.name: tidy_table(axes, values)}
 
 
 def _diagonal_sum(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, TokenKind
-from headscope.data.table import empty_table, head_axes, tidy_table
+from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.data.tally import Tally
 from headscope.errors import StudyError
 
@@ -37,9 +37,9 @@ class SpecialTokens:
 
     name: ClassVar[str] = "special-tokens"
     needs: ClassVar[frozenset[str]] = frozenset()
-    columns: ClassVar[tuple[str, ...]] = (
-        "layer", "head", "source", "target", "weight", "low", "high",
-    )  # fmt: skip
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "special-tokens": ("layer", "head", "source", "target", "weight", "low", "high")
+    }
 
     def __post_init__(self) -> None:
         for name, tokens in self.classes.items():
@@ -84,11 +84,12 @@ class SpecialTokens:
         is_first = (applies.cumsum(-1) == 1) & (applies == 1)
         return is_first.float()
 
-    def summarize(self, tally: Tally) -> pd.DataFrame:
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head, source and target."""
         if not tally:
-            return empty_table(self.columns)
+            return empty_tables(self.tables)
         weight = tally.ratio("weight", "segments")  # [layer, head, source, target]
         n_layers, n_heads, *_ = weight.value.shape
         axes = {**head_axes(n_layers, n_heads), "source": SOURCES, "target": self.targets}
-        return tidy_table(axes, {"weight": weight.value, "low": weight.low, "high": weight.high})
+        values = {"weight": weight.value, "low": weight.low, "high": weight.high}
+        return {self.name: tidy_table(axes, values)}

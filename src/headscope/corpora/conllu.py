@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
@@ -10,13 +11,14 @@ from typing import ClassVar
 from headscope.corpora.lines import file_digest, read_lines
 from headscope.corpora.paragraphs import Paragraph, pair_paragraphs
 from headscope.data.example import Example
+from headscope.data.tree import Tree, find_problem
 from headscope.errors import InputError
 
 __all__ = ["ConlluText", "ConlluTreebank", "Sentence", "read_sentences"]
 
 N_COLUMNS = 10
 SUFFIXES = (".conllu", ".conllx", ".conll")
-FORM, MISC = 1, 9
+FORM, HEAD, RELATION, MISC = 1, 6, 7, 9
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,17 @@ class Sentence:
     line: int  # of the first row or comment
     comments: dict[str, str]
     rows: list[list[str]]
+    lines: list[int]  # of each word
     spaces: list[bool]  # whether a space stands before each word
 
     @property
     def words(self) -> tuple[str, ...]:
         return tuple(row[FORM] for row in self.rows)
+
+    @property
+    def has_no_heads(self) -> bool:
+        """Whether the head column is left empty."""
+        return all(row[HEAD] == "_" for row in self.rows)
 
     @property
     def text(self) -> str:
@@ -51,16 +59,26 @@ class ConlluTreebank:
 
     roles: ClassVar[frozenset[str]] = frozenset({"treebank"})
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
-    provides: ClassVar[frozenset[str]] = frozenset({"text", "words"})
 
     @property
     def name(self) -> str:
         return self.path.name
 
+    @cached_property
+    def provides(self) -> frozenset[str]:
+        """Words, and dependencies if the first sentence has heads."""
+        first = next(read_sentences(self.path), None)
+        has_heads = first is not None and not first.has_no_heads
+        return frozenset({"text", "words", *["dependencies"] * has_heads})
+
     def __iter__(self) -> Iterator[Example]:
         for sentence in read_sentences(self.path):
-            name = sentence.name_in(self.path)
-            yield Example(name, words=sentence.words, spaces=tuple(sentence.spaces))
+            yield Example(
+                sentence.name_in(self.path),
+                words=sentence.words,
+                spaces=tuple(sentence.spaces),
+                tree=read_tree(self.path, sentence) if "dependencies" in self.provides else None,
+            )
 
     def digest(self) -> str:
         return file_digest(self.path)
@@ -123,6 +141,7 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
 def _read_block(path: Path, block: list[tuple[int, str]]) -> Iterator[Sentence]:
     comments: dict[str, str] = {}
     rows: list[list[str]] = []
+    lines: list[int] = []
     ranges: list[list[str]] = []
     for number, line in block:
         if line.startswith("#"):
@@ -136,14 +155,34 @@ def _read_block(path: Path, block: list[tuple[int, str]]) -> Iterator[Sentence]:
         elif "." not in row[0]:  # an empty node is not a word of the text
             _check_order(path, number, row, len(rows))
             rows.append(row)
+            lines.append(number)
     if rows:
-        yield Sentence(block[0][0], comments, rows, _spaces_before(rows, ranges))
+        yield Sentence(block[0][0], comments, rows, lines, _spaces_before(rows, ranges))
+
+
+def read_tree(path: Path, sentence: Sentence) -> Tree:
+    """The sentence's dependency tree, or an error that names the word's line."""
+    for line, row in zip(sentence.lines, sentence.rows, strict=True):
+        if not row[HEAD].isdecimal() or row[RELATION] in ("", "_"):
+            raise InputError(
+                f"{path}:{line}: word {row[0]} has head {row[HEAD]!r} and relation "
+                f"{row[RELATION]!r}. Expected a word's number (0 for the root) in column 7 and a "
+                "relation in column 8; annotate the word, or leave out the sentence."
+            )
+    heads = tuple(int(row[HEAD]) - 1 for row in sentence.rows)
+    if problem := find_problem(heads):
+        word, what = problem
+        raise InputError(
+            f"{path}:{sentence.lines[word]}: word {word + 1} {what}. Expected a tree, with one "
+            "root (head 0) and every head a word of the sentence; mend or leave out the sentence."
+        )
+    return Tree(heads, tuple(row[RELATION] for row in sentence.rows))
 
 
 def _spaces_before(rows: list[list[str]], ranges: list[list[str]]) -> list[bool]:
     """Whether a space stands before each word in the running text.
 
-    The words of a range stand together where they spell it ("do" + "n't"), else apart ("de" + "le").
+    The words of a range stand together where they spell it ("do", "n't"), else apart ("de", "le").
     """
     after = ["SpaceAfter=No" not in row[MISC].split("|") for row in rows]
     for row in ranges:

@@ -1,6 +1,7 @@
 """JSON lines: every line is one example, encoded just as it is given."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,8 @@ class JsonlCorpus:
             raise self._error(number, f"this is not a JSON object ({error})") from error
         if not isinstance(record, dict):
             raise self._error(number, "this is not a JSON object")
+        if re.search("[\ud800-\udfff]", json.dumps(record, ensure_ascii=False)):
+            raise self._error(number, "an escape stands for half a character (a lone surrogate)")
         example_id = record.get("id", f"{self.name}:{number}")
         if not isinstance(example_id, (str, int)):
             raise self._error(number, f"the id {example_id!r} is not a string or number")

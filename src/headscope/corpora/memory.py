@@ -19,8 +19,11 @@ class MemoryCorpus:
 
     @property
     def provides(self) -> frozenset[str]:
-        has_words = all(isinstance(item, Example) and item.words for item in self.items)
-        return frozenset({"text", "words"} if has_words else {"text"})
+        examples = [item for item in self.items if isinstance(item, Example)]
+        if len(examples) < len(self.items) or not all(example.words for example in examples):
+            return frozenset({"text"})
+        has_trees = all(example.tree for example in examples)
+        return frozenset({"text", "words", *["dependencies"] * has_trees})
 
     def __iter__(self) -> Iterator[Example]:
         for place, item in enumerate(self.items, start=1):

@@ -16,6 +16,7 @@ class Account:
     used: int = 0
     truncated: int = 0
     tokens: int = 0
+    unaligned_words: int = 0  # words of which the tokenizer leaves nothing
     skipped: dict[str, int] = field(default_factory=dict)  # by reason
     skipped_ids: dict[str, list[str]] = field(default_factory=dict)  # the first few, by reason
 
@@ -37,6 +38,7 @@ class Account:
             used=self.used + other.used,
             truncated=self.truncated + other.truncated,
             tokens=self.tokens + other.tokens,
+            unaligned_words=self.unaligned_words + other.unaligned_words,
             skipped={r: self.skipped.get(r, 0) + other.skipped.get(r, 0) for r in reasons},
             skipped_ids={
                 r: (self.skipped_ids.get(r, []) + other.skipped_ids.get(r, []))[:SHOWN_IDS]

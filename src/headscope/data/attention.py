@@ -1,14 +1,18 @@
 """The attention of one layer over one batch: what every analysis measures."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headscope.data.encoding import Batch
+from headscope.data.encoding import Batch, remember
 
 __all__ = ["LayerAttention", "head_name"]
+
+T = TypeVar("T")
 
 
 def head_name(layer: int, head: int) -> str:
@@ -32,12 +36,17 @@ class LayerAttention:
     weights: Float[Tensor, "example head query key"]
     batch: Batch
     visible: Int[Tensor, " query"]
+    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def full(cls, layer: int, weights: Tensor, batch: Batch) -> "LayerAttention":
         """Attention in which every query may look at every key."""
         n_tokens = weights.shape[-1]
         return cls(layer, weights, batch, torch.full((n_tokens,), n_tokens, device=weights.device))
+
+    def remember(self, key: Hashable, build: Callable[[], T]) -> T:
+        """What `build` gives, built once for the layer, where several analyses need the same."""
+        return remember(self._memory, key, build)
 
     @property
     def n_tokens(self) -> int:

@@ -1,9 +1,10 @@
 """Examples as a model sees them: one Encoding each, gathered in a Batch of equal token count."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,16 @@ from torch import Tensor
 from headscope.data.example import Example
 
 __all__ = ["Batch", "Encoding", "TokenKind"]
+
+T = TypeVar("T")
+
+
+def remember(memory: dict[Hashable, Any], key: Hashable, build: Callable[[], T]) -> T:
+    """What `build` gives, built the first time it is asked for."""
+    if key not in memory:
+        memory[key] = build()
+    found: T = memory[key]
+    return found
 
 
 class TokenKind(IntEnum):
@@ -45,7 +56,7 @@ class Batch:
 
     encodings: tuple[Encoding, ...]
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    _masks: dict[frozenset[str], Tensor] = field(default_factory=dict, init=False, repr=False)
+    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         lengths = {len(encoding) for encoding in self.encodings}
@@ -72,12 +83,17 @@ class Batch:
         return self._stack([encoding.kinds for encoding in self.encodings])
 
     def find_surfaces(self, surfaces: frozenset[str]) -> Bool[Tensor, "example token"]:
-        """Mark the text tokens with one of these surfaces; remembered, as every layer asks."""
-        if surfaces not in self._masks:
+        """Mark the text tokens with one of these surfaces."""
+
+        def build() -> Tensor:
             found = [[surface in surfaces for surface in e.surfaces] for e in self.encodings]
-            is_text = self.kinds == TokenKind.TEXT
-            self._masks[surfaces] = torch.tensor(found, device=self.device) & is_text
-        return self._masks[surfaces]
+            return torch.tensor(found, device=self.device) & (self.kinds == TokenKind.TEXT)
+
+        return self.remember(("surfaces", surfaces), build)
+
+    def remember(self, key: Hashable, build: Callable[[], T]) -> T:
+        """What `build` gives, built once for the batch: every layer asks for the same."""
+        return remember(self._memory, key, build)
 
     def _stack(self, rows: list[NDArray[np.int64]]) -> Int[Tensor, "example token"]:
         return torch.from_numpy(np.stack(rows)).to(self.device)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
+from headscope.data.tree import Tree
+
 __all__ = ["Example", "stable_hash"]
 
 
@@ -18,7 +20,7 @@ def stable_hash(text: str) -> int:
 
 @dataclass(frozen=True)
 class Example:
-    """One example: either `text` (with or without `text_pair`), or `words`.
+    """One example: either `text` (with or without `text_pair`), or `words`, with or without a tree.
 
     `spaces[i]` says whether a space stands before word i in the running text; None means that
     all words but the first are spaced. Only tokenizers that see spaces (byte-level BPE) look at it.
@@ -29,6 +31,7 @@ class Example:
     text_pair: str | None = None
     words: tuple[str, ...] | None = None
     spaces: tuple[bool, ...] | None = None
+    tree: Tree | None = None
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.words is None):
@@ -37,6 +40,8 @@ class Example:
             raise ValueError(f"Example {self.id!r} has a text_pair but no text.")
         if self.spaces is not None and len(self.spaces) != len(self.words or ()):
             raise ValueError(f"Example {self.id!r} must have one entry of spaces per word.")
+        if self.tree is not None and len(self.tree.heads) != len(self.words or ()):
+            raise ValueError(f"Example {self.id!r} must have one head per word in its tree.")
 
     @cached_property
     def key(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["empty_table", "head_axes", "tidy_table"]
+__all__ = ["empty_tables", "head_axes", "tidy_table"]
 
 
 def head_axes(n_layers: int, n_heads: int) -> dict[str, Sequence[int]]:
@@ -30,6 +30,6 @@ def tidy_table(axes: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
     return table
 
 
-def empty_table(columns: Sequence[str]) -> pd.DataFrame:
-    """A table with these columns and no rows: what an analysis says of no examples."""
-    return pd.DataFrame(columns=list(columns))
+def empty_tables(columns: Mapping[str, Sequence[str]]) -> dict[str, pd.DataFrame]:
+    """Tables with these columns and no rows: what an analysis says of no examples."""
+    return {name: pd.DataFrame(columns=list(names)) for name, names in columns.items()}

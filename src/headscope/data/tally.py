@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -30,15 +30,22 @@ class Tally:
     def add(
         self,
         weights: Float[Array, "fold replicate example"],
-        values: Mapping[str, Float[Array, "example layer ..."]],
+        values: Mapping[str, Float[NDArray[np.floating[Any]], "example layer ..."]],
     ) -> None:
         """Add `weights @ values`: every example's values, as often as each replicate counts it."""
-        for name, value in values.items():
-            total = np.tensordot(weights, value, axes=1)  # [fold, replicate, layer, ...]
+        n_examples = weights.shape[-1]
+        flat = [value.reshape(n_examples, -1) for value in values.values()]
+        # one product for all names: [fold, replicate, column]
+        sums = weights @ np.concatenate(flat, axis=1, dtype=np.float64)
+        ends = np.cumsum([part.shape[1] for part in flat])
+        for (name, value), part in zip(
+            values.items(), np.split(sums, ends[:-1], axis=-1), strict=True
+        ):
+            total = part.reshape(*weights.shape[:-1], *value.shape[1:])
             if name in self.totals:
                 self.totals[name] += total
             else:
-                self.totals[name] = total
+                self.totals[name] = total.copy()
 
     def __add__(self, other: "Tally") -> "Tally":
         total = Tally(dict(self.totals))

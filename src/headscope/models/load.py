@@ -15,6 +15,7 @@ from transformers.utils import logging
 
 from headscope.errors import HeadscopeError, ModelError
 from headscope.models.loaded import LoadedModel, wrap_model
+from headscope.models.null import PREFIX, randomize
 from headscope.registry import MODELS, suggest
 
 __all__ = ["load_model"]
@@ -29,8 +30,21 @@ def load_model(
     device: str = "auto",
     dtype: str = "float32",
     trust_remote_code: bool = False,
+    seed: int = 0,
 ) -> LoadedModel:
-    """Load by registered name ("demo"), local folder or hub name; safetensors only."""
+    """Load by registered name ("demo"), local folder or hub name; safetensors only.
+
+    "random-init:NAME" keeps the embeddings of NAME and draws its other weights by the seed.
+    """
+    if str(name).startswith(PREFIX):
+        base = load_model(
+            str(name).removeprefix(PREFIX),
+            revision=revision,
+            device=device,
+            dtype=dtype,
+            trust_remote_code=trust_remote_code,
+        )
+        return randomize(base, seed)
     place = str(MODELS.find(str(name)).load()() if str(name) in MODELS.entries() else name)
     options: dict[str, Any] = {
         "revision": revision,

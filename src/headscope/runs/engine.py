@@ -23,7 +23,7 @@ from headscope.runs.study import Options
 
 __all__ = ["Progress", "Result", "measure_examples"]
 
-Values = dict[str, NDArray[np.float64]]  # name -> [example, layer, ...]
+Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
 
 
 @dataclass
@@ -96,8 +96,13 @@ def _keep_usable(
             account.used += 1
             account.truncated += encoding.is_truncated
             account.tokens += len(encoding)
+            account.unaligned_words += 0 if encoding.is_truncated else _count_unaligned(encoding)
             kept.append(encoding)
     return kept
+
+
+def _count_unaligned(encoding: Encoding) -> int:
+    return len(encoding.example.words or ()) - len(set(encoding.word_ids.tolist()) - {-1})
 
 
 def _measure_batch(
@@ -110,16 +115,17 @@ def _measure_batch(
             _refuse_not_numbers(attention)
             for analysis in analyses:
                 measured = analysis.measure(attention)
-                layers[analysis.name].append({n: v.cpu().double() for n, v in measured.items()})
+                layers[analysis.name].append({n: v.cpu() for n, v in measured.items()})
 
     source.attend(batch, observe)
     return {name: _stack_layers(measured) for name, measured in layers.items()}
 
 
 def _stack_layers(layers: list[dict[str, Any]]) -> Values:
+    """The values of all layers side by side; of what a single layer gave, one."""
     return {
-        name: torch.stack([layer[name] for layer in layers], dim=1).numpy()  # [example, layer, ...]
-        for name in layers[0]
+        name: torch.stack([layer[name] for layer in layers if name in layer], dim=1).numpy()
+        for name in dict.fromkeys(name for layer in layers for name in layer)
     }
 
 

@@ -20,28 +20,30 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
     stores = [RunFolder(Path(folder)) for folder in folders]
     manifests = [load_run(store.path).manifest for store in stores]
     _refuse_mismatch(folders, manifests)
-    roles = dict.fromkeys(role for manifest in manifests for role in manifest["corpora"])
+    keys = dict.fromkeys(key for manifest in manifests for key in manifest["passes"])
     merged = {
-        role: Checkpoint(reduce(add, (s.load_checkpoint(role).result for s in stores)))
-        for role in roles
+        key: Checkpoint(reduce(add, (s.load_checkpoint(key).result for s in stores)))
+        for key in keys
     }
     analyses = {n: build_analysis(n, o) for m in manifests for n, o in m["analyses"].items()}
     manifest = {
         **manifests[0],
         "analyses": {name: o for m in manifests for name, o in m["analyses"].items()},
-        "corpora": {role: _join_corpora(role, manifests) for role in roles},
+        "passes": {key: _join_passes(key, manifests) for key in keys},
         "merged_from": [str(folder) for folder in folders],
     }
     target.create()
-    for role, checkpoint in merged.items():
-        target.save_checkpoint(role, checkpoint)
+    for key, checkpoint in merged.items():
+        target.save_checkpoint(key, checkpoint)
     return finish_run(target, manifest, analyses, merged)
 
 
-def _join_corpora(role: str, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    parts = [m["corpora"][role] for m in manifests if role in m["corpora"]]
+def _join_passes(key: str, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    parts = [m["passes"][key] for m in manifests if key in m["passes"]]
     return {
-        "name": " + ".join(part["name"] for part in parts),
+        **parts[0],
+        "corpus": " + ".join(part["corpus"] for part in parts),
+        "path": "",
         "digest": "+".join(part["digest"] for part in parts),
         "available": sum(part["available"] for part in parts),
         "examples": sum(part["examples"] for part in parts),
@@ -63,10 +65,11 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Sequence[Mapping[
                 f"The runs in {', '.join(map(str, folders))} have different {name}. Expected runs "
                 "that differ in their corpora alone; run them with the same model and options."
             )
-    digests = [d for m in manifests for c in m["corpora"].values() for d in c["digest"].split("+")]
-    roles = len({role for m in manifests for role in m["corpora"]})
-    if len(set(digests)) * roles < len(digests):
-        raise OutputError(
-            "Two of the runs read the same corpus, so its examples would count twice. Expected "
-            "runs over different corpora; leave one of them out."
-        )
+    for key in {key for manifest in manifests for key in manifest["passes"]}:
+        parts = [m["passes"][key]["digest"] for m in manifests if key in m["passes"]]
+        digests = [digest for part in parts for digest in part.split("+")]
+        if len(set(digests)) < len(digests):
+            raise OutputError(
+                "Two of the runs read the same corpus, so its examples would count twice. Expected "
+                "runs over different corpora; leave one of them out."
+            )

@@ -11,6 +11,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     Task,
+    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -41,6 +42,11 @@ def show_progress(totals: Mapping[str, int], is_shown: bool) -> Iterator[dict[st
     )
     with Progress(*columns, console=Console(stderr=True), disable=not is_shown) as progress:
         tasks = {
-            role: progress.add_task(role, total=total, start=True) for role, total in totals.items()
+            key: progress.add_task(key, total=total, start=False) for key, total in totals.items()
         }
-        yield {role: partial(progress.advance, task) for role, task in tasks.items()}
+
+        def advance(task: TaskID, n_examples: int) -> None:
+            progress.start_task(task)  # a pass's clock runs from its first news; later: no effect
+            progress.advance(task, n_examples)
+
+        yield {key: partial(advance, task) for key, task in tasks.items()}

@@ -2,7 +2,7 @@
 
 manifest.json      what was run on what, how, with which counts and times
 tables/NAME.csv    and .parquet
-tallies/ROLE.safetensors   the sums so far of one pass, and which shards they hold
+tallies/PASS.safetensors   the sums so far of one pass, and which shards they hold
 """
 
 import json
@@ -23,6 +23,7 @@ from headscope.data.tally import Tally
 from headscope.errors import OutputError
 from headscope.runs.engine import Result
 from headscope.runs.files import explain_write_errors, write_atomically
+from headscope.runs.tables import summarize_passes
 
 __all__ = ["Checkpoint", "Run", "RunFolder", "load_run"]
 
@@ -31,7 +32,7 @@ FORMAT = 1  # of the folder; raised when an older headscope could not read it
 
 @dataclass(frozen=True)
 class Run:
-    """What came out: one table per analysis, the manifest, and the folder if there is one."""
+    """What came out: the tables, the manifest, and the folder if there is one."""
 
     tables: dict[str, pd.DataFrame]
     manifest: dict[str, Any]
@@ -110,7 +111,7 @@ class RunFolder:
                 "wrote; `headscope analyze ... --resume` writes it again from the tallies."
             ) from error
 
-    def save_checkpoint(self, role: str, checkpoint: Checkpoint) -> None:
+    def save_checkpoint(self, key: str, checkpoint: Checkpoint) -> None:
         tensors = {
             f"{analysis}/{name}": total
             for analysis, tally in checkpoint.result.tallies.items()
@@ -122,11 +123,11 @@ class RunFolder:
             "seconds": checkpoint.result.seconds,
         }
         content = save(tensors, metadata={"state": json.dumps(state)})
-        write_atomically(self.path / "tallies" / f"{role}.safetensors", content)
+        write_atomically(self.path / "tallies" / f"{key}.safetensors", content)
 
-    def load_checkpoint(self, role: str) -> Checkpoint:
+    def load_checkpoint(self, key: str) -> Checkpoint:
         """The sums of a pass so far; none yet where there is no file."""
-        path = self.path / "tallies" / f"{role}.safetensors"
+        path = self.path / "tallies" / f"{key}.safetensors"
         if not path.exists():
             return Checkpoint()
         try:
@@ -152,7 +153,7 @@ def load_run(folder: str | Path) -> Run:
             f"{folder} holds a run that is not finished. Expected a complete one; continue it with "
             "`headscope analyze ... --resume`."
         )
-    tables = {name: store.read_table(name) for name in manifest["analyses"]}
+    tables = {name: store.read_table(name) for name in manifest["tables"]}
     return Run(tables, manifest, store.path)
 
 
@@ -163,14 +164,18 @@ def finish_run(
     checkpoints: Mapping[str, Checkpoint],
 ) -> Run:
     """Turn the totals of all passes into tables, and write them with the final manifest."""
-    tallies = {n: t for c in checkpoints.values() for n, t in c.result.tallies.items()}
-    tables = {n: analysis.summarize(tallies.get(n, Tally())) for n, analysis in analyses.items()}
-    counts = {role: asdict(c.result.account) for role, c in checkpoints.items()}
-    seconds = {
-        role: {stage: round(s, 3) for stage, s in c.result.seconds.items()}
-        for role, c in checkpoints.items()
+    tallies = {key: checkpoint.result.tallies for key, checkpoint in checkpoints.items()}
+    tables = summarize_passes(manifest["passes"], analyses, tallies)
+    final = {
+        **manifest,
+        "status": "complete",
+        "tables": list(tables),
+        "counts": {key: asdict(c.result.account) for key, c in checkpoints.items()},
+        "seconds": {
+            key: {stage: round(s, 3) for stage, s in c.result.seconds.items()}
+            for key, c in checkpoints.items()
+        },
     }
-    final = {**manifest, "status": "complete", "counts": counts, "seconds": seconds}
     if folder is not None:
         for name, table in tables.items():
             folder.write_table(name, table)

@@ -1,14 +1,15 @@
 """What is to be done: which analyses run over which corpus, decided before any work."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headscope.contracts import Analysis, AttentionSource, Corpus
 from headscope.errors import StudyError
 from headscope.registry import ANALYSES
 
-__all__ = ["Options", "Pass", "build_analysis", "plan_passes"]
+__all__ = ["Options", "Pass", "build_analysis", "describe_analyses", "plan_passes", "plan_repeats"]
 
 TEXT_TOKENS = 128  # the paper's segments
 LEAST_TOKENS = 8
@@ -50,9 +51,12 @@ class Options:
 class Pass:
     """One reading of one corpus, for all analyses that it serves."""
 
+    key: str  # names the pass in the run's folder
     role: str
     corpus: Corpus
     analyses: tuple[Analysis, ...]
+    repeats: str | None = None  # the key of the pass that this one repeats, and how:
+    variant: str | None = None  # with the "null" model, or with the best heads "combined"
 
 
 def build_analysis(name: str, options: Mapping[str, Any] | None = None) -> Analysis:
@@ -67,37 +71,68 @@ def describe_analyses(analyses: Collection[Analysis]) -> dict[str, dict[str, Any
 
 
 def plan_passes(
-    analyses: Collection[Analysis], corpora: Mapping[str, Corpus], is_explicit: bool
+    analyses: Collection[Analysis], corpora: Sequence[tuple[str, Corpus]], is_explicit: bool
 ) -> tuple[list[Pass], dict[str, str]]:
-    """Give each analysis the first corpus that has what it needs; say what is left out and why.
+    """Which analyses run over which corpus (given with its role), and what is left out and why.
 
-    What was asked for by name (`is_explicit`) and cannot be done is an error.
+    What needs annotation runs over every corpus that has it, the rest over the first corpus. What
+    was asked for by name (`is_explicit`) and cannot be done is an error.
     """
     if not corpora:
         raise StudyError(
             "There is nothing to read. Expected a corpus: --text FILE, --treebank FILE, or --demo "
             "for the embedded one."
         )
-    served: dict[str, list[Analysis]] = {role: [] for role in corpora}
+    passes = [Pass(key, role, corpus, ()) for key, (role, corpus) in _name_passes(corpora)]
     left_out: dict[str, str] = {}
     for analysis in analyses:
-        roles = [role for role, corpus in corpora.items() if analysis.needs <= corpus.provides]
-        if roles:
-            served[roles[0]].append(analysis)
-        else:
+        able = [i for i, one in enumerate(passes) if analysis.needs <= one.corpus.provides]
+        for i in able if analysis.needs else able[:1]:
+            passes[i] = replace(passes[i], analyses=(*passes[i].analyses, analysis))
+        if not able:
             left_out[analysis.name] = _reason(analysis, corpora)
     if is_explicit and left_out:
         raise StudyError(" ".join(left_out.values()))
-    passes = [Pass(role, corpora[role], tuple(found)) for role, found in served.items() if found]
-    return passes, left_out
+    return [one for one in passes if one.analyses], left_out
 
 
-def _reason(analysis: Analysis, corpora: Mapping[str, Corpus]) -> str:
-    read = ", ".join(f"{corpus.name} ({role})" for role, corpus in corpora.items())
+def plan_repeats(passes: Sequence[Pass], variant: str) -> list[Pass]:
+    """The passes over treebanks to repeat: for dependencies with the "null" model, for trees with
+    the best heads "combined"."""
+    wanted = {"null": "dependency", "combined": "trees"}[variant]
+    repeats = []
+    for one in passes:
+        names = {analysis.name for analysis in one.analyses}
+        if {wanted, "dependency"} <= names:
+            found = tuple(analysis for analysis in one.analyses if analysis.name == wanted)
+            key = f"{variant}-{one.key}"
+            repeats.append(Pass(key, one.role, one.corpus, found, one.key, variant))
+    if not repeats:
+        raise StudyError(
+            f"There is no pass to repeat ({variant}). Expected the analyses 'dependency' and "
+            f"{wanted!r} over a treebank: give one with --treebank FILE.conllu, or leave the "
+            "option out."
+        )
+    return repeats
+
+
+def _name_passes(
+    corpora: Sequence[tuple[str, Corpus]],
+) -> Iterator[tuple[str, tuple[str, Corpus]]]:
+    """A key for each corpus: its role, and where a role has several its place among them."""
+    n_of_role = Counter(role for role, _ in corpora)
+    seen: Counter[str] = Counter()
+    for role, corpus in corpora:
+        seen[role] += 1
+        yield (role if n_of_role[role] == 1 else f"{role}-{seen[role]}"), (role, corpus)
+
+
+def _reason(analysis: Analysis, corpora: Sequence[tuple[str, Corpus]]) -> str:
+    read = " and ".join(f"{corpus.name} ({role})" for role, corpus in corpora)
     needs = " and ".join(sorted(analysis.needs))
     return (
-        f"Analysis {analysis.name!r} needs {needs}, but {read} has none. "
-        "Read a corpus that has: --treebank FILE.conllu."
+        f"Analysis {analysis.name!r} needs {needs}, which {read} does not have. "
+        "Read a corpus that does: --treebank FILE.conllu."
     )
 
 

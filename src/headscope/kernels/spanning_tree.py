@@ -1,0 +1,157 @@
+"""Maximum spanning trees of small dense graphs, many at a time.
+
+Sentences are short and there are very many (heads x sentences), so the cost of a general library
+is its overhead per call; these two compiled loops have none. Ties go to the lowest index.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+
+__all__ = ["maximum_arborescence", "maximum_spanning_tree"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+NO_NODE = -1
+
+
+def compiled(function: Function) -> Function:
+    """Compile to machine code, kept on disk between runs."""
+    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+
+
+@compiled
+def maximum_spanning_tree(
+    scores: Float[NDArray[np.float64], "node other"],
+) -> Int[NDArray[np.int64], " node"]:
+    """Each node's partner in the undirected tree of highest total score, grown from node 0.
+
+    The score of an edge is `scores[a, b] + scores[b, a]`; node 0 has no partner (-1).
+    """
+    n = len(scores)
+    partner = np.full(n, NO_NODE)
+    highest = np.full(n, -np.inf)  # the best edge from the tree to each node outside it
+    is_in = np.zeros(n, np.bool_)
+    newest = 0
+    is_in[0] = True
+    for _ in range(n - 1):
+        following = NO_NODE
+        for node in range(n):
+            if is_in[node]:
+                continue
+            score = scores[newest, node] + scores[node, newest]
+            if score > highest[node]:
+                highest[node], partner[node] = score, newest
+            if following == NO_NODE or highest[node] > highest[following]:
+                following = node
+        is_in[following] = True
+        newest = following
+    return partner
+
+
+@compiled
+def maximum_arborescence(
+    scores: Float[NDArray[np.float64], "dependent head"], root: int
+) -> Int[NDArray[np.int64], " node"]:
+    """Each node's head in the directed tree of highest total score from `root` (whose head is -1).
+
+    Chu-Liu and Edmonds: every node takes its best head; while there is a cycle, it is contracted
+    into a new node whose incoming edges cost what entering the cycle there would give up.
+    """
+    n = len(scores)
+    size = 2 * n  # every contraction makes one node of at least two
+    weight = np.full((size, size), -np.inf)  # [dependent, head], between live nodes
+    real_dependent = np.zeros((size, size), np.int64)  # the edge of the sentence behind an edge
+    real_head = np.zeros((size, size), np.int64)
+    for dependent in range(n):
+        for head in range(n):
+            weight[dependent, head] = scores[dependent, head]
+            real_dependent[dependent, head], real_head[dependent, head] = dependent, head
+    is_live = np.arange(size) < n
+    inside = np.full(size, NO_NODE)  # the contracted node that a node is part of
+    chosen = np.full(size, NO_NODE)
+    n_nodes = n
+    while True:
+        _choose_heads(weight, is_live, n_nodes, root, chosen)
+        in_cycle = _find_cycle(chosen, is_live, n_nodes)
+        if not in_cycle.any():
+            break
+        _contract(weight, real_dependent, real_head, is_live, in_cycle, chosen, n_nodes)
+        for node in range(n_nodes):
+            if in_cycle[node]:
+                is_live[node], inside[node] = False, n_nodes
+        is_live[n_nodes] = True
+        n_nodes += 1
+    return _expand(real_dependent, real_head, inside, chosen, n, n_nodes)
+
+
+@compiled
+def _choose_heads(weight, is_live, n_nodes, root, chosen):  # type: ignore[no-untyped-def]
+    """The best head of every live node but the root."""
+    for node in range(n_nodes):
+        if not is_live[node] or node == root:
+            continue
+        best = NO_NODE
+        for head in range(n_nodes):
+            is_better = best == NO_NODE or weight[node, head] > weight[node, best]
+            if head != node and is_live[head] and is_better:
+                best = head
+        chosen[node] = best
+
+
+@compiled
+def _find_cycle(chosen, is_live, n_nodes):  # type: ignore[no-untyped-def]
+    """The nodes of one cycle of chosen heads, or none."""
+    in_cycle = np.zeros(len(chosen), np.bool_)
+    seen_from = np.full(len(chosen), NO_NODE)
+    for start in range(n_nodes):
+        node = start
+        while node != NO_NODE and is_live[node] and seen_from[node] == NO_NODE:
+            seen_from[node] = start
+            node = chosen[node]
+        if node != NO_NODE and is_live[node] and seen_from[node] == start:
+            while not in_cycle[node]:
+                in_cycle[node] = True
+                node = chosen[node]
+            return in_cycle
+    return in_cycle
+
+
+@compiled
+def _contract(weight, real_dependent, real_head, is_live, in_cycle, chosen, new):  # type: ignore[no-untyped-def]
+    """Edges of the new node: the best into and out of the cycle, for every live node outside."""
+    for outer in range(new):
+        if not is_live[outer] or in_cycle[outer]:
+            continue
+        for inner in range(new):
+            if not in_cycle[inner]:
+                continue
+            entering = weight[inner, outer] - weight[inner, chosen[inner]]
+            if entering > weight[new, outer]:
+                weight[new, outer] = entering
+                real_dependent[new, outer] = real_dependent[inner, outer]
+                real_head[new, outer] = real_head[inner, outer]
+            if weight[outer, inner] > weight[outer, new]:
+                weight[outer, new] = weight[outer, inner]
+                real_dependent[outer, new] = real_dependent[outer, inner]
+                real_head[outer, new] = real_head[outer, inner]
+
+
+@compiled
+def _expand(real_dependent, real_head, inside, chosen, n, n_nodes):  # type: ignore[no-untyped-def]
+    """Undo the contractions: in each cycle, the node that is entered from outside changes head."""
+    final_dependent, final_head = np.full(n_nodes, NO_NODE), np.full(n_nodes, NO_NODE)
+    for node in range(n_nodes):
+        if chosen[node] != NO_NODE:
+            final_dependent[node] = real_dependent[node, chosen[node]]
+            final_head[node] = real_head[node, chosen[node]]
+    for cycle in range(n_nodes - 1, n - 1, -1):
+        entered = final_dependent[cycle]
+        while inside[entered] != cycle:
+            entered = inside[entered]
+        final_dependent[entered], final_head[entered] = final_dependent[cycle], final_head[cycle]
+    return final_head[:n]

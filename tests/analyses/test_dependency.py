@@ -1,0 +1,185 @@
+"""Heads as parsers: equal to the reference, and able to find what was planted."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headscope.analyses.dependency import Dependency, predict_words
+from headscope.analyses.dependency_tables import choose_best, holm
+from headscope.data.encoding import Encoding
+from headscope.data.example import Example
+from headscope.data.tree import ROOT, Tree
+from headscope.data.words import word_weights
+from headscope.runs.engine import measure_examples
+from headscope.runs.study import Options
+from tests.making import MadeSource, encode_words, make_example, random_attention, random_maps
+from tests.references import assert_equals_reference
+from tests.references.dependency import dependency, offsets, word_map
+
+EXAMPLES = [make_example(seed) for seed in range(60)]
+
+
+def tables(
+    analysis: Dependency,
+    examples: list[Example] = EXAMPLES,
+    source: MadeSource | None = None,
+    replicates: int = 30,
+) -> dict[str, pd.DataFrame]:
+    options = Options(replicates=replicates)
+    result = measure_examples(examples, source or MadeSource(), [analysis], options, "treebank")
+    return analysis.summarize(result.tallies["dependency"])
+
+
+def plant_trees(layer: int, head: int, is_transposed: bool) -> Callable[[Encoding], torch.Tensor]:
+    """Maps in which one head sends each word to its syntactic head, or the other way round."""
+
+    def maps(encoding: Encoding) -> torch.Tensor:
+        weights = random_maps(encoding)
+        pattern = torch.zeros_like(weights[0, 0])
+        assert encoding.example.tree is not None
+        for word, gold in enumerate(encoding.example.tree.heads):
+            if gold != ROOT:
+                dependent, governor = encoding.word_ids == word, encoding.word_ids == gold
+                pairs = np.outer(dependent, governor)
+                pattern += torch.from_numpy(pairs.T if is_transposed else pairs)
+        weights[layer, head] = 0.02 * weights[layer, head] + pattern
+        return weights
+
+    return maps
+
+
+def test_words_split_into_pieces_keep_row_sums() -> None:
+    attention = random_attention([make_example(seed, n_words=6) for seed in range(3)])
+    on_words = attention.weights[..., 1:-1].sum(-1)  # [example, head, query]
+    for i, encoding in enumerate(attention.batch.encodings):
+        for word in range(6):
+            pieces = torch.from_numpy(encoding.word_ids == word)
+            expected = on_words[i, :, pieces].mean(-1)
+            torch.testing.assert_close(word_weights(attention)[i, :, word].sum(-1), expected)
+
+
+@pytest.mark.parametrize("pieces", ["mean", "first"])
+def test_word_maps_equal_the_reference(pieces: str) -> None:
+    attention = random_attention([make_example(seed, n_words=5) for seed in range(3)])
+    found = word_weights(attention, pieces)
+    for i, encoding in enumerate(attention.batch.encodings):
+        for head in range(found.shape[1]):
+            expected = word_map(attention.weights[i, head].numpy(), encoding, pieces)
+            np.testing.assert_allclose(found[i, head].numpy(), expected, rtol=1e-9)
+
+
+def test_offsets_equal_the_reference() -> None:
+    encodings = [encode_words(example) for example in EXAMPLES]
+    table = tables(Dependency())["dependency-offset"]
+    found = {(r.relation, r.offset): r.accuracy for r in table.itertuples()}
+    assert found == pytest.approx(offsets(encodings))
+
+
+def test_the_first_piece_can_attend_for_its_word() -> None:
+    encodings = [encode_words(example) for example in EXAMPLES]
+    maps = [random_maps(encoding).numpy() for encoding in encodings]
+    table = tables(Dependency(query_pieces="first"))["dependency"]
+    expected = dependency(maps, encodings, "first")
+    found = {(r.relation, r.direction, r.layer, r.head): r.accuracy for r in table.itertuples()}
+    assert found == pytest.approx(expected)
+    assert expected != dependency(maps, encodings, "mean")
+
+
+@given(
+    seeds=st.lists(st.integers(0, 10_000), min_size=1, max_size=6, unique=True),
+    cuts=st.lists(st.integers(0, 4), min_size=1, max_size=7),
+)
+def test_any_trees_and_any_splits_equal_the_reference(seeds: list[int], cuts: list[int]) -> None:
+    """A cut of 0 is a word that the tokenizer drops."""
+
+    def pieces(word: str, place: int) -> int:
+        return cuts[place % len(cuts)] if place else 1
+
+    examples = [make_example(seed) for seed in seeds]
+    encodings = [encode_words(example, pieces) for example in examples]
+    maps = [random_maps(encoding).numpy() for encoding in encodings]
+    source = MadeSource(pieces=pieces)
+    table = tables(Dependency(), examples, source, replicates=0)["dependency"]
+    assert_equals_reference(table, "dependency", maps, encodings)
+
+
+@pytest.mark.parametrize("direction", ["dependent-to-head", "head-to-dependent"])
+def test_a_planted_head_is_found_in_its_direction(direction: str) -> None:
+    source = MadeSource(plant_trees(1, 3, is_transposed=direction == "head-to-dependent"))
+    best = tables(Dependency(), source=source)["dependency-best"].set_index("relation")
+    for relation in ("nsubj", "obj", "all (no punct or root)"):
+        row = best.loc[relation]
+        assert (row["layer"], row["head"], row["direction"]) == (2, 4, direction)
+        assert row["heldout_accuracy"] > 0.95
+        assert row["p_value"] < 0.001
+        assert row["difference_low"] > 0
+
+
+def test_a_perfect_relation_does_not_vanish() -> None:
+    source = MadeSource(plant_trees(0, 0, is_transposed=False))
+    best = tables(Dependency(), source=source)["dependency-best"].set_index("relation")
+    assert best.loc["obj", "accuracy"] == 1.0
+
+
+def test_the_root_counts_as_missed_in_all_alone() -> None:
+    source = MadeSource(plant_trees(0, 0, is_transposed=False))
+    best = tables(Dependency(), source=source)["dependency-best"].set_index("relation")
+    n_words = sum(len(example.words or ()) for example in EXAMPLES)
+    assert best.loc["all", "count"] == n_words
+    assert best.loc["all", "accuracy"] == pytest.approx(1 - len(EXAMPLES) / n_words)
+    assert "root" not in best.index
+
+
+def test_the_possessive_mark_may_answer_for_its_possessor() -> None:
+    words, tree = ("Ann", "'s", "boat"), Tree((2, 0, ROOT), ("poss", "case", "root"))
+
+    def mark_knows(encoding: Encoding) -> torch.Tensor:
+        maps = torch.zeros(3, 5, 5, 5)
+        maps[..., 1, 2] = 1  # Ann looks at 's
+        maps[..., 2, 3] = 1  # 's looks at boat
+        return maps
+
+    source = MadeSource(mark_knows, pieces=lambda word, place: 1)
+    found = tables(Dependency(), [Example("x", words=words, tree=tree)], source)
+    best = found["dependency-best"].set_index("relation")["accuracy"]
+    assert best["poss"] == 1
+    assert best["poss (no 's rule)"] == 0
+
+
+def test_coarse_relations_merge_subtypes() -> None:
+    fine, coarse = (tables(Dependency(coarse=c))["dependency-best"] for c in (False, True))
+    counts = [dict(zip(t["relation"], t["count"], strict=True)) for t in (fine, coarse)]
+    assert "nsubj:pass" not in counts[1]
+    assert counts[1]["nsubj"] == counts[0]["nsubj"] + counts[0]["nsubj:pass"]
+
+
+def test_random_heads_lose_what_choosing_gained_when_held_out() -> None:
+    best = tables(Dependency())["dependency-best"]
+    chosen = best[best["count"] > 20]
+    assert (chosen["heldout_accuracy"] < chosen["accuracy"]).all()
+
+
+def test_choosing_on_one_fold_scores_on_the_other() -> None:
+    correct = np.array(
+        [[[9, 1]], [[2, 8]]], dtype=float
+    )  # fold 0 likes candidate 0, fold 1 likes 1
+    choice = choose_best(correct, np.array([[10.0], [10.0]]))
+    assert choice.place == 0
+    assert choice.accuracy[0] == 11 / 20
+    assert choice.heldout[0] == (1 + 2) / 20
+
+
+def test_holm_corrects_only_what_was_tested() -> None:
+    assert holm(np.array([0.02, np.nan, 0.01])).tolist()[::2] == [0.02, 0.02]
+    assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
+
+
+def test_ties_go_to_the_first_word_and_never_to_the_word_itself() -> None:
+    weights = torch.full((1, 1, 3, 3), 0.2)
+    predicted = predict_words(weights, torch.ones(1, 3, dtype=torch.bool))
+    assert predicted[0, 0].tolist() == [[1, 0, 0], [1, 0, 0]]
