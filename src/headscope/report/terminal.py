@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ __all__ = ["describe_counts", "print_rows", "print_run"]
 
 Rows = Sequence[tuple[str, ...]]
 
+PIPE_WIDTH = 200
+
 
 def print_rows(header: tuple[str, ...], rows: Rows, format: str = "table") -> None:
     """Print one table on stdout, as a table, CSV or JSON."""
@@ -25,10 +28,19 @@ def print_rows(header: tuple[str, ...], rows: Rows, format: str = "table") -> No
     elif format == "csv":
         csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
     else:
-        table = Table(*header, box=None, pad_edge=False, header_style="bold")
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in header:
+            table.add_column(name, overflow="fold")  # nothing is cut off, however narrow
         for row in rows:
             table.add_row(*map(escape, row))
-        Console().print(table)
+        _console().print(table)
+
+
+def _console() -> Console:
+    """As wide as the terminal or COLUMNS say; a pipe has no width, so lines need not fold."""
+    console = Console()
+    is_pipe = not console.is_terminal and "COLUMNS" not in os.environ
+    return Console(width=PIPE_WIDTH) if is_pipe else console
 
 
 def print_run(tables: Mapping[str, "pd.DataFrame"], format: str, min_count: int) -> None:
