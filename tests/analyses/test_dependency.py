@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from headscope.analyses.dependency import Dependency, predict_words
 from headscope.analyses.dependency_tables import choose_best, holm
-from headscope.data.encoding import Encoding
+from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.data.tree import ROOT, Tree
 from headscope.data.words import word_weights
@@ -180,6 +181,7 @@ def test_holm_corrects_only_what_was_tested() -> None:
 
 
 def test_ties_go_to_the_first_word_and_never_to_the_word_itself() -> None:
-    weights = torch.full((1, 1, 3, 3), 0.2)
-    predicted = predict_words(weights, torch.ones(1, 3, dtype=torch.bool))
+    encoding = encode_words(make_example(0, n_words=3), lambda word, place: 1)
+    even = torch.full((1, 1, 5, 5), 0.2)
+    predicted = predict_words(LayerAttention.full(0, even, Batch((encoding,))))
     assert predicted[0, 0].tolist() == [[1, 0, 0], [1, 0, 0]]

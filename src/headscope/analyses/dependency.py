@@ -76,10 +76,9 @@ class Dependency:
         """Arcs found by example, head and direction, for each relation; counts and offsets once."""
         batch = attention.batch
         gold = batch.remember(("gold", self), lambda: self._read_trees(batch))
-        has_tokens = pool_words(batch, self.query_pieces).has_tokens
-        found = predict_words(word_weights(attention, self.query_pieces), has_tokens)
+        found = predict_words(attention, self.query_pieces)  # [example, head, direction, word]
         heads, marks = gold.heads[:, None, None, :], gold.marks[:, None, None, :].expand_as(found)
-        is_found = found == heads  # [example, head, direction, word]
+        is_found = found == heads
         values = _by_relation("correct", is_found, gold)
         if POSSESSIVE in gold.relations:
             is_found_with_mark = is_found | (found.gather(-1, marks) == heads)
@@ -102,7 +101,7 @@ class Dependency:
         }
 
     def _read_trees(self, batch: Batch) -> Gold:
-        has_tokens = pool_words(batch, self.query_pieces).has_tokens.cpu().numpy()
+        has_tokens = pool_words(batch).has_tokens.cpu().numpy()
         heads = np.full(has_tokens.shape, NO_WORD)
         marks = np.broadcast_to(np.arange(has_tokens.shape[1]), has_tokens.shape).copy()
         members: dict[str, Bool[np.ndarray, "example word"]] = {
@@ -139,14 +138,21 @@ def relation_name(relation: str, coarse: bool) -> str:
 
 
 def predict_words(
-    weights: Float[Tensor, "example head word other"], has_tokens: Bool[Tensor, "example word"]
+    attention: LayerAttention, query_pieces: str = "mean"
 ) -> Int[Tensor, "example head direction word"]:
     """The most attended other word of each row, and of each column; ties go to the first."""
-    n_words = weights.shape[-1]
-    is_pair = has_tokens[:, :, None] & has_tokens[:, None, :]  # [example, word, other]
-    is_pair = is_pair & ~torch.eye(n_words, dtype=torch.bool, device=weights.device)
-    scores = weights.masked_fill(~is_pair[:, None], -1.0)
-    return torch.stack([scores.argmax(-1), scores.argmax(-2)], dim=2)
+    batch = attention.batch
+    is_no_pair = batch.remember("no pair", lambda: _find_no_pairs(batch))
+    scores = word_weights(attention, query_pieces).masked_fill(is_no_pair, -1.0)
+    turned = scores.transpose(-1, -2).contiguous()  # torch finds maxima fastest along rows
+    return torch.stack([scores.argmax(-1), turned.argmax(-1)], dim=2)
+
+
+def _find_no_pairs(batch: Batch) -> Bool[Tensor, "example 1 word other"]:
+    """Where there is no choice: a word itself, and words without tokens."""
+    has_tokens = pool_words(batch).has_tokens
+    itself = torch.eye(has_tokens.shape[1], dtype=torch.bool, device=batch.device)
+    return (~(has_tokens[:, :, None] & has_tokens[:, None, :]) | itself)[:, None]
 
 
 def _relations_of(tree: Tree, coarse: bool) -> list[list[str]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 
@@ -33,19 +34,15 @@ class Tally:
         values: Mapping[str, Float[NDArray[np.floating[Any]], "example layer ..."]],
     ) -> None:
         """Add `weights @ values`: every example's values, as often as each replicate counts it."""
-        n_examples = weights.shape[-1]
-        flat = [value.reshape(n_examples, -1) for value in values.values()]
-        # one product for all names: [fold, replicate, column]
-        sums = weights @ np.concatenate(flat, axis=1, dtype=np.float64)
-        ends = np.cumsum([part.shape[1] for part in flat])
-        for (name, value), part in zip(
-            values.items(), np.split(sums, ends[:-1], axis=-1), strict=True
-        ):
-            total = part.reshape(*weights.shape[:-1], *value.shape[1:])
-            if name in self.totals:
-                self.totals[name] += total
-            else:
-                self.totals[name] = total.copy()
+        for name, value in values.items():
+            if name not in self.totals:
+                self.totals[name] = np.zeros((*weights.shape[:-1], *value.shape[1:]))
+            for fold, in_fold in enumerate(weights):
+                chosen = in_fold.any(axis=0)  # an example weighs in its own fold alone
+                part = torch.from_numpy(value[chosen]).double().flatten(1)  # [example, column]
+                # torch's product, as NumPy's threads would fight with the model's
+                sums = torch.from_numpy(in_fold[:, chosen]) @ part  # [replicate, column]
+                self.totals[name][fold] += sums.numpy().reshape(self.totals[name].shape[1:])
 
     def __add__(self, other: "Tally") -> "Tally":
         total = Tally(dict(self.totals))

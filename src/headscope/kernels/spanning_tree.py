@@ -74,33 +74,35 @@ def maximum_arborescence(
     is_live = np.arange(size) < n
     inside = np.full(size, NO_NODE)  # the contracted node that a node is part of
     chosen = np.full(size, NO_NODE)
+    for node in range(n):
+        if node != root:
+            chosen[node] = _best_head(weight, is_live, n, node)
     n_nodes = n
     while True:
-        _choose_heads(weight, is_live, n_nodes, root, chosen)
         in_cycle = _find_cycle(chosen, is_live, n_nodes)
         if not in_cycle.any():
             break
-        _contract(weight, real_dependent, real_head, is_live, in_cycle, chosen, n_nodes)
-        for node in range(n_nodes):
-            if in_cycle[node]:
-                is_live[node], inside[node] = False, n_nodes
-        is_live[n_nodes] = True
+        new = n_nodes
+        _contract(weight, real_dependent, real_head, is_live, in_cycle, chosen, new)
         n_nodes += 1
+        is_live[new] = True
+        for node in range(new):
+            if in_cycle[node]:
+                is_live[node], inside[node] = False, new
+            elif is_live[node] and node != root and in_cycle[chosen[node]]:
+                chosen[node] = new  # its best head is in there still
+        chosen[new] = _best_head(weight, is_live, n_nodes, new)
     return _expand(real_dependent, real_head, inside, chosen, n, n_nodes)
 
 
 @compiled
-def _choose_heads(weight, is_live, n_nodes, root, chosen):  # type: ignore[no-untyped-def]
-    """The best head of every live node but the root."""
-    for node in range(n_nodes):
-        if not is_live[node] or node == root:
-            continue
-        best = NO_NODE
-        for head in range(n_nodes):
-            is_better = best == NO_NODE or weight[node, head] > weight[node, best]
-            if head != node and is_live[head] and is_better:
-                best = head
-        chosen[node] = best
+def _best_head(weight, is_live, n_nodes, node):  # type: ignore[no-untyped-def]
+    best = NO_NODE
+    for head in range(n_nodes):
+        is_better = best == NO_NODE or weight[node, head] > weight[node, best]
+        if head != node and is_live[head] and is_better:
+            best = head
+    return best
 
 
 @compiled

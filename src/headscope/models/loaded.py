@@ -186,7 +186,8 @@ def _position_rows(model: nn.Module) -> Iterator[int]:
 def _evaluating(model: nn.Module) -> Iterator[None]:
     """The model without dropout, and as it was again afterwards."""
     training = [module for module in model.modules() if module.training]
-    model.eval()
+    if training:
+        model.eval()
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from logging import getLogger
 from typing import Any
 
 import torch
@@ -17,7 +18,6 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
-from transformers.utils import logging
 
 from headscope.errors import ModelError
 
@@ -100,13 +100,15 @@ def _attention(model: PreTrainedModel, name: str) -> Iterator[None]:
 
 
 def _set_quietly(model: PreTrainedModel, name: str) -> None:
+    if model.config._attn_implementation == name:
+        return
     # A model off the interface is not changed and logs a warning; that case is ours to report.
-    level = logging.get_verbosity()
-    logging.set_verbosity_error()
+    logger = getLogger(PreTrainedModel.__module__)
+    was_disabled, logger.disabled = logger.disabled, True
     try:
         model.set_attn_implementation(name)
     finally:
-        logging.set_verbosity(level)
+        logger.disabled = was_disabled
 
 
 @contextmanager

@@ -23,6 +23,8 @@ from headscope.runs.study import Options
 
 __all__ = ["Progress", "Result", "measure_examples"]
 
+WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
+
 Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
 
 
@@ -69,17 +71,53 @@ def measure_examples(
         encodings = source.encode(examples, max_tokens)
         kept = _keep_usable(encodings, role, max_tokens, result.account)
     progress(len(encodings) - len(kept))
+    waiting = _Waiting(result.tallies, options)
     for members in equal_length_batches(kept, options.batch_tokens):
         batch = source.batch(members)
         with result.timed("model"):
             values = _measure_batch(source, batch, analyses, result)
         with result.timed("add"):
-            keys = [encoding.example.key for encoding in members]
-            weights = replicate_weights(keys, options.seed, options.replicates)
-            for name, tally in result.tallies.items():
-                tally.add(weights, values[name])
+            waiting.put([encoding.example.key for encoding in members], values)
         progress(len(members))
+    with result.timed("add"):
+        waiting.add_up()
     return result
+
+
+@dataclass
+class _Waiting:
+    """Values of several batches, to be added up together: few large products instead of many."""
+
+    tallies: Mapping[str, Tally]
+    options: Options
+    keys: list[int] = field(default_factory=list)
+    batches: list[tuple[slice, Mapping[str, Values]]] = field(default_factory=list)
+    n_numbers: int = 0
+
+    def put(self, keys: list[int], values: Mapping[str, Values]) -> None:
+        """Keep the values of a batch; add up when there are many."""
+        self.batches.append((slice(len(self.keys), len(self.keys) + len(keys)), values))
+        self.keys += keys
+        self.n_numbers += sum(v.size for arrays in values.values() for v in arrays.values())
+        if self.n_numbers > WAITING_NUMBERS:
+            self.add_up()
+
+    def add_up(self) -> None:
+        """Add all that is waiting to the tallies."""
+        weights = replicate_weights(self.keys, self.options.seed, self.options.replicates)
+        for name, tally in self.tallies.items():
+            tally.add(weights, self._join(name))
+        self.keys, self.batches, self.n_numbers = [], [], 0
+
+    def _join(self, analysis: str) -> Values:
+        """The values of all batches by name; an example without a name has zeros."""
+        joined: Values = {}
+        for place, values in self.batches:
+            for name, value in values[analysis].items():
+                if name not in joined:
+                    joined[name] = np.zeros((len(self.keys), *value.shape[1:]), value.dtype)
+                joined[name][place] = value
+        return joined
 
 
 def _keep_usable(
