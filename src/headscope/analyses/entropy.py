@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import pandas as pd
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from headscope.data.attention import LayerAttention
@@ -32,7 +33,7 @@ class Entropy:
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Entropy by example, head and kind of row, beside that of uniform attention."""
-        rows = torch.special.entr(attention.weights).sum(-1)  # [example, head, query]
+        rows = _entropy(attention.weights)  # [example, head, query]
         nats = torch.stack([rows.mean(-1), rows[..., 0]], dim=-1)  # [example, head, rows]
         ceiling = attention.visible.to(nats.dtype).log()  # [query]
         uniform = torch.stack([ceiling.mean(), ceiling[0]])  # [rows]
@@ -58,3 +59,9 @@ class Entropy:
             "uniform": uniform[:, None, :],  # [layer, 1, rows]
         }
         return {self.name: tidy_table(axes, values)}
+
+
+def _entropy(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
+    """-sum a ln a over keys; 0 ln 0 is 0. Half the time of `torch.special.entr`, on one copy."""
+    logarithms = weights.clamp_min(torch.finfo(weights.dtype).tiny).log_()
+    return -logarithms.mul_(weights).sum(-1)

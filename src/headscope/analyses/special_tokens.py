@@ -58,8 +58,10 @@ class SpecialTokens:
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Mean attention by example, head, source and target, and which sources there are."""
         weights = attention.weights
-        targets = self.classify(attention.batch).to(weights.dtype)  # [example, key, target]
-        is_sep = (attention.batch.kinds == TokenKind.SEP).to(weights.dtype)  # [example, query]
+        batch, key = attention.batch, ("classes", tuple(map(tuple, self.classes.values())))
+        targets = batch.remember(key, lambda: self.classify(batch))  # [example, key, target]
+        targets = targets.to(weights.dtype)
+        is_sep = (batch.kinds == TokenKind.SEP).to(weights.dtype)  # [example, query]
         rows = torch.stack([torch.ones_like(is_sep), is_sep, 1 - is_sep], dim=1)
         # rows: [example, source, query]; the first product reads the maps once and shrinks them
         from_rows = rows[:, None] @ weights  # [example, head, source, key]

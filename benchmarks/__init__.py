@@ -1,0 +1,1 @@
+"""What headscope costs, measured as ratios: `python -m benchmarks`."""

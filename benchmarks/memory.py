@@ -1,0 +1,73 @@
+"""What measuring holds in memory: for a longer corpus, for long inputs, for a large file."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from benchmarks.row import Row, Settings, Target, at_most, under
+
+__all__ = ["run"]
+
+ROOT = Path(__file__).parents[1]
+MB = 1e6
+SEGMENTS, LONGER = 64, 8 * 64
+N_TOKENS, N_LAYERS, N_HEADS = 1024, 12, 12
+LAYER_MB = N_HEADS * N_TOKENS**2 * 4 / MB  # one layer's maps in float32
+LINES, MORE_LINES = 100_000, 1_000_000
+
+# One arena, and large blocks handed back once they are freed: what is counted is then what is
+# alive, not what the C library's allocator keeps for later, which differs from run to run.
+MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+
+
+def run(settings: Settings) -> Iterator[Row]:
+    """Peaks of resident memory, each taken in a process of its own."""
+    yield from _longer_corpus(settings)
+    yield from _long_input(settings)
+    yield from _large_file(settings)
+
+
+def _longer_corpus(settings: Settings) -> Iterator[Row]:
+    short, long = (_peak(settings, "analyze_segments", n) for n in (SEGMENTS, LONGER))
+    growth = 100 * (long / short - 1)
+    measured = f"analyze, growth of the peak above the model, {SEGMENTS} to {LONGER} segments"
+    yield Row("memory", f"{measured}, MiniLM", growth, "%", at_most(5))
+    yield _megabytes(f"  the peak above the model, {LONGER} segments", long)
+    kept = _peak(settings, "analyze_segments", LONGER, malloc={})
+    yield _megabytes("  with what the allocator keeps by default (varies)", kept)
+
+
+def _long_input(settings: Settings) -> Iterator[Row]:
+    cases = ("tapped", "bare_forward", "all_maps")
+    tapped, bare, maps = (_peak(settings, case, N_TOKENS) for case in cases)
+    measured = f"analyze, peak above the model, {N_TOKENS} tokens, {N_LAYERS} x {N_HEADS} heads"
+    yield _megabytes(f"{measured} (3 layers' maps)", tapped, under(3 * LAYER_MB))
+    yield _megabytes("  the same above the peak of the bare forward", tapped - bare)
+    yield _megabytes("  bare SDPA forward, peak above the model", bare)
+    yield _megabytes("  eager output_attentions, peak above the model", maps)
+
+
+def _large_file(settings: Settings) -> Iterator[Row]:
+    few, many = (_peak(settings, "survey", n_lines) for n_lines in (LINES, MORE_LINES))
+    measured = f"sampling a text file, growth of the peak, {LINES:,} to {MORE_LINES:,} lines"
+    yield _megabytes(measured, many - few, under(32))
+    yield _megabytes(f"  the peak above the start, {LINES:,} lines", few)
+
+
+def _megabytes(measured: str, figure: float, target: Target | None = None) -> Row:
+    return Row("memory", measured, figure, "MB", target)
+
+
+def _peak(settings: Settings, case: str, size: int, malloc: Mapping[str, str] = MALLOC) -> float:
+    """Megabytes that a case reports, run by itself."""
+    command = ["-m", "benchmarks.memory_case", case, str(size), str(settings.threads)]
+    done = subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, **malloc},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return int(done.stdout) / MB

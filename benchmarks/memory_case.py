@@ -1,0 +1,108 @@
+"""One measurement of memory, to be run in a process of its own: it prints a peak in bytes."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from benchmarks.resident import peak_above
+from benchmarks.workload import (
+    ANALYSES,
+    bert_base,
+    build_analyses,
+    encode_ahead,
+    forward,
+    make_segments,
+    minilm,
+)
+from headscope.corpora.text import TextCorpus
+from headscope.models.loaded import LoadedModel
+from headscope.runs.analyze import analyze
+from headscope.runs.engine import measure_examples
+from headscope.runs.sample import draw_sample
+from headscope.runs.study import Options
+
+SHARD_EXAMPLES, SEGMENT_TOKENS = 16, 128  # even the short corpus has several shards
+SAMPLED = 64
+LINES_PER_DOCUMENT = 9
+
+
+def analyze_segments(n_segments: int) -> int:
+    """Peak above the model of a whole study over a text file of some segments."""
+    source = _warm(minilm())
+    with _file() as path:
+        segments = make_segments(n_segments, SEGMENT_TOKENS)
+        path.write_text("".join(f"{e.text}\n{e.text_pair}\n\n" for e in segments))
+        del segments
+        return peak_above(
+            lambda: analyze(
+                source, text=path, only=ANALYSES, shard_examples=SHARD_EXAMPLES, progress=False
+            )
+        )
+
+
+def bare_forward(n_tokens: int) -> int:
+    """Peak above the model of the SDPA forward pass over one segment."""
+    source = _warm(bert_base(n_tokens))
+    inputs = [_encode_one(source, n_tokens)]
+    return peak_above(lambda: forward(source, inputs, "sdpa"))
+
+
+def tapped(n_tokens: int) -> int:
+    """Peak above the model of measuring one segment."""
+    source = _warm(bert_base(n_tokens))
+    examples = make_segments(1, n_tokens)
+    ready = encode_ahead(source, examples, n_tokens)
+    options = Options(max_tokens=n_tokens, batch_tokens=n_tokens)
+    return peak_above(lambda: measure_examples(examples, ready, build_analyses(), options))
+
+
+def all_maps(n_tokens: int) -> int:
+    """Peak above the model of asking for all maps of one segment."""
+    source = _warm(bert_base(n_tokens))
+    inputs = _encode_one(source, n_tokens)
+    source.model.set_attn_implementation("eager")
+    with torch.inference_mode():
+        return peak_above(lambda: source.model(**inputs, output_attentions=True))
+
+
+def survey(n_lines: int) -> int:
+    """Peak of sampling a text file and reading the sample, above what was held before."""
+    with _file() as path:
+        with path.open("w") as stream:
+            for number in range(1, n_lines + 1):
+                is_text = number % (LINES_PER_DOCUMENT + 1)
+                stream.write(f"This is line number {number}.\n" if is_text else "\n")
+        return peak_above(lambda: sum(1 for _ in draw_sample(TextCorpus(path), SAMPLED, seed=0)))
+
+
+CASES: dict[str, Callable[[int], int]] = {
+    function.__name__: function
+    for function in (analyze_segments, bare_forward, tapped, all_maps, survey)
+}
+
+
+def _warm(source: LoadedModel) -> LoadedModel:
+    """The model after one short run by the tap and one bare, which load what code they need."""
+    source.describe()  # asks for the layers, so a short run by the tap
+    forward(source, [_encode_one(source, 16)], "sdpa")
+    return source
+
+
+def _encode_one(source: LoadedModel, n_tokens: int) -> dict[str, torch.Tensor]:
+    return source.batch(source.encode(make_segments(1, n_tokens), n_tokens)).inputs
+
+
+@contextmanager
+def _file() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="headscope-benchmark-") as folder:
+        yield Path(folder) / "corpus.txt"
+
+
+if __name__ == "__main__":
+    case, size, threads = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    print(CASES[case](int(size)))

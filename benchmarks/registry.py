@@ -1,0 +1,13 @@
+"""All benchmarks by name. To add one, write a file with a `run` and add a line here."""
+
+from benchmarks import dependency, memory, padding, speed
+from benchmarks.row import Benchmark
+
+__all__ = ["BENCHMARKS"]
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "speed": speed.run,
+    "padding": padding.run,
+    "memory": memory.run,
+    "dependency": dependency.run,
+}
