@@ -1,6 +1,7 @@
 """The usual way to measure heads: ask for all maps, stack them, and compute in NumPy."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from headscope.models.loaded import LoadedModel
 
 __all__ = ["UsualTotals", "measure_usually"]
 
-Array = NDArray[np.float32]
+Array = NDArray[np.floating[Any]]
 UsualTotals = dict[str, Array]  # analysis -> [layer, head, ...], summed over examples
 PUNCTUATION = (".", ",")
 

@@ -208,6 +208,7 @@ def list_names(
         if kind == "models":
             rows.append(("FOLDER", "a folder with config.json, tokenizer.json, model.safetensors"))
             rows.append(("NAME", "a model on the Hugging Face hub, e.g. bert-base-uncased"))
+            rows.append(("random-init:MODEL", "the embeddings of MODEL, all other weights random"))
         from headscope.report.terminal import print_rows  # only here: tables need rich
 
         print_rows(("name", "what it is"), rows, format)

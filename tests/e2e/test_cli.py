@@ -114,6 +114,28 @@ def test_a_treebank_gives_the_best_heads_and_single_tables_print(tmp_path: Path)
     assert "Did you mean 'trees'" in unknown.stderr
 
 
+def test_a_sentence_too_long_for_the_model_is_skipped_and_named(tmp_path: Path) -> None:
+    row = "{}\tword\t_\t_\t_\t_\t{}\t{}\t_\t_\n"
+    long = "".join(row.format(i, i - 1, "dep" if i > 1 else "root") for i in range(1, 600))
+    short = row.format(1, 0, "root") + row.format(2, 1, "obj")
+    path = tmp_path / "bank.conllu"
+    path.write_text(f"# sent_id = endless\n{long}\n# sent_id = short\n{short}")
+    done = call("analyze", "demo", "--treebank", path, "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    assert "1 skipped: longer than 512 tokens (endless)" in done.stderr.replace("\n", "")
+
+
+def test_a_treebank_without_heads_leaves_dependencies_out_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "words.conllu"
+    path.write_text("1\tword\t_\t_\t_\t_\t_\t_\t_\t_\n")
+    done = call("analyze", "demo", "--treebank", path, "--out", tmp_path / "a")
+    assert done.exit_code == 0, done.output
+    assert "Left out: Analysis 'dependency' needs dependencies" in done.stderr
+    asked = call("analyze", "demo", "--treebank", path, "--only", "dependency", "--out", "b")
+    assert asked.exit_code == 2
+    assert "needs dependencies and words, which words.conllu (treebank)" in asked.stderr
+
+
 def test_a_second_run_into_the_same_folder_needs_resume(tmp_path: Path, text: Path) -> None:
     command = ["analyze", "demo", "--text", text, "--limit", 3, "--out", tmp_path / "run"]
     assert call(*command).exit_code == 0
