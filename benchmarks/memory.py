@@ -13,6 +13,7 @@ __all__ = ["run"]
 ROOT = Path(__file__).parents[1]
 MB = 1e6
 SEGMENTS, LONGER = 64, 8 * 64
+COPIES = 2  # of the starter corpus, 201 sentences
 N_TOKENS, N_LAYERS, N_HEADS = 1024, 12, 12
 LAYER_MB = N_HEADS * N_TOKENS**2 * 4 / MB  # one layer's maps in float32
 LINES, MORE_LINES = 100_000, 1_000_000
@@ -25,6 +26,7 @@ MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
 def run(settings: Settings) -> Iterator[Row]:
     """Peaks of resident memory, each taken in a process of its own."""
     yield from _longer_corpus(settings)
+    yield from _longer_treebank(settings)
     yield from _long_input(settings)
     yield from _large_file(settings)
 
@@ -37,6 +39,13 @@ def _longer_corpus(settings: Settings) -> Iterator[Row]:
     yield _megabytes(f"  the peak above the model, {LONGER} segments", long)
     kept = _peak(settings, "analyze_segments", LONGER, malloc={})
     yield _megabytes("  with what the allocator keeps by default (varies)", kept)
+
+
+def _longer_treebank(settings: Settings) -> Iterator[Row]:
+    short, long = (_peak(settings, "analyze_treebank", n) for n in (COPIES, 8 * COPIES))
+    measured = f"dependency, growth of the peak above the model, {COPIES} to {8 * COPIES} starters"
+    yield Row("memory", f"{measured}, MiniLM", 100 * (long / short - 1), "%", at_most(5))
+    yield _megabytes(f"  the peak above the model, {8 * COPIES} starters", long)
 
 
 def _long_input(settings: Settings) -> Iterator[Row]:

@@ -18,6 +18,7 @@ from benchmarks.workload import (
     make_segments,
     minilm,
 )
+from headscope.corpora.starter import STARTER
 from headscope.corpora.text import TextCorpus
 from headscope.models.loaded import LoadedModel
 from headscope.runs.analyze import analyze
@@ -40,6 +41,23 @@ def analyze_segments(n_segments: int) -> int:
         return peak_above(
             lambda: analyze(
                 source, text=path, only=ANALYSES, shard_examples=SHARD_EXAMPLES, progress=False
+            )
+        )
+
+
+def analyze_treebank(n_copies: int) -> int:
+    """Peak above the model of looking for dependencies in some copies of the starter corpus."""
+    source = _warm(minilm())
+    with _file() as path:
+        lines = STARTER.read_text().splitlines(keepends=True)
+        copy = "".join(line for line in lines if not line.startswith("# sent_id"))
+        treebank = path.with_suffix(".conllu")
+        with treebank.open("w") as stream:
+            for _ in range(n_copies):
+                stream.write(f"{copy}\n")
+        return peak_above(
+            lambda: analyze(
+                source, treebank=treebank, only=["dependency"], shard_examples=128, progress=False
             )
         )
 
@@ -81,7 +99,7 @@ def survey(n_lines: int) -> int:
 
 CASES: dict[str, Callable[[int], int]] = {
     function.__name__: function
-    for function in (analyze_segments, bare_forward, tapped, all_maps, survey)
+    for function in (analyze_segments, analyze_treebank, bare_forward, tapped, all_maps, survey)
 }
 
 

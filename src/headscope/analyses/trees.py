@@ -1,8 +1,8 @@
 """Whole parses from attention: maximum spanning trees over words, against trees without a model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ COMBINED_TREES = ["undirected", "dependent-to-head"]  # heads are turned so that
 COLUMNS = ("system", "layer", "head", "tree", "correct", "count", "accuracy", "low", "high")
 
 Head = tuple[int, int, int]  # layer, head, direction
+Array = NDArray[np.floating[Any]]
 
 
 class Arcs(NamedTuple):
@@ -49,7 +50,7 @@ class Trees:
     """
 
     query_pieces: str = "mean"
-    combine: tuple[tuple[Head, ...], ...] = ()
+    combine: Sequence[Sequence[Head]] = ()
 
     name: ClassVar[str] = "trees"
     needs: ClassVar[frozenset[str]] = frozenset({"words", "dependencies"})
@@ -83,9 +84,7 @@ class Trees:
         table = table.astype({"layer": "Int64", "head": "Int64"})
         return {"trees": table[list(COLUMNS)]}
 
-    def _add_heads(
-        self, total: NDArray[np.float32], weights: NDArray[np.float32], attention: LayerAttention
-    ) -> None:
+    def _add_heads(self, total: Array, weights: Array, attention: LayerAttention) -> None:
         """Add the chosen heads of this layer, each turned so that rows are dependents."""
         for i, encoding in enumerate(attention.batch.encodings):
             heads = self.combine[1 - fold_of(encoding.example.key)]  # chosen on the other fold
