@@ -46,7 +46,10 @@ def analyze_segments(n_segments: int) -> int:
 
 
 def analyze_treebank(n_copies: int) -> int:
-    """Peak above the model of looking for dependencies in some copies of the starter corpus."""
+    """Peak above the model of looking for dependencies in some copies of the starter corpus.
+
+    A shard is one copy, so that all shards are alike and only what is kept of them can grow.
+    """
     source = _warm(minilm())
     with _file() as path:
         lines = STARTER.read_text().splitlines(keepends=True)
@@ -57,7 +60,7 @@ def analyze_treebank(n_copies: int) -> int:
                 stream.write(f"{copy}\n")
         return peak_above(
             lambda: analyze(
-                source, treebank=treebank, only=["dependency"], shard_examples=128, progress=False
+                source, treebank=treebank, only=["dependency"], shard_examples=201, progress=False
             )
         )
 

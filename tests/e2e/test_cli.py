@@ -26,7 +26,7 @@ TEXT = "\n".join(
 
 
 def call(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

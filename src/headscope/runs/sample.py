@@ -46,12 +46,15 @@ def draw_sample(corpus: Corpus, limit: int | None, seed: int) -> Sample:
             f"{corpus.name} is empty: it has no example. Expected at least one line of text or one "
             "sentence; check the file."
         )
-    if len(np.unique(np.frombuffer(keys, dtype=np.uint64))) < n_available:
+    sorted_keys = np.frombuffer(keys, dtype=np.uint64)
+    sorted_keys.sort()  # in place: no copy of a number per example
+    if (sorted_keys[1:] == sorted_keys[:-1]).any():
         _refuse_repeated_ids(corpus)
     if limit is None or limit >= n_available:
         return Sample(corpus, seed, n_available, n_available)
-    highest = int(np.partition(np.frombuffer(ranks, dtype=np.uint64), limit - 1)[limit - 1])
-    return Sample(corpus, seed, n_available, limit, highest)
+    ordered = np.frombuffer(ranks, dtype=np.uint64)
+    ordered.partition(limit - 1)
+    return Sample(corpus, seed, n_available, limit, int(ordered[limit - 1]))
 
 
 def _rank(seed: int, example: Example) -> int:
