@@ -13,14 +13,14 @@ __all__ = ["run"]
 ROOT = Path(__file__).parents[1]
 MB = 1e6
 SEGMENTS, LONGER = 64, 8 * 64
-COPIES = 2  # of the starter corpus, 201 sentences
+COPIES = 8  # of the starter corpus, 201 sentences: by then the heap has settled
 N_TOKENS, N_LAYERS, N_HEADS = 1024, 12, 12
 LAYER_MB = N_HEADS * N_TOKENS**2 * 4 / MB  # one layer's maps in float32
 LINES, MORE_LINES = 100_000, 1_000_000
 
 # One arena, and large blocks handed back once they are freed: what is counted is then what is
 # alive, not what the C library's allocator keeps for later, which differs from run to run.
-MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "16384"}
 
 
 def run(settings: Settings) -> Iterator[Row]:

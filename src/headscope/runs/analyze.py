@@ -152,8 +152,10 @@ class _Study:
             if shard in checkpoint.shards:
                 progress(len(examples))
                 continue
-            result = measure_examples(examples, source, analyses, self.options, one.role, progress)
-            checkpoint = checkpoint.with_shard(shard, result)
+            checkpoint = checkpoint.with_shard(  # which alone keeps the totals of past shards
+                shard,
+                measure_examples(examples, source, analyses, self.options, one.role, progress),
+            )
             if self.folder:
                 self.folder.save_checkpoint(one.key, checkpoint)
         return checkpoint
