@@ -1,5 +1,6 @@
 """Made-up examples, encodings and attention for tests: small, seeded, and free of any model."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example
+from headscope.data.mention import KINDS, Mention
 from headscope.data.tree import ROOT, Tree
 
 N_LAYERS, N_HEADS = 3, 5  # unequal primes: a swapped axis fails
@@ -23,7 +25,37 @@ def make_example(seed: int, n_words: int | None = None) -> Example:
     rng = np.random.default_rng(seed)
     n_words = n_words or int(rng.integers(1, 9))
     words = tuple(rng.choice(VOCABULARY, n_words).tolist())
-    return Example(f"made:{seed}", words=words, tree=random_tree(rng, n_words))
+    return Example(
+        f"made:{seed}",
+        words=words,
+        tree=random_tree(rng, n_words),
+        mentions=random_mentions(rng, n_words),
+        sentences=(0,),
+    )
+
+
+def random_mentions(rng: np.random.Generator, n_words: int) -> tuple[Mention, ...]:
+    """Mentions anywhere, nested and crossing, of few things; what is known of them is random."""
+    spans = []
+    for start in range(n_words):
+        if rng.random() < 0.7:
+            end = int(rng.integers(start + 1, min(start + 4, n_words + 1)))
+            spans.append((start, end, str(rng.integers(3)), int(rng.integers(start, end))))
+    sizes = Counter(cluster for *_, cluster, _ in spans)
+    return tuple(
+        Mention(
+            start,
+            end,
+            cluster,
+            head,
+            kind=str(rng.choice(KINDS)),
+            number=[None, "singular", "plural"][rng.integers(3)],
+            gender=[None, "masculine", "feminine"][rng.integers(3)],
+            person=[None, "2", "3"][rng.integers(3)],
+            is_singleton=sizes[cluster] == 1,
+        )
+        for start, end, cluster, head in spans
+    )
 
 
 def random_tree(rng: np.random.Generator, n_words: int) -> Tree:

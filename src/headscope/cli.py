@@ -72,6 +72,10 @@ def analyze(
         list[str] | None,
         typer.Option(help=".conllu, .conllx or .conll file (also .gz) or folder; may be repeated."),
     ] = None,
+    coref: Annotated[
+        list[str] | None,
+        typer.Option(help=".conllu with Entity=, CoNLL-2012, GAP .tsv, or folder; repeatable."),
+    ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Use the embedded corpus (and the embedded model).")
     ] = False,
@@ -106,11 +110,19 @@ def analyze(
             "--combine", help="Also parse with the best heads combined (reads treebanks again)."
         ),
     ] = False,
+    singletons: Annotated[
+        bool,
+        typer.Option("--singletons", help="Let things mentioned once compete as antecedents."),
+    ] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Do without files of a folder that are bad.")
+    ] = False,
     limit: Annotated[
         int | None, typer.Option(help="At most so many examples, a seeded random sample.")
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(help="Longest input.", show_default="128 for text")
+        int | None,
+        typer.Option(help="Longest input.", show_default="128 for text, 128 and 512 for --coref"),
     ] = None,
     replicates: Annotated[
         int, typer.Option(help="Bootstrap replicates for the intervals; 0 for none.")
@@ -139,6 +151,7 @@ def analyze(
             name,
             text=text or ("starter" if demo else None),
             treebank=treebank or (["starter"] if demo else None),
+            coref=coref or (["starter"] if demo else None),
             out=out or Path("runs") / name.strip("/.").replace("/", "--"),
             only=only,
             token_classes=classes,
@@ -146,6 +159,8 @@ def analyze(
             query_pieces=query_pieces,
             null=null,
             combine=combine,
+            singletons=singletons,
+            skip_bad=skip_bad,
             resume=resume,
             limit=limit,
             seed=seed,
@@ -190,7 +205,8 @@ def table(
             known = ", ".join(tables)
             raise StudyError(f"No table {name!r} in {run}.{suggest(name, tables)} Known: {known}.")
         rows = tables[name].astype(object).itertuples(index=False)
-        print_rows(tuple(tables[name].columns), [tuple(map(str, row)) for row in rows], format)
+        cells = [tuple(_show_cell(cell, format) for cell in row) for row in rows]
+        print_rows(tuple(tables[name].columns), cells, format)
 
 
 @app.command("list")
@@ -234,6 +250,12 @@ def _explained() -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
+def _show_cell(cell: object, format: Format) -> str:
+    """A table is for the eye; CSV and JSON keep every digit."""
+    is_long = isinstance(cell, float) and format is Format.TABLE
+    return f"{cell:.4g}" if is_long else str(cell)
+
+
 def _show_talk() -> None:
     """Notes of the library on stderr, one plain line each."""
     handler = logging.StreamHandler(sys.stderr)
@@ -254,4 +276,6 @@ def _show_run(run: "Run", format: Format, min_count: int = 50) -> None:
     print_run(run.tables, format, min_count)
     for key, counts in run.manifest["counts"].items():
         typer.echo(describe_counts(key, counts), err=True)
+        for reason in run.manifest["passes"][key].get("skipped_files", {}).values():
+            typer.echo(f"{key}: a file was left out: {reason}", err=True)
     typer.echo(f"Tables: {run.folder}/tables (csv and parquet)", err=True)

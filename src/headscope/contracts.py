@@ -29,7 +29,7 @@ class Corpus(Protocol):
 
     @property
     def provides(self) -> frozenset[str]:
-        """What its examples have: "text", "words", "dependencies"."""
+        """What its examples have: "text", "words", "dependencies", "coreference"."""
 
     def __iter__(self) -> Iterator["Example"]: ...
 

@@ -87,6 +87,14 @@ ANALYSES = Registry(
             "headscope.analyses.trees:Trees",
             "whole parses: maximum spanning trees over each head's attention between words",
         ),
+        "coreference": Entry(
+            "headscope.analyses.coreference:Coreference",
+            "which heads attend from a mention to its antecedent, against rules (section 4.3)",
+        ),
+        "gap": Entry(
+            "headscope.analyses.gap:Gap",
+            "which of two names a pronoun attends to, by gender (the GAP corpus)",
+        ),
     },
 )
 
@@ -109,6 +117,18 @@ CORPORA = Registry(
         "conllu-text": Entry(
             "headscope.corpora.conllu:ConlluText",
             ".conllu, .conllx, .conll as --text: its paragraphs in pairs",
+        ),
+        "conllu-coref": Entry(
+            "headscope.corpora.conllu_coref:ConlluCoreference",
+            ".conllu as --coref: documents with mentions in Entity= brackets",
+        ),
+        "conll2012": Entry(
+            "headscope.corpora.conll2012:Conll2012",
+            ".conll, *_conll as --coref: documents with mentions in the last column",
+        ),
+        "gap-tsv": Entry(
+            "headscope.corpora.gap:GapCorpus",
+            ".tsv as --coref: GAP, a pronoun and two names in a paragraph",
         ),
         "starter": Entry(
             "headscope.corpora.starter:STARTER",

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headscope.analyses.accuracy import choose_best, holm
 from headscope.analyses.dependency import Dependency, predict_words
-from headscope.analyses.dependency_tables import choose_best, holm
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example

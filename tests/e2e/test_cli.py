@@ -16,6 +16,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from headscope.cli import app
+from headscope.corpora.starter import STARTER
 
 COMMAND = [sys.executable, "-c", "from headscope.cli import main; main()"]
 TEXT = "\n".join(
@@ -112,6 +113,26 @@ def test_a_treebank_gives_the_best_heads_and_single_tables_print(tmp_path: Path)
     unknown = call("table", tmp_path / "run", "tree")
     assert unknown.exit_code == 2
     assert "Did you mean 'trees'" in unknown.stderr
+
+
+def test_coreference_prints_the_papers_table_and_skips_bad_files_when_told(tmp_path: Path) -> None:
+    (tmp_path / "good.conllu").write_text(STARTER.read_text())
+    (tmp_path / "bad.conllu").write_text("junk\n")
+    options = ["--coref", tmp_path, "--only", "coreference", "--replicates", 20]
+    stopped = call("analyze", "demo", *options, "--out", tmp_path / "a")
+    assert stopped.exit_code == 2
+    assert "bad.conllu:1" in stopped.stderr
+    assert "--skip-bad" in stopped.stderr
+    done = call("analyze", "demo", *options, "--skip-bad", "--out", tmp_path / "b")
+    assert done.exit_code == 0, done.output
+    assert "27/52/69/65" in done.stdout
+    assert "bad.conllu:1" in done.stderr
+    assert "82 mentions parted from all their antecedents" in done.stderr.replace("\n", " ")
+    table = pd.read_csv(tmp_path / "b/tables/coreference-best.csv")
+    assert set(table["window"]) == {128, 512}
+    best = table[(table["mention_type"] == "all") & (table["candidates"] == "mentions")]
+    assert (best["accuracy"] > best["head_match"]).all()  # as in the paper
+    assert (best["head_match"] > best["nearest"]).all()
 
 
 def test_a_sentence_too_long_for_the_model_is_skipped_and_named(tmp_path: Path) -> None:

@@ -1,15 +1,21 @@
 """Real models: what the package reports equals slow loops over the model's own attentions."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
 import torch
 
 import headscope as hs
+from headscope.corpora.opening import open_corpus
+from headscope.data.account import Account
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel
+from headscope.runs.engine import measure_examples
+from headscope.runs.study import Options, build_analysis
+from headscope.runs.windows import cut_windows
 from tests.references import assert_equals_reference
 from tests.shared import shared
 
@@ -61,3 +67,17 @@ def test_wikipedia_segments_show_the_heads_the_paper_found() -> None:
     assert run.manifest["counts"]["text"]["used"] == 40
     entropy = run.tables["entropy"]
     assert (entropy["nats"] <= entropy["uniform"] + 1e-4).all()
+
+
+@pytest.mark.parametrize("name", ["coreference", "gap"])
+def test_antecedents_equal_the_reference_on_a_real_model(name: str) -> None:
+    source = load_model("demo")
+    path = "data/coref/gap-validation.tsv" if name == "gap" else "data/coref/ontogum"
+    documents = list(islice(open_corpus(shared(path), "coref"), 6 if name == "gap" else 1))
+    windows = cut_windows(documents, source, 128, Account())[:6]
+    encodings = source.encode(windows, 128)
+    maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
+    analysis = build_analysis(name)
+    result = measure_examples(windows, source, [analysis], Options(replicates=0), "windows")
+    table = analysis.summarize(result.tallies[name])[name]
+    assert_equals_reference(table, name, maps, encodings, tolerance=2e-6)

@@ -21,6 +21,7 @@ def made_corpora(folder: Path) -> list[Corpus]:
         open_corpus(folder, "text"),
         open_corpus("starter", "text"),
         open_corpus("starter", "treebank"),
+        open_corpus("starter", "coref"),
         MemoryCorpus(["a", "b"]),
     ]
 
@@ -31,6 +32,8 @@ def shared_corpora() -> list[Corpus]:
         open_corpus(shared("data/treebanks/en_ewt-ud-dev.conllu"), "treebank"),
         open_corpus(shared("data/treebanks/en_gum5-sd-ccby.conllx"), "treebank"),
         open_corpus(shared("data/coref/ontogum"), "treebank"),
+        open_corpus(shared("data/coref/ontogum"), "coref"),
+        open_corpus(shared("data/coref/gap-validation.tsv"), "coref"),
     ]
 
 

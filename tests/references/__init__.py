@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from headscope.data.encoding import Encoding
+from tests.references.coreference import coreference, coreference_distance, gap
 from tests.references.dependency import dependency
 from tests.references.measures import Maps, entropy, position, special_tokens
 from tests.references.trees import trees
@@ -16,6 +17,9 @@ REFERENCES = {
     "special-tokens": special_tokens,
     "dependency": dependency,
     "trees": trees,
+    "coreference": coreference,
+    "coreference-distance": coreference_distance,
+    "gap": gap,
 }
 VALUE_COLUMN = {
     "position": "weight",
@@ -23,6 +27,9 @@ VALUE_COLUMN = {
     "special-tokens": "weight",
     "dependency": "accuracy",
     "trees": "accuracy",
+    "coreference": "accuracy",
+    "coreference-distance": "accuracy",
+    "gap": "accuracy",
 }
 
 

@@ -23,8 +23,7 @@ from headscope.data.encoding import Batch
 from headscope.data.table import empty_tables
 from headscope.data.tally import Tally
 from headscope.data.tree import ROOT, Tree
-from headscope.data.words import QUERY_PIECES, pool_words, word_weights
-from headscope.errors import StudyError
+from headscope.data.words import check_query_pieces, pool_words, word_weights
 
 __all__ = ["ALL", "ALL_CONTENT", "Dependency", "relation_name"]
 
@@ -66,11 +65,7 @@ class Dependency:
     }
 
     def __post_init__(self) -> None:
-        if self.query_pieces not in QUERY_PIECES:
-            raise StudyError(
-                f"--query-pieces {self.query_pieces} cannot be used. Expected "
-                f"{' or '.join(QUERY_PIECES)}."
-            )
+        check_query_pieces(self.query_pieces)
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Arcs found by example, head and direction, for each relation; counts and offsets once."""

@@ -16,14 +16,18 @@ class MemoryCorpus:
 
     items: Sequence[str | Example]
     name: str = "memory"
+    role: str = "text"  # mentions are read where documents are cut into windows: as "coref"
 
     @property
     def provides(self) -> frozenset[str]:
         examples = [item for item in self.items if isinstance(item, Example)]
         if len(examples) < len(self.items) or not all(example.words for example in examples):
             return frozenset({"text"})
-        has_trees = all(example.tree for example in examples)
-        return frozenset({"text", "words", *["dependencies"] * has_trees})
+        has = {
+            "dependencies": all(example.tree for example in examples),
+            "coreference": self.role == "coref" and all(e.mentions is not None for e in examples),
+        }
+        return frozenset({"text", "words", *(what for what, is_there in has.items() if is_there)})
 
     def __iter__(self) -> Iterator[Example]:
         for place, item in enumerate(self.items, start=1):

@@ -1,50 +1,25 @@
 """From what a user typed to a corpus: a file, a folder of files, or a registered name."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from headscope.contracts import Corpus
+from headscope.corpora.folder import FolderCorpus
 from headscope.corpora.lines import strip_gz
-from headscope.data.example import Example
 from headscope.errors import InputError
 from headscope.registry import CORPORA, suggest
 
-__all__ = ["FolderCorpus", "open_corpus"]
+__all__ = ["open_corpus"]
 
 
-@dataclass(frozen=True)
-class FolderCorpus:
-    """The files of a folder, one after the other; an id begins with its file's place in it."""
+def open_corpus(name: str | Path, role: str, skip_bad: bool = False) -> Corpus:
+    """The corpus behind a path or a registered name, read for a role: "text", "treebank", "coref".
 
-    path: Path
-    members: dict[str, Corpus]  # by path within the folder
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    @property
-    def provides(self) -> frozenset[str]:
-        return frozenset.intersection(*(member.provides for member in self.members.values()))
-
-    def __iter__(self) -> Iterator[Example]:
-        for place, member in self.members.items():
-            for example in member:
-                yield replace(example, id=f"{place}/{example.id}")
-
-    def digest(self) -> str:
-        parts = (f"{place} {member.digest()}\n" for place, member in self.members.items())
-        return sha256("".join(parts).encode()).hexdigest()
-
-
-def open_corpus(name: str | Path, role: str) -> Corpus:
-    """The corpus behind a path or a registered name, read for a role: "text", "treebank"."""
+    With `skip_bad`, the files of a folder that cannot be read are left out and remembered.
+    """
     path = Path(name)
     if path.is_dir():
-        return _open_folder(path, role)
+        return _open_folder(path, role, skip_bad)
     if path.exists():
         return _open_file(path, role)
     named = _load_named()
@@ -60,24 +35,31 @@ def open_corpus(name: str | Path, role: str) -> Corpus:
 
 def _open_file(path: Path, role: str) -> Corpus:
     formats = _formats(role)
-    suffix = strip_gz(path).suffix
-    if suffix not in formats:
+    kind = _find_format(path, formats)
+    if kind is None:
         raise InputError(
-            f"{path} cannot be read as {role}: its ending is {suffix!r}. Expected "
+            f"{path} cannot be read as {role}: its ending is {strip_gz(path).suffix!r}. Expected "
             f"{', '.join(formats)} (also .gz); rename it to what it holds, or convert it."
         )
-    return _build(formats[suffix], path)
+    return _build(kind, path)
 
 
-def _open_folder(path: Path, role: str) -> Corpus:
+def _open_folder(path: Path, role: str, skip_bad: bool) -> Corpus:
     formats = _formats(role)
-    files = sorted(p for p in path.rglob("*") if p.is_file() and strip_gz(p).suffix in formats)
+    files = sorted(p for p in path.rglob("*") if p.is_file() and _find_format(p, formats))
     if not files:
         raise InputError(
             f"Folder {path} has no {role} file. Expected files that end in "
             f"{', '.join(formats)} (also .gz); check the path."
         )
-    return FolderCorpus(path, {str(p.relative_to(path)): _open_file(p, role) for p in files})
+    members = {str(p.relative_to(path)): _open_file(p, role) for p in files}
+    return FolderCorpus(path, members, skip_bad)
+
+
+def _find_format(path: Path, formats: dict[str, Any]) -> Any:
+    """What reads a file of this name, or None."""
+    name = strip_gz(path).name
+    return next((kind for ending, kind in formats.items() if name.endswith(ending)), None)
 
 
 def _formats(role: str) -> dict[str, Any]:

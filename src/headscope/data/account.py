@@ -19,6 +19,12 @@ class Account:
     unaligned_words: int = 0  # words of which the tokenizer leaves nothing
     skipped: dict[str, int] = field(default_factory=dict)  # by reason
     skipped_ids: dict[str, list[str]] = field(default_factory=dict)  # the first few, by reason
+    notes: dict[str, int] = field(default_factory=dict)  # what else was met, and how often
+
+    def note(self, what: str, n: int) -> None:
+        """Count something that a reader of the numbers should know."""
+        if n:
+            self.notes[what] = self.notes.get(what, 0) + n
 
     def skip(self, reason: str, example_id: str) -> None:
         """Count an example that is not measured."""
@@ -43,6 +49,10 @@ class Account:
             skipped_ids={
                 r: (self.skipped_ids.get(r, []) + other.skipped_ids.get(r, []))[:SHOWN_IDS]
                 for r in reasons
+            },
+            notes={
+                what: self.notes.get(what, 0) + other.notes.get(what, 0)
+                for what in dict.fromkeys([*self.notes, *other.notes])
             },
         )
 

@@ -1,9 +1,10 @@
-"""One unit of a corpus: a segment of text, or a sentence of words."""
+"""One unit of a corpus: a segment of text, a sentence of words, or a document of sentences."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
+from headscope.data.mention import Mention
 from headscope.data.tree import Tree
 
 __all__ = ["Example", "stable_hash"]
@@ -24,6 +25,8 @@ class Example:
 
     `spaces[i]` says whether a space stands before word i in the running text; None means that
     all words but the first are spaced. Only tokenizers that see spaces (byte-level BPE) look at it.
+    A document has its `mentions`, and in `sentences` the first word of each of its sentences. What
+    is cut from it keeps the document's id as its `group`: one group is drawn as one.
     """
 
     id: str
@@ -32,6 +35,9 @@ class Example:
     words: tuple[str, ...] | None = None
     spaces: tuple[bool, ...] | None = None
     tree: Tree | None = None
+    mentions: tuple[Mention, ...] | None = None
+    sentences: tuple[int, ...] | None = None
+    group: str | None = None
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.words is None):
@@ -42,8 +48,11 @@ class Example:
             raise ValueError(f"Example {self.id!r} must have one entry of spaces per word.")
         if self.tree is not None and len(self.tree.heads) != len(self.words or ()):
             raise ValueError(f"Example {self.id!r} must have one head per word in its tree.")
+        n_words = len(self.words or ())
+        if any(not 0 <= m.start <= m.head < m.end <= n_words for m in self.mentions or ()):
+            raise ValueError(f"Example {self.id!r} has a mention outside its words.")
 
     @cached_property
     def key(self) -> int:
         """The number that decides the example's bootstrap weights and fold."""
-        return stable_hash(self.id)
+        return stable_hash(self.group or self.id)

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
+from headscope.errors import StudyError
 
-__all__ = ["QUERY_PIECES", "WordPooling", "pool_words", "word_weights"]
+__all__ = ["QUERY_PIECES", "WordPooling", "check_query_pieces", "pool_words", "word_weights"]
 
 QUERY_PIECES = ("mean", "first")
 
@@ -21,6 +22,14 @@ class WordPooling(NamedTuple):
     keys: Float[Tensor, "example token word"]  # 1 where a token is a piece of a word
     queries: Float[Tensor, "example word token"]  # rows sum to 1 for words that have tokens
     has_tokens: Bool[Tensor, "example word"]
+
+
+def check_query_pieces(query_pieces: str) -> None:
+    """An error for what is not a way to let a split word attend."""
+    if query_pieces not in QUERY_PIECES:
+        raise StudyError(
+            f"--query-pieces {query_pieces} cannot be used. Expected {' or '.join(QUERY_PIECES)}."
+        )
 
 
 def pool_words(batch: Batch, query_pieces: str = "mean") -> WordPooling:

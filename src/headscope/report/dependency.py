@@ -5,6 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from headscope.report.cells import percent
+
 __all__ = ["PAPER_TABLE_1", "across_treebanks", "best_lines"]
 
 # Clark et al. 2019, Table 1 (BERT-base on WSJ, Stanford labels): head, accuracy, best offset.
@@ -74,18 +76,14 @@ def _line(row: Mapping[Hashable, Any], has_null: bool) -> tuple[str, ...]:
         str(row["count"]),
         f"{row['layer']}-{row['head']}",
         ARROWS[str(row["direction"])],
-        f"{_percent(row['accuracy'])} [{_percent(row['low'])}-{_percent(row['high'])}]",
-        _percent(row["heldout_accuracy"]),
-        f"{_percent(row['baseline_accuracy'])} ({row['offset']:+})",
-        _percent(row["heldout_baseline_accuracy"]),
+        f"{percent(row['accuracy'])} [{percent(row['low'])}-{percent(row['high'])}]",
+        percent(row["heldout_accuracy"]),
+        f"{percent(row['baseline_accuracy'])} ({row['offset']:+})",
+        percent(row["heldout_baseline_accuracy"]),
         _p_value(row["p_value"]),
-        *([_percent(row["heldout_null_accuracy"])] if has_null else []),
+        *([percent(row["heldout_null_accuracy"])] if has_null else []),
         f"{paper[0]} {paper[1]} ({paper[2]})" if paper else "",
     )
-
-
-def _percent(share: float) -> str:
-    return "-" if pd.isna(share) else f"{100 * share:.1f}"
 
 
 def _p_value(p: float) -> str:

@@ -50,9 +50,9 @@ def print_run(tables: Mapping[str, "pd.DataFrame"], format: str, min_count: int)
     """
     from headscope.report.summary import behaviour_table  # pandas: `list` does without
 
+    shown = ("dependency-best", "coreference-best", "gap-best")
     found = {"behaviours": behaviour_table(tables)}
-    if "dependency-best" in tables:
-        found["dependency-best"] = tables["dependency-best"]
+    found |= {name: tables[name] for name in shown if name in tables}
     found = {name: table for name, table in found.items() if len(table)}
     if format == "json":
         records = {name: json.loads(t.to_json(orient="records")) for name, t in found.items()}
@@ -75,27 +75,45 @@ def describe_counts(key: str, counts: Mapping[str, Any]) -> str:
         parts.append(f"{n} skipped: {reason} ({shown})")
     if counts["unaligned_words"]:
         parts.append(f"{counts['unaligned_words']} words without tokens")
+    parts += [f"{n} {what}" for what, n in counts["notes"].items()]
     return f"{key}: {', '.join(parts)}"
 
 
 def _print_readable(found: Mapping[str, "pd.DataFrame"], min_count: int) -> None:
-    from headscope.report.dependency import across_treebanks, best_lines  # pandas: as above
+    """Each part that was measured, with an empty line between them."""
+    from headscope.report.coreference import antecedent_lines, gap_lines  # pandas: as above
+    from headscope.report.dependency import best_lines
     from headscope.report.summary import summary_lines
 
+    parts: list[tuple[tuple[str, ...], Rows]] = []
+    notes: dict[int, str] = {}
     if "behaviours" in found:
-        header = ("looks at", "heads", "strongest heads (layer-head, share, 95 % interval)")
-        print_rows(header, summary_lines(found["behaviours"]))
-    if "dependency-best" not in found:
-        return
-    best = found["dependency-best"]
-    if "behaviours" in found:
-        print()
-    print_rows(*best_lines(best, min_count))
+        looks = ("looks at", "heads", "strongest heads (layer-head, share, 95 % interval)")
+        parts.append((looks, summary_lines(found["behaviours"])))
+    if "dependency-best" in found:
+        best = found["dependency-best"]
+        parts.append(best_lines(best, min_count))
+        notes[len(parts)] = _count_rare(best, min_count)
+        if "treebank" in best:
+            parts.append(_compare_treebanks(best, min_count))
+    if "coreference-best" in found:
+        parts.append(antecedent_lines(found["coreference-best"]))
+    if "gap-best" in found:
+        parts.append(gap_lines(found["gap-best"]))
+    for number, (header, rows) in enumerate(parts, start=1):
+        print("\n" * (number > 1), end="")
+        print_rows(header, rows)
+        print(notes.get(number, ""), end="")
+
+
+def _count_rare(best: "pd.DataFrame", min_count: int) -> str:
     n_rare = int((best["count"] < min_count).sum())
-    if n_rare:
-        print(f"({n_rare} relations with fewer than {min_count} words are in the tables alone)")
-    if "treebank" in best:
-        print()
-        print_rows(
-            ("caught by a head", "in (held-out accuracy)"), across_treebanks(best, min_count)
-        )
+    told = f"({n_rare} relations with fewer than {min_count} words are in the tables alone)\n"
+    return told if n_rare else ""
+
+
+def _compare_treebanks(best: "pd.DataFrame", min_count: int) -> tuple[tuple[str, ...], Rows]:
+    from headscope.report.dependency import across_treebanks  # pandas: as above
+
+    header = ("caught by a head", "in (held-out accuracy)")
+    return header, across_treebanks(best, min_count)

@@ -23,14 +23,21 @@ from headscope.runs.manifest import describe_run, refuse_other_study
 from headscope.runs.progress import show_progress
 from headscope.runs.results import Checkpoint, Run, RunFolder, finish_run
 from headscope.runs.sample import Sample, draw_sample
-from headscope.runs.study import Options, Pass, build_analysis, plan_passes, plan_repeats
+from headscope.runs.study import (
+    Options,
+    Pass,
+    build_analysis,
+    fit_windows,
+    plan_passes,
+    plan_repeats,
+)
 
 __all__ = ["analyze"]
 
 log = getLogger("headscope")
 
 CorpusLike = str | Path | Corpus | Sequence[str | Example]
-TreebankLike = str | Path | Corpus | Sequence[str | Path | Corpus | Example]
+CorporaLike = str | Path | Corpus | Sequence[str | Path | Corpus | Example]
 
 
 def analyze(
@@ -38,7 +45,8 @@ def analyze(
     *,
     tokenizer: Any = None,
     text: CorpusLike | None = None,
-    treebank: TreebankLike | None = None,
+    treebank: CorporaLike | None = None,
+    coref: CorporaLike | None = None,
     out: str | Path | None = None,
     only: Collection[str | Analysis] | None = None,
     token_classes: Mapping[str, Collection[str]] | None = None,
@@ -46,6 +54,8 @@ def analyze(
     query_pieces: str = "mean",
     null: bool = False,
     combine: bool = False,
+    singletons: bool = False,
+    skip_bad: bool = False,
     resume: bool = False,
     limit: int | None = None,
     seed: int = 0,
@@ -62,8 +72,8 @@ def analyze(
     """Measure what a model's heads attend to, on all the data that is given.
 
     `model` is a hub name, a folder, "demo", or a transformers model in memory with its `tokenizer`;
-    a corpus is a path, a registered name, or a list of texts; several treebanks may be listed.
-    Without `out` nothing is written.
+    a corpus is a path, a registered name, or a list of texts; several treebanks and coreference
+    corpora may be listed. Without `out` nothing is written.
 
     >>> import headscope
     >>> run = headscope.analyze("demo", text=["A small text.", "Another one."], progress=False)
@@ -78,17 +88,22 @@ def analyze(
         "special-tokens": {"classes": token_classes or {}},
         "dependency": {"coarse": coarse, "query_pieces": query_pieces},
         "trees": {"query_pieces": query_pieces},
+        "coreference": {"singletons": singletons, "query_pieces": query_pieces},
+        "gap": {"query_pieces": query_pieces},
     }
     analyses = _choose_analyses(only, analysis_options)
-    corpora = _open_corpora(text, treebank)
-    passes, left_out = plan_passes(analyses, corpora, is_explicit=only is not None)
+    corpora = _open_corpora({"text": text, "treebank": treebank, "coref": coref}, skip_bad)
+    passes, left_out = plan_passes(analyses, corpora, only is not None, max_tokens)
     for reason in left_out.values():
         log.info("Left out: %s", reason)
     repeats = plan_repeats(passes, "null") if null else []
     repeats += plan_repeats(passes, "combined") if combine else []
-    samples = {one.key: draw_sample(one.corpus, limit, seed) for one in passes}
+    read = {id(one.corpus): one.corpus for one in passes}
+    drawn = {key: draw_sample(corpus, limit, seed) for key, corpus in read.items()}
+    samples = {one.key: drawn[id(one.corpus)] for one in passes}
     loading = {"revision": revision, "device": device, "dtype": dtype, "seed": seed}
     source = _as_source(model, tokenizer, {**loading, "trust_remote_code": trust_remote_code})
+    passes = fit_windows(passes, source)
     manifest = describe_run(source, [*passes, *repeats], samples, options, left_out)
     study = _Study(source, [*passes, *repeats], samples, options, manifest, folder)
     return study.run(resume, progress)
@@ -107,7 +122,7 @@ class _Study:
 
     def run(self, resume: bool, has_progress: bool) -> Run:
         for one in self.passes:  # say what cannot be done before any work
-            self.options.tokens_for(one.role, self.source)
+            self.options.tokens_for(one.role, self.source, one.window)
             self._source_of(one)
         if self.folder:
             self._open_folder(self.folder, resume)
@@ -154,7 +169,9 @@ class _Study:
                 continue
             checkpoint = checkpoint.with_shard(  # which alone keeps the totals of past shards
                 shard,
-                measure_examples(examples, source, analyses, self.options, one.role, progress),
+                measure_examples(
+                    examples, source, analyses, self.options, one.role, progress, one.window
+                ),
             )
             if self.folder:
                 self.folder.save_checkpoint(one.key, checkpoint)
@@ -182,26 +199,26 @@ def _choose_analyses(
 
 
 def _open_corpora(
-    text: CorpusLike | None, treebank: TreebankLike | None
+    given: Mapping[str, CorpusLike | CorporaLike | None], skip_bad: bool
 ) -> list[tuple[str, Corpus]]:
-    """The corpora with their roles; a list of treebanks is several, a list of examples is one."""
+    """The corpora with their roles; a list of paths is several corpora, of examples one."""
     corpora: list[tuple[str, Corpus]] = []
-    if text is not None:
-        corpora.append(("text", _as_corpus(text, "text")))
-    if isinstance(treebank, Sequence) and not isinstance(treebank, str):
-        if all(isinstance(item, Example) for item in treebank):
-            corpora.append(("treebank", MemoryCorpus(treebank)))  # type: ignore[arg-type]
-        else:
-            corpora += [("treebank", _as_corpus(item, "treebank")) for item in treebank]  # type: ignore[arg-type]
-    elif treebank is not None:
-        corpora.append(("treebank", _as_corpus(treebank, "treebank")))
+    for role, items in given.items():
+        is_list = isinstance(items, Sequence) and not isinstance(items, str) and role != "text"
+        if is_list and not all(isinstance(item, Example) for item in items):  # type: ignore[union-attr]
+            corpora += [(role, _as_corpus(item, role, skip_bad)) for item in items]  # type: ignore[union-attr]
+        elif items is not None:
+            corpora.append((role, _as_corpus(items, role, skip_bad)))
     return corpora
 
 
-def _as_corpus(corpus: CorpusLike, role: str) -> Corpus:
+def _as_corpus(corpus: Any, role: str, skip_bad: bool) -> Corpus:
     if isinstance(corpus, (str, Path)):
-        return open_corpus(corpus, role)
-    return MemoryCorpus(corpus) if isinstance(corpus, Sequence) else corpus
+        return open_corpus(corpus, role, skip_bad)
+    if isinstance(corpus, Sequence):
+        return MemoryCorpus(corpus, role=role)
+    found: Corpus = corpus
+    return found
 
 
 def _as_source(model: Any, tokenizer: Any, loading: Mapping[str, Any]) -> AttentionSource:

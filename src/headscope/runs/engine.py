@@ -20,6 +20,7 @@ from headscope.data.tally import Tally
 from headscope.errors import ModelError
 from headscope.models.batching import equal_length_batches
 from headscope.runs.study import Options
+from headscope.runs.windows import cut_windows
 
 __all__ = ["Progress", "Result", "measure_examples"]
 
@@ -63,25 +64,40 @@ def measure_examples(
     options: Options,
     role: str = "text",
     progress: Progress = lambda n_examples: None,
+    window: int | None = None,
 ) -> Result:
-    """Measure these examples and add them up: a shard, or a whole small corpus."""
+    """Measure these examples and add them up: a shard, or a whole small corpus.
+
+    Documents (role "coref") are cut into windows, which are then the examples.
+    """
     result = Result({analysis.name: Tally() for analysis in analyses})
-    max_tokens = options.tokens_for(role, source)
+    max_tokens = options.tokens_for(role, source, window)
     with result.timed("encode"):
+        n_given = len(examples)
+        if role == "coref":
+            examples = cut_windows(examples, source, max_tokens, result.account)
         encodings = source.encode(examples, max_tokens)
         kept = _keep_usable(encodings, role, max_tokens, result.account)
-    progress(len(encodings) - len(kept))
     waiting = _Waiting(result.tallies, options)
+    n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
     for members in equal_length_batches(kept, options.batch_tokens):
         batch = source.batch(members)
         with result.timed("model"):
             values = _measure_batch(source, batch, analyses, result)
         with result.timed("add"):
             waiting.put([encoding.example.key for encoding in members], values)
-        progress(len(members))
+        n_done = _report(progress, n_done, len(members), len(encodings), n_given)
     with result.timed("add"):
         waiting.add_up()
     return result
+
+
+def _report(progress: Progress, n_before: int, n_new: int, n_encodings: int, n_given: int) -> int:
+    """Tell how many of the given examples are done, where some were cut into several."""
+    n_done = n_before + n_new
+    per = max(n_encodings, 1)
+    progress(n_done * n_given // per - n_before * n_given // per)
+    return n_done
 
 
 @dataclass

@@ -50,6 +50,8 @@ def _describe_pass(one: Pass, sample: Sample) -> dict[str, Any]:
         "analyses": [analysis.name for analysis in one.analyses],
         "repeats": one.repeats,
         "variant": one.variant,
+        "window": one.window,
+        "skipped_files": getattr(one.corpus, "skipped_files", {}),
     }
 
 

@@ -9,10 +9,24 @@ from headscope.contracts import Analysis, AttentionSource, Corpus
 from headscope.errors import StudyError
 from headscope.registry import ANALYSES
 
-__all__ = ["Options", "Pass", "build_analysis", "describe_analyses", "plan_passes", "plan_repeats"]
+__all__ = [
+    "Options",
+    "Pass",
+    "build_analysis",
+    "describe_analyses",
+    "fit_windows",
+    "plan_passes",
+    "plan_repeats",
+]
 
 TEXT_TOKENS = 128  # the paper's segments
+COREF_WINDOWS = (128, 512)  # the paper's, and longer ones beside it
 LEAST_TOKENS = 8
+FITTING = {
+    "dependencies": " Read a corpus that does: --treebank FILE.conllu.",
+    "coreference": " Read a corpus that does: --coref FILE.conllu (or .conll, or a folder).",
+    "pronoun choices": " Read a corpus that does: --coref gap-validation.tsv.",
+}
 
 
 @dataclass(frozen=True)
@@ -35,10 +49,11 @@ class Options:
         is_enough = self.max_tokens is None or self.max_tokens >= LEAST_TOKENS
         _require(is_enough, "--max-tokens", self.max_tokens, f"at least {LEAST_TOKENS}")
 
-    def tokens_for(self, role: str, source: AttentionSource) -> int:
+    def tokens_for(self, role: str, source: AttentionSource, window: int | None = None) -> int:
         """The longest input of a pass: the paper's 128 for text, else what the model takes."""
         if self.max_tokens is None:
-            return min(TEXT_TOKENS, source.max_tokens) if role == "text" else source.max_tokens
+            usual = TEXT_TOKENS if role == "text" else window
+            return min(usual, source.max_tokens) if usual else source.max_tokens
         if self.max_tokens > source.max_tokens:
             raise StudyError(
                 f"--max-tokens {self.max_tokens} is too long: {source.name} takes at most "
@@ -57,6 +72,7 @@ class Pass:
     analyses: tuple[Analysis, ...]
     repeats: str | None = None  # the key of the pass that this one repeats, and how:
     variant: str | None = None  # with the "null" model, or with the best heads "combined"
+    window: int | None = None  # the tokens of a window that documents are cut into
 
 
 def build_analysis(name: str, options: Mapping[str, Any] | None = None) -> Analysis:
@@ -71,7 +87,10 @@ def describe_analyses(analyses: Collection[Analysis]) -> dict[str, dict[str, Any
 
 
 def plan_passes(
-    analyses: Collection[Analysis], corpora: Sequence[tuple[str, Corpus]], is_explicit: bool
+    analyses: Collection[Analysis],
+    corpora: Sequence[tuple[str, Corpus]],
+    is_explicit: bool,
+    max_tokens: int | None = None,
 ) -> tuple[list[Pass], dict[str, str]]:
     """Which analyses run over which corpus (given with its role), and what is left out and why.
 
@@ -80,10 +99,10 @@ def plan_passes(
     """
     if not corpora:
         raise StudyError(
-            "There is nothing to read. Expected a corpus: --text FILE, --treebank FILE, or --demo "
-            "for the embedded one."
+            "There is nothing to read. Expected a corpus: --text FILE, --treebank FILE, --coref "
+            "FILE, or --demo for the embedded one."
         )
-    passes = [Pass(key, role, corpus, ()) for key, (role, corpus) in _name_passes(corpora)]
+    passes = list(_list_passes(corpora, max_tokens))
     left_out: dict[str, str] = {}
     for analysis in analyses:
         able = [i for i, one in enumerate(passes) if analysis.needs <= one.corpus.provides]
@@ -94,6 +113,17 @@ def plan_passes(
     if is_explicit and left_out:
         raise StudyError(" ".join(left_out.values()))
     return [one for one in passes if one.analyses], left_out
+
+
+def fit_windows(passes: Sequence[Pass], source: AttentionSource) -> list[Pass]:
+    """The passes with windows that the model takes; of two lengths only one if they become one."""
+    fitting: list[Pass] = []
+    for one in passes:
+        if one.window is not None:
+            one = replace(one, window=min(one.window, source.max_tokens))
+        if all((one.corpus, one.window) != (other.corpus, other.window) for other in fitting):
+            fitting.append(one)
+    return fitting
 
 
 def plan_repeats(passes: Sequence[Pass], variant: str) -> list[Pass]:
@@ -116,24 +146,28 @@ def plan_repeats(passes: Sequence[Pass], variant: str) -> list[Pass]:
     return repeats
 
 
-def _name_passes(
-    corpora: Sequence[tuple[str, Corpus]],
-) -> Iterator[tuple[str, tuple[str, Corpus]]]:
-    """A key for each corpus: its role, and where a role has several its place among them."""
+def _list_passes(corpora: Sequence[tuple[str, Corpus]], max_tokens: int | None) -> Iterator[Pass]:
+    """A pass for each corpus, named by its role, and where a role has several its place among them.
+
+    Documents are read in windows of two lengths, unless the user said how long.
+    """
     n_of_role = Counter(role for role, _ in corpora)
     seen: Counter[str] = Counter()
     for role, corpus in corpora:
         seen[role] += 1
-        yield (role if n_of_role[role] == 1 else f"{role}-{seen[role]}"), (role, corpus)
+        key = role if n_of_role[role] == 1 else f"{role}-{seen[role]}"
+        if role == "coref" and max_tokens is None:
+            for window in COREF_WINDOWS:
+                yield Pass(f"{key}-{window}", role, corpus, (), window=window)
+        else:
+            yield Pass(key, role, corpus, (), window=max_tokens if role == "coref" else None)
 
 
 def _reason(analysis: Analysis, corpora: Sequence[tuple[str, Corpus]]) -> str:
     read = " and ".join(f"{corpus.name} ({role})" for role, corpus in corpora)
     needs = " and ".join(sorted(analysis.needs))
-    return (
-        f"Analysis {analysis.name!r} needs {needs}, which {read} does not have. "
-        "Read a corpus that does: --treebank FILE.conllu."
-    )
+    fitting = next((told for need, told in FITTING.items() if need in analysis.needs), "")
+    return f"Analysis {analysis.name!r} needs {needs}, which {read} does not have.{fitting}"
 
 
 def _require(is_met: bool, option: str, value: object, expected: str) -> None:

@@ -1,6 +1,6 @@
 """The tables of a run, put together from those of its passes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,7 +16,8 @@ def summarize_passes(
     analyses: Mapping[str, Analysis],
     tallies: Mapping[str, Mapping[str, Tally]],
 ) -> dict[str, pd.DataFrame]:
-    """Every table of every pass; where several corpora gave the same one, with a treebank column.
+    """Every table of every pass; where several passes gave the same one, with columns that say so:
+    `treebank` or `corpus`, and `window`.
 
     A pass that repeats another gives no tables of its own: it adds to those of the other.
     """
@@ -26,12 +27,19 @@ def summarize_passes(
     for key, entry in passes.items():
         if entry["repeats"] is not None:
             _add_repeat(by_pass[entry["repeats"]], by_pass[key], entry["variant"])
-    parts: dict[str, dict[str, pd.DataFrame]] = {}
+    parts: dict[str, list[tuple[dict[str, Any], pd.DataFrame]]] = {}
     for key, tables in by_pass.items():
         if passes[key]["repeats"] is None:
             for name, table in tables.items():
-                parts.setdefault(name, {})[passes[key]["corpus"]] = table
+                parts.setdefault(name, []).append((_labels(passes[key]), table))
     return {name: _join(tables) for name, tables in parts.items()}
+
+
+def _labels(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells a pass from others that give the same tables."""
+    if entry["role"] == "coref":
+        return {"corpus": entry["corpus"], "window": entry["window"]}
+    return {"treebank": entry["corpus"]}
 
 
 def _summarize(
@@ -61,9 +69,9 @@ def _add_null(best: pd.DataFrame, null: pd.DataFrame) -> pd.DataFrame:
     return best.merge(column, on="relation", how="left")
 
 
-def _join(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    if len(tables) == 1:
-        return next(iter(tables.values()))
-    labelled = [table.assign(treebank=name) for name, table in tables.items()]
-    joined = pd.concat(labelled, ignore_index=True)
-    return joined[["treebank", *(column for column in joined if column != "treebank")]]
+def _join(parts: Sequence[tuple[Mapping[str, Any], pd.DataFrame]]) -> pd.DataFrame:
+    """The tables one under the other, each with those of its labels that are not all the same."""
+    names = [n for n in parts[0][0] if len({labels[n] for labels, _ in parts}) > 1]
+    labelled = [table.assign(**{n: labels[n] for n in names}) for labels, table in parts]
+    joined = pd.concat(labelled, ignore_index=True) if len(labelled) > 1 else labelled[0]
+    return joined[[*names, *(column for column in joined if column not in names)]]
