@@ -88,7 +88,9 @@ def _loop_seconds(source: LoadedModel, encodings: Sequence[Encoding]) -> float:
 
 def _maps(source: LoadedModel, encoding: Encoding) -> np.ndarray:
     layers: list[torch.Tensor] = []
-    observe_outputs(source.model, Batch((encoding,)).inputs, lambda w, _: layers.append(w[0]))
+    observe_outputs(
+        source.model, Batch((encoding,)).inputs, lambda seen: layers.append(seen.weights[0])
+    )
     return torch.stack(layers).numpy()  # [layer, head, query, key]
 
 

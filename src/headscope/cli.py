@@ -98,6 +98,9 @@ def analyze(
     query_pieces: Annotated[
         str, typer.Option(help="Which pieces attend for a split word: mean (of all) or first.")
     ] = "mean",
+    weights: Annotated[
+        str, typer.Option(help="attention, or norm: the size of what each token really adds.")
+    ] = "attention",
     min_count: Annotated[
         int, typer.Option(help="Print relations with at least so many words (files have all).")
     ] = 50,
@@ -157,6 +160,7 @@ def analyze(
             token_classes=classes,
             coarse=coarse,
             query_pieces=query_pieces,
+            weights=weights,
             null=null,
             combine=combine,
             singletons=singletons,

@@ -9,7 +9,7 @@ from hashlib import sha256
 from itertools import count
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headscope.data.attention import LayerAttention
@@ -17,12 +17,14 @@ from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.errors import ModelError
 from headscope.models.encode import Encoder
-from headscope.models.tap import observe_outputs, observe_tap
+from headscope.models.norms import NormWeights
+from headscope.models.tap import Seen, observe_outputs, observe_tap
 
-__all__ = ["LoadedModel", "weights_digest", "wrap_model"]
+__all__ = ["WEIGHTS", "LoadedModel", "weights_digest", "wrap_model"]
 
 PROBE = Example("probe", text="a")
 ROUNDING = 0.02  # of a row of a few bfloat16 weights
+WEIGHTS = ("attention", "norm")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,13 @@ class LoadedModel:
     model: PreTrainedModel
     encoder: Encoder
     revision: str | None = None
+    weights: str = "attention"  # or "norm": shares of what tokens add, not of attention
+
+    def __post_init__(self) -> None:
+        if self.weights not in WEIGHTS:
+            raise ModelError(
+                f"--weights {self.weights} cannot be used. Expected {' or '.join(WEIGHTS)}."
+            )
 
     @cached_property
     def max_tokens(self) -> int:
@@ -74,6 +83,7 @@ class LoadedModel:
             "revision": self.revision,
             "class": type(self.model).__name__,
             "digest": weights_digest(self.model),
+            "weights": self.weights,
             "layers": self.n_layers,
             "heads": self.n_heads,
             "dtype": str(self.model.dtype).removeprefix("torch."),
@@ -87,19 +97,26 @@ class LoadedModel:
         layers = count()
         square = (batch.n_tokens, batch.n_tokens)
 
-        def number(weights: Tensor, visible: Tensor) -> None:
+        def number(seen: Seen) -> None:
+            weights = seen.weights
             if weights.ndim != 4 or weights.shape[-2:] != square:
                 raise ModelError(
                     f"{self.name} gives attention of shape {tuple(weights.shape)} for "
                     f"{batch.n_tokens} tokens. Expected one weight for each pair of tokens; choose "
                     "another model."
                 )
-            visible = visible.to(weights.device)
+            if self.weights == "norm":
+                weights = self._norm_weights.weigh(seen)
+            visible = seen.visible.to(weights.device)
             observe(LayerAttention(next(layers), weights, batch, visible))
 
         extra = {"use_cache": False} if "use_cache" in _arguments(self.model) else {}
         with _evaluating(self.model):
             how(self.model, {**batch.inputs, **extra}, number)
+
+    @cached_property
+    def _norm_weights(self) -> NormWeights:
+        return NormWeights(self.model)
 
     @cached_property
     def _probed(self) -> tuple[Callable[..., None], int, int]:

@@ -11,19 +11,29 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from logging import getLogger
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
 from headscope.errors import ModelError
 
-__all__ = ["observe_outputs", "observe_tap", "visible_keys"]
+__all__ = ["Observer", "Seen", "observe_outputs", "observe_tap", "visible_keys"]
 
-Observer = Callable[[Tensor, Int[Tensor, " query"]], None]  # weights, how many keys a query may see
+
+class Seen(NamedTuple):
+    """What one layer shows: its weights, and by the tap also the module and its values."""
+
+    weights: Float[Tensor, "example head query key"]
+    visible: Int[Tensor, " query"]  # how many keys a query may look at
+    module: nn.Module | None = None
+    values: Float[Tensor, "example group key part"] | None = None  # heads may share a group's
+
+
+Observer = Callable[[Seen], None]
 Inputs = Mapping[str, Tensor]
 
 NAME = "headscope"
@@ -48,7 +58,7 @@ def observe_outputs(model: PreTrainedModel, inputs: Inputs, observe: Observer) -
     for weights in maps or ():
         if weights is None:
             raise ModelError(f"{type(model).__name__} gives no weights for one of its layers.")
-        observe(weights, _visible_in(weights))
+        observe(Seen(weights, _visible_in(weights)))
 
 
 def visible_keys(mask: Tensor | None, n_queries: int, n_keys: int) -> Int[Tensor, " query"]:
@@ -70,7 +80,8 @@ def _tap_attention(
 ) -> tuple[Tensor, None]:
     eager = _find_eager(type(module))
     output, weights = eager(module, query, key, value, mask, **options)
-    _observer.get()(weights, visible_keys(mask, weights.shape[-2], weights.shape[-1]))
+    visible = visible_keys(mask, weights.shape[-2], weights.shape[-1])
+    _observer.get()(Seen(weights, visible, module, value))
     return output, None
 
 

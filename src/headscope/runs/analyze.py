@@ -52,6 +52,7 @@ def analyze(
     token_classes: Mapping[str, Collection[str]] | None = None,
     coarse: bool = False,
     query_pieces: str = "mean",
+    weights: str = "attention",
     null: bool = False,
     combine: bool = False,
     singletons: bool = False,
@@ -103,6 +104,7 @@ def analyze(
     samples = {one.key: drawn[id(one.corpus)] for one in passes}
     loading = {"revision": revision, "device": device, "dtype": dtype, "seed": seed}
     source = _as_source(model, tokenizer, {**loading, "trust_remote_code": trust_remote_code})
+    source = _weigh(source, weights)
     passes = fit_windows(passes, source)
     manifest = describe_run(source, [*passes, *repeats], samples, options, left_out)
     study = _Study(source, [*passes, *repeats], samples, options, manifest, folder)
@@ -228,3 +230,15 @@ def _as_source(model: Any, tokenizer: Any, loading: Mapping[str, Any]) -> Attent
         source: AttentionSource = model
         return source
     return wrap_model(model, tokenizer)
+
+
+def _weigh(source: AttentionSource, weights: str) -> AttentionSource:
+    """The source with attention weights or shares of norms."""
+    if weights == "attention":
+        return source
+    if not isinstance(source, LoadedModel):
+        raise StudyError(
+            f"--weights {weights} cannot be used with {source.name}: it is no transformers model. "
+            "Expected a model with value vectors; leave --weights out."
+        )
+    return replace(source, weights=weights)

@@ -58,7 +58,7 @@ def _describe_pass(one: Pass, sample: Sample) -> dict[str, Any]:
 def refuse_other_study(path: Path, begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """A run is resumed only with what it was begun with: anything else would mix two answers."""
     facts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-        "model": lambda m: m["model"]["digest"],
+        "model": lambda m: [m["model"]["digest"], m["model"].get("weights")],
         "corpora": lambda m: {key: p["digest"] for key, p in m["passes"].items()},
         "analyses": lambda m: m["analyses"],
         "options": lambda m: {**m["options"], "batch_tokens": None},  # a matter of memory alone

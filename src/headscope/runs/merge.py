@@ -56,7 +56,7 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Sequence[Mapping[
     if len(manifests) < 2:
         raise OutputError("Only one run was given. Expected two or more folders to merge.")
     facts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-        "model weights": lambda m: m["model"]["digest"],
+        "model weights": lambda m: [m["model"]["digest"], m["model"].get("weights")],
         "options": lambda m: {**m["options"], "batch_tokens": 0, "shard_examples": 0},
     }
     for name, fact in facts.items():
