@@ -88,6 +88,9 @@ def analyze(
     only: Annotated[
         list[str] | None, typer.Option(help="Run this analysis only (repeat for several).")
     ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option(help="Also run this costly analysis: gradient.")
+    ] = None,
     token_class: Annotated[
         list[str] | None,
         typer.Option(help="A token class of your own for special-tokens: NAME=token,token."),
@@ -157,6 +160,7 @@ def analyze(
             coref=coref or (["starter"] if demo else None),
             out=out or Path("runs") / name.strip("/.").replace("/", "--"),
             only=only,
+            also=also or (),
             token_classes=classes,
             coarse=coarse,
             query_pieces=query_pieces,

@@ -79,6 +79,10 @@ ANALYSES = Registry(
             "headscope.analyses.entropy:Entropy",
             "how broadly a head attends, from all tokens and from the first one (section 3.3)",
         ),
+        "gradient": Entry(
+            "headscope.analyses.gradient:Gradient",
+            "does the loss depend on the weights? By class of token (figure 3); --also gradient",
+        ),
         "dependency": Entry(
             "headscope.analyses.dependency:Dependency",
             "which heads find which syntactic relations, against fixed offsets (section 4.2)",

@@ -8,13 +8,14 @@ import pytest
 from headscope.data.encoding import Encoding
 from tests.references.coreference import coreference, coreference_distance, gap
 from tests.references.dependency import dependency
-from tests.references.measures import Maps, entropy, position, special_tokens
+from tests.references.measures import Maps, entropy, gradient, position, special_tokens
 from tests.references.trees import trees
 
 REFERENCES = {
     "position": position,
     "entropy": entropy,
     "special-tokens": special_tokens,
+    "gradient": gradient,
     "dependency": dependency,
     "trees": trees,
     "coreference": coreference,
@@ -25,6 +26,7 @@ VALUE_COLUMN = {
     "position": "weight",
     "entropy": "nats",
     "special-tokens": "weight",
+    "gradient": "gradient",
     "dependency": "accuracy",
     "trees": "accuracy",
     "coreference": "accuracy",

@@ -57,6 +57,8 @@ def token_class(encoding: Encoding, token: int) -> str:
         return "cls"
     if encoding.kinds[token] == TokenKind.SEP:
         return "sep"
+    if token == 0:
+        return "first"
     return "punctuation" if encoding.surfaces[token] in (".", ",") else "other"
 
 
@@ -64,7 +66,7 @@ def special_tokens(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     rows: Rows = {}
     for layer, head in heads(maps):
         for source in ("all", "sep", "other"):
-            for target in ("cls", "sep", "punctuation", "other"):
+            for target in ("cls", "sep", "first", "punctuation", "other"):
                 segments = []
                 for example, encoding in zip(maps, encodings, strict=True):
                     found = [
@@ -80,4 +82,20 @@ def special_tokens(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
                     if found:
                         segments.append(mean(found))
                 rows[layer + 1, head + 1, source, target] = mean(segments)
+    return rows
+
+
+def gradient(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    """Mean size over all pairs of tokens, by class of the attended one."""
+    rows: Rows = {}
+    for layer, head in heads(maps):
+        for target in ("cls", "sep", "first", "punctuation", "other"):
+            found = [
+                abs(size)
+                for example, encoding in zip(maps, encodings, strict=True)
+                for row in example[layer][head]
+                for key, size in enumerate(row)
+                if token_class(encoding, key) == target
+            ]
+            rows[layer + 1, head + 1, target] = mean(found)
     return rows

@@ -189,7 +189,8 @@ def test_not_a_number_in_attention_names_layer_and_example() -> None:
 
 def test_user_token_classes_become_rows_of_the_table() -> None:
     table = run(token_classes={"boats": ["boat"]}).tables["special-tokens"]
-    assert list(dict.fromkeys(table["target"])) == ["cls", "sep", "boats", "punctuation", "other"]
+    targets = ["cls", "sep", "first", "boats", "punctuation", "other"]
+    assert list(dict.fromkeys(table["target"])) == targets
     sums = table.groupby(["layer", "head", "source"])["weight"].sum()
     np.testing.assert_allclose(sums, 1)
 

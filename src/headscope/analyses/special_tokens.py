@@ -6,20 +6,17 @@ from typing import ClassVar
 
 import pandas as pd
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
+from headscope.analyses.token_classes import check_classes, class_names, classify
 from headscope.data.attention import LayerAttention
-from headscope.data.encoding import Batch, TokenKind
+from headscope.data.encoding import TokenKind
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.data.tally import Tally
-from headscope.errors import StudyError
 
 __all__ = ["SpecialTokens"]
 
 SOURCES = ["all", "sep", "other"]
-PUNCTUATION = frozenset({".", ","})
-OWN_NAMES = ("cls", "sep", "punctuation", "other")
 
 
 @dataclass(frozen=True)
@@ -27,10 +24,10 @@ class SpecialTokens:
     """Mean attention by class of the attended token, from all rows, from `sep` and from the rest.
 
     "cls" and "sep" are the special tokens that open and close the model's input, whatever they are
-    called; "punctuation" is "." and ",", as in the paper. `classes` adds classes of the user's own
-    (name -> tokens as text); they come before punctuation, so that every token has one class and
-    the weights of a source sum to 1. Per segment the mean over its rows; then over segments that
-    have such rows.
+    called; "first" is the first token where it is an ordinary one; "punctuation" is "." and ",", as
+    in the paper. `classes` adds classes of the user's own (name -> tokens as text); they come
+    before punctuation, so that every token has one class and the weights of a source sum to 1. Per
+    segment the mean over its rows; then over segments that have such rows.
     """
 
     classes: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -42,25 +39,18 @@ class SpecialTokens:
     }
 
     def __post_init__(self) -> None:
-        for name, tokens in self.classes.items():
-            if name in OWN_NAMES or not name or not tokens:
-                raise StudyError(
-                    f"Token class {name!r} cannot be used: a class needs a name other than "
-                    f"{', '.join(OWN_NAMES)}, and at least one token. "
-                    "Write it as NAME=token,token, for example --token-class quotes=\",'."
-                )
+        check_classes(self.classes)
 
     @property
     def targets(self) -> list[str]:
         """The classes a token can have, in the order of the table."""
-        return ["cls", "sep", *self.classes, "punctuation", "other"]
+        return class_names(self.classes)
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Mean attention by example, head, source and target, and which sources there are."""
         weights = attention.weights
-        batch, key = attention.batch, ("classes", tuple(map(tuple, self.classes.values())))
-        targets = batch.remember(key, lambda: self.classify(batch))  # [example, key, target]
-        targets = targets.to(weights.dtype)
+        batch = attention.batch
+        targets = classify(batch, self.classes).to(weights.dtype)  # [example, key, target]
         is_sep = (batch.kinds == TokenKind.SEP).to(weights.dtype)  # [example, query]
         rows = torch.stack([torch.ones_like(is_sep), is_sep, 1 - is_sep], dim=1)
         # rows: [example, source, query]; the first product reads the maps once and shrinks them
@@ -71,20 +61,6 @@ class SpecialTokens:
             "weight": mass / n_rows.clamp(min=1)[:, None, :, None],
             "segments": (n_rows > 0).to(weights.dtype)[:, None, :],  # [example, 1, source]
         }
-
-    def classify(self, batch: Batch) -> Float[Tensor, "example token target"]:
-        """One-hot class of every token; where several apply, the first in `targets` counts."""
-        named = [batch.find_surfaces(frozenset(tokens)) for tokens in self.classes.values()]
-        masks = [
-            batch.kinds == TokenKind.CLS,
-            batch.kinds == TokenKind.SEP,
-            *named,
-            batch.find_surfaces(PUNCTUATION),
-            torch.ones_like(batch.kinds, dtype=torch.bool),
-        ]
-        applies = torch.stack(masks, dim=-1).int()  # [example, token, target]
-        is_first = (applies.cumsum(-1) == 1) & (applies == 1)
-        return is_first.float()
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head, source and target."""

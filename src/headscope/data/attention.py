@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headscope.data.encoding import Batch, remember
@@ -29,13 +29,15 @@ class LayerAttention:
     """The maps of one layer for a batch; `weights[example, head, query, key]` sums to 1 over keys.
 
     `visible[query]` is how many keys a query may look at: all of them in an encoder, those up to
-    itself in a decoder, a window where attention is local.
+    itself in a decoder, a window where attention is local. Gradients of a loss come in the same
+    form: `weights` are then their sizes, and `is_visible` says which pairs have one (None: all).
     """
 
     layer: int
     weights: Float[Tensor, "example head query key"]
     batch: Batch
     visible: Int[Tensor, " query"]
+    is_visible: Bool[Tensor, "query key"] | None = None
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod

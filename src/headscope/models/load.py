@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,17 @@ from urllib.parse import urlsplit
 
 import torch
 from huggingface_hub.constants import ENDPOINT
-from transformers import AutoModel, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+)
 from transformers.utils import logging
 
 from headscope.errors import HeadscopeError, ModelError
+from headscope.models.language import find_objective
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.models.null import PREFIX, randomize
 from headscope.registry import MODELS, suggest
@@ -31,10 +38,12 @@ def load_model(
     dtype: str = "float32",
     trust_remote_code: bool = False,
     seed: int = 0,
+    with_head: bool = False,
 ) -> LoadedModel:
     """Load by registered name ("demo"), local folder or hub name; safetensors only.
 
-    "random-init:NAME" keeps the embeddings of NAME and draws its other weights by the seed.
+    "random-init:NAME" keeps the embeddings of NAME and draws its other weights by the seed. A
+    language model can be loaded `with_head`, to predict tokens; one saved without it is refused.
     """
     if str(name).startswith(PREFIX):
         base = load_model(
@@ -43,6 +52,7 @@ def load_model(
             device=device,
             dtype=dtype,
             trust_remote_code=trust_remote_code,
+            with_head=with_head,
         )
         return randomize(base, seed)
     place = str(MODELS.find(str(name)).load()() if str(name) in MODELS.entries() else name)
@@ -54,7 +64,8 @@ def load_model(
     with _quiet_loading(), _explained(str(name), options["local_files_only"]):
         tokenizer = AutoTokenizer.from_pretrained(place, **options)
         _refuse_empty_vocabulary(str(name), tokenizer)
-        model, info = AutoModel.from_pretrained(
+        kind = _find_head(str(name), place, options) if with_head else AutoModel
+        model, info = kind.from_pretrained(
             place,
             dtype=_read_dtype(dtype),
             use_safetensors=True,
@@ -65,6 +76,20 @@ def load_model(
     _refuse_missing_weights(str(name), info["missing_keys"])
     commit = revision or getattr(model.config, "_commit_hash", None)
     return wrap_model(model.to(_read_device(device)), tokenizer, str(name), commit)
+
+
+def _find_head(name: str, place: str, options: Mapping[str, Any]) -> Any:
+    """The class that loads a language model with its head, by what the checkpoint says it is."""
+    config = AutoConfig.from_pretrained(place, **options)
+    objectives = [find_objective(architecture) for architecture in config.architectures or ()]
+    for objective, kind in (("next", AutoModelForCausalLM), ("masked", AutoModelForMaskedLM)):
+        if objective in objectives:
+            return kind
+    saved_as = " and ".join(config.architectures or ["no known class"])
+    raise ModelError(
+        f"{name} was saved as {saved_as}, without a language-modelling head, so there is no loss "
+        "to take gradients of. Expected a masked or causal language model."
+    )
 
 
 def _read_dtype(name: str) -> Any:

@@ -14,14 +14,23 @@ from logging import getLogger
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
 from headscope.errors import ModelError
 
-__all__ = ["Observer", "Seen", "observe_outputs", "observe_tap", "visible_keys"]
+__all__ = [
+    "Observer",
+    "Seen",
+    "attending_by",
+    "find_eager",
+    "observe_outputs",
+    "observe_tap",
+    "visible_keys",
+    "visible_pairs",
+]
 
 
 class Seen(NamedTuple):
@@ -42,13 +51,13 @@ _observer: ContextVar[Observer] = ContextVar("observer")
 
 def observe_tap(model: PreTrainedModel, inputs: Inputs, observe: Observer) -> None:
     """Run the model with our attention function in place of its own."""
-    with _attention(model, NAME), _observed_by(observe), torch.inference_mode():
+    with attending_by(model, NAME), _observed_by(observe), torch.inference_mode():
         model(**inputs)
 
 
 def observe_outputs(model: PreTrainedModel, inputs: Inputs, observe: Observer) -> None:
     """Run the model and ask for all its maps at once."""
-    with _attention(model, "eager"), torch.inference_mode():
+    with attending_by(model, "eager"), torch.inference_mode():
         if model.config._attn_implementation != "eager":
             raise ModelError(
                 f"{type(model).__name__} keeps the attention function it was loaded with, which "
@@ -63,11 +72,19 @@ def observe_outputs(model: PreTrainedModel, inputs: Inputs, observe: Observer) -
 
 def visible_keys(mask: Tensor | None, n_queries: int, n_keys: int) -> Int[Tensor, " query"]:
     """How many keys each query may look at, by the model's own mask (None: all of them)."""
+    pairs = visible_pairs(mask, n_queries, n_keys)
+    return torch.full((n_queries,), n_keys) if pairs is None else pairs.sum(-1)
+
+
+def visible_pairs(
+    mask: Tensor | None, n_queries: int, n_keys: int
+) -> Bool[Tensor, "query key"] | None:
+    """Which keys each query may look at, by the model's own mask; None: all of them."""
     if mask is None:
-        return torch.full((n_queries,), n_keys)
+        return None
     row = mask[0, 0, :n_queries, :n_keys]
     is_visible = row if row.dtype == torch.bool else row > torch.finfo(row.dtype).min / 2
-    return is_visible.sum(-1).expand(n_queries)  # a mask may have one row for all queries
+    return is_visible.expand(n_queries, n_keys)  # a mask may have one row for all queries
 
 
 def _tap_attention(
@@ -78,14 +95,14 @@ def _tap_attention(
     mask: Tensor | None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    eager = _find_eager(type(module))
+    eager = find_eager(type(module))
     output, weights = eager(module, query, key, value, mask, **options)
     visible = visible_keys(mask, weights.shape[-2], weights.shape[-1])
     _observer.get()(Seen(weights, visible, module, value))
     return output, None
 
 
-def _find_eager(kind: type[nn.Module]) -> Callable[..., tuple[Tensor, Tensor]]:
+def find_eager(kind: type[nn.Module]) -> Callable[..., tuple[Tensor, Tensor]]:
     """The eager attention function of the file that defines a module's class."""
     for parent in kind.__mro__:
         found = getattr(sys.modules.get(parent.__module__), "eager_attention_forward", None)
@@ -100,7 +117,7 @@ AttentionMaskInterface.register(NAME, eager_mask)
 
 
 @contextmanager
-def _attention(model: PreTrainedModel, name: str) -> Iterator[None]:
+def attending_by(model: PreTrainedModel, name: str) -> Iterator[None]:
     """The model with another attention function, and its own again afterwards."""
     before = model.config._attn_implementation
     _set_quietly(model, name)

@@ -9,16 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from headscope.analyses.dependency_tables import best_heads
-from headscope.contracts import Analysis, AttentionSource, Corpus
-from headscope.corpora.memory import MemoryCorpus
-from headscope.corpora.opening import open_corpus
+from headscope.contracts import Analysis, AttentionSource
 from headscope.data.example import Example
 from headscope.errors import StudyError
-from headscope.models.load import load_model
-from headscope.models.loaded import LoadedModel, wrap_model
+from headscope.models.loaded import LoadedModel
 from headscope.models.null import randomize
-from headscope.registry import ANALYSES
 from headscope.runs.engine import Progress, Result, measure_examples
+from headscope.runs.given import (
+    CorporaLike,
+    CorpusLike,
+    as_source,
+    choose_analyses,
+    open_corpora,
+    open_gradients,
+    weigh,
+)
 from headscope.runs.manifest import describe_run, refuse_other_study
 from headscope.runs.progress import show_progress
 from headscope.runs.results import Checkpoint, Run, RunFolder, finish_run
@@ -26,7 +31,6 @@ from headscope.runs.sample import Sample, draw_sample
 from headscope.runs.study import (
     Options,
     Pass,
-    build_analysis,
     fit_windows,
     plan_passes,
     plan_repeats,
@@ -35,9 +39,6 @@ from headscope.runs.study import (
 __all__ = ["analyze"]
 
 log = getLogger("headscope")
-
-CorpusLike = str | Path | Corpus | Sequence[str | Example]
-CorporaLike = str | Path | Corpus | Sequence[str | Path | Corpus | Example]
 
 
 def analyze(
@@ -49,6 +50,7 @@ def analyze(
     coref: CorporaLike | None = None,
     out: str | Path | None = None,
     only: Collection[str | Analysis] | None = None,
+    also: Collection[str | Analysis] = (),
     token_classes: Mapping[str, Collection[str]] | None = None,
     coarse: bool = False,
     query_pieces: str = "mean",
@@ -87,13 +89,14 @@ def analyze(
         folder.refuse_if_taken()
     analysis_options: dict[str, dict[str, Any]] = {
         "special-tokens": {"classes": token_classes or {}},
+        "gradient": {"classes": token_classes or {}},
         "dependency": {"coarse": coarse, "query_pieces": query_pieces},
         "trees": {"query_pieces": query_pieces},
         "coreference": {"singletons": singletons, "query_pieces": query_pieces},
         "gap": {"query_pieces": query_pieces},
     }
-    analyses = _choose_analyses(only, analysis_options)
-    corpora = _open_corpora({"text": text, "treebank": treebank, "coref": coref}, skip_bad)
+    analyses = choose_analyses(only, also, analysis_options)
+    corpora = open_corpora({"text": text, "treebank": treebank, "coref": coref}, skip_bad)
     passes, left_out = plan_passes(analyses, corpora, only is not None, max_tokens)
     for reason in left_out.values():
         log.info("Left out: %s", reason)
@@ -103,11 +106,14 @@ def analyze(
     drawn = {key: draw_sample(corpus, limit, seed) for key, corpus in read.items()}
     samples = {one.key: drawn[id(one.corpus)] for one in passes}
     loading = {"revision": revision, "device": device, "dtype": dtype, "seed": seed}
-    source = _as_source(model, tokenizer, {**loading, "trust_remote_code": trust_remote_code})
-    source = _weigh(source, weights)
+    loading["trust_remote_code"] = trust_remote_code
+    source = as_source(model, tokenizer, loading)
+    source = weigh(source, weights)
     passes = fit_windows(passes, source)
+    gradients = open_gradients(passes, model, source, loading, left_out)
+    passes = [one for one in passes if one.variant != "gradients" or gradients]
     manifest = describe_run(source, [*passes, *repeats], samples, options, left_out)
-    study = _Study(source, [*passes, *repeats], samples, options, manifest, folder)
+    study = _Study(source, gradients, [*passes, *repeats], samples, options, manifest, folder)
     return study.run(resume, progress)
 
 
@@ -116,6 +122,7 @@ class _Study:
     """A checked plan with everything it needs in hand."""
 
     source: AttentionSource
+    gradients: AttentionSource | None  # the same model, seen through the gradients of its loss
     passes: Sequence[Pass]
     samples: Mapping[str, Sample]
     options: Options
@@ -149,6 +156,8 @@ class _Study:
         return randomize(self.source, self.options.seed)
 
     def _source_of(self, one: Pass) -> AttentionSource:
+        if one.variant == "gradients" and self.gradients:
+            return self.gradients
         return self.null_source if one.variant == "null" else self.source
 
     def _sample(self, one: Pass) -> Sample:
@@ -191,54 +200,3 @@ def _choose_heads(one: Pass, before: Result) -> list[Analysis]:
         return list(one.analyses)
     heads = best_heads(before.tallies["dependency"])
     return [replace(trees, combine=heads) for trees in one.analyses]  # type: ignore[type-var]
-
-
-def _choose_analyses(
-    only: Collection[str | Analysis] | None, options: Mapping[str, Mapping[str, Any]]
-) -> list[Analysis]:
-    names = list(ANALYSES.entries()) if only is None else list(only)
-    return [build_analysis(n, options.get(n)) if isinstance(n, str) else n for n in names]
-
-
-def _open_corpora(
-    given: Mapping[str, CorpusLike | CorporaLike | None], skip_bad: bool
-) -> list[tuple[str, Corpus]]:
-    """The corpora with their roles; a list of paths is several corpora, of examples one."""
-    corpora: list[tuple[str, Corpus]] = []
-    for role, items in given.items():
-        is_list = isinstance(items, Sequence) and not isinstance(items, str) and role != "text"
-        if is_list and not all(isinstance(item, Example) for item in items):  # type: ignore[union-attr]
-            corpora += [(role, _as_corpus(item, role, skip_bad)) for item in items]  # type: ignore[union-attr]
-        elif items is not None:
-            corpora.append((role, _as_corpus(items, role, skip_bad)))
-    return corpora
-
-
-def _as_corpus(corpus: Any, role: str, skip_bad: bool) -> Corpus:
-    if isinstance(corpus, (str, Path)):
-        return open_corpus(corpus, role, skip_bad)
-    if isinstance(corpus, Sequence):
-        return MemoryCorpus(corpus, role=role)
-    found: Corpus = corpus
-    return found
-
-
-def _as_source(model: Any, tokenizer: Any, loading: Mapping[str, Any]) -> AttentionSource:
-    if isinstance(model, (str, Path)):
-        return load_model(model, **loading)
-    if hasattr(model, "attend"):
-        source: AttentionSource = model
-        return source
-    return wrap_model(model, tokenizer)
-
-
-def _weigh(source: AttentionSource, weights: str) -> AttentionSource:
-    """The source with attention weights or shares of norms."""
-    if weights == "attention":
-        return source
-    if not isinstance(source, LoadedModel):
-        raise StudyError(
-            f"--weights {weights} cannot be used with {source.name}: it is no transformers model. "
-            "Expected a model with value vectors; leave --weights out."
-        )
-    return replace(source, weights=weights)

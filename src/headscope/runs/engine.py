@@ -162,21 +162,22 @@ def _count_unaligned(encoding: Encoding) -> int:
 def _measure_batch(
     source: AttentionSource, batch: Batch, analyses: Sequence[Analysis], result: Result
 ) -> Mapping[str, Values]:
-    layers: dict[str, list[dict[str, Any]]] = {analysis.name: [] for analysis in analyses}
+    layers: dict[str, dict[int, dict[str, Any]]] = {analysis.name: {} for analysis in analyses}
 
     def observe(attention: LayerAttention) -> None:
         with result.timed("measure (within model)"):
             _refuse_not_numbers(attention)
             for analysis in analyses:
                 measured = analysis.measure(attention)
-                layers[analysis.name].append({n: v.cpu() for n, v in measured.items()})
+                layers[analysis.name][attention.layer] = {n: v.cpu() for n, v in measured.items()}
 
     source.attend(batch, observe)
     return {name: _stack_layers(measured) for name, measured in layers.items()}
 
 
-def _stack_layers(layers: list[dict[str, Any]]) -> Values:
-    """The values of all layers side by side; of what a single layer gave, one."""
+def _stack_layers(measured: Mapping[int, dict[str, Any]]) -> Values:
+    """The values of all layers side by side, in order; of what a single layer gave, one."""
+    layers = [measured[layer] for layer in sorted(measured)]
     return {
         name: torch.stack([layer[name] for layer in layers if name in layer], dim=1).numpy()
         for name in dict.fromkeys(name for layer in layers for name in layer)

@@ -17,6 +17,7 @@ __all__ = [
     "fit_windows",
     "plan_passes",
     "plan_repeats",
+    "watches_gradients",
 ]
 
 TEXT_TOKENS = 128  # the paper's segments
@@ -71,7 +72,8 @@ class Pass:
     corpus: Corpus
     analyses: tuple[Analysis, ...]
     repeats: str | None = None  # the key of the pass that this one repeats, and how:
-    variant: str | None = None  # with the "null" model, or with the best heads "combined"
+    variant: str | None = None  # with the "null" model, or with the best heads "combined"; a pass
+    # of the variant "gradients" repeats none: it watches gradients of the loss, not attention
     window: int | None = None  # the tokens of a window that documents are cut into
 
 
@@ -79,6 +81,11 @@ def build_analysis(name: str, options: Mapping[str, Any] | None = None) -> Analy
     """The analysis of a registered name, with its own options."""
     analysis: Analysis = ANALYSES.find(name).load()(**(options or {}))
     return analysis
+
+
+def watches_gradients(analysis: Analysis) -> bool:
+    """Whether an analysis is shown gradients; such ones cost more, and run only when named."""
+    return getattr(analysis, "watches", "attention") == "gradients"
 
 
 def describe_analyses(analyses: Collection[Analysis]) -> dict[str, dict[str, Any]]:
@@ -104,7 +111,15 @@ def plan_passes(
         )
     passes = list(_list_passes(corpora, max_tokens))
     left_out: dict[str, str] = {}
+    watching = tuple(analysis for analysis in analyses if watches_gradients(analysis))
+    if watching:
+        first = replace(passes[0], key=f"gradients-{passes[0].key}", variant="gradients")
+        apart = [replace(first, analyses=watching)]
+    else:
+        apart = []
     for analysis in analyses:
+        if analysis in watching:
+            continue
         able = [i for i, one in enumerate(passes) if analysis.needs <= one.corpus.provides]
         for i in able if analysis.needs else able[:1]:
             passes[i] = replace(passes[i], analyses=(*passes[i].analyses, analysis))
@@ -112,7 +127,7 @@ def plan_passes(
             left_out[analysis.name] = _reason(analysis, corpora)
     if is_explicit and left_out:
         raise StudyError(" ".join(left_out.values()))
-    return [one for one in passes if one.analyses], left_out
+    return [one for one in (*passes, *apart) if one.analyses], left_out
 
 
 def fit_windows(passes: Sequence[Pass], source: AttentionSource) -> list[Pass]:
@@ -121,7 +136,8 @@ def fit_windows(passes: Sequence[Pass], source: AttentionSource) -> list[Pass]:
     for one in passes:
         if one.window is not None:
             one = replace(one, window=min(one.window, source.max_tokens))
-        if all((one.corpus, one.window) != (other.corpus, other.window) for other in fitting):
+        before = [(other.corpus, other.window, other.variant) for other in fitting]
+        if one.window is None or (one.corpus, one.window, one.variant) not in before:
             fitting.append(one)
     return fitting
 
