@@ -94,6 +94,9 @@ def analyze(
     query_pieces: Annotated[
         str, typer.Option(help="Which pieces attend for a split word: mean (of all) or first.")
     ] = "mean",
+    rows: Annotated[
+        int, typer.Option(help="Most query rows of an example to compare heads by (distance).")
+    ] = 128,
     min_count: Annotated[
         int, typer.Option(help="Print relations with at least so many words (files have all).")
     ] = 50,
@@ -144,6 +147,7 @@ def analyze(
             token_classes=classes,
             coarse=coarse,
             query_pieces=query_pieces,
+            rows=rows,
             null=null,
             combine=combine,
             resume=resume,

@@ -79,6 +79,10 @@ ANALYSES = Registry(
             "headscope.analyses.entropy:Entropy",
             "how broadly a head attends, from all tokens and from the first one (section 3.3)",
         ),
+        "distance": Entry(
+            "headscope.analyses.distance:Distance",
+            "how alike heads attend: Jensen-Shannon divergence of every two (section 6)",
+        ),
         "dependency": Entry(
             "headscope.analyses.dependency:Dependency",
             "which heads find which syntactic relations, against fixed offsets (section 4.2)",

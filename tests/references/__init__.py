@@ -7,6 +7,7 @@ import pytest
 
 from headscope.data.encoding import Encoding
 from tests.references.dependency import dependency
+from tests.references.distance import distance
 from tests.references.measures import Maps, entropy, position, special_tokens
 from tests.references.trees import trees
 
@@ -14,6 +15,7 @@ REFERENCES = {
     "position": position,
     "entropy": entropy,
     "special-tokens": special_tokens,
+    "distance": distance,
     "dependency": dependency,
     "trees": trees,
 }
@@ -21,6 +23,7 @@ VALUE_COLUMN = {
     "position": "weight",
     "entropy": "nats",
     "special-tokens": "weight",
+    "distance": "divergence",
     "dependency": "accuracy",
     "trees": "accuracy",
 }

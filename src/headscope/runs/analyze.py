@@ -23,7 +23,14 @@ from headscope.runs.manifest import describe_run, refuse_other_study
 from headscope.runs.progress import show_progress
 from headscope.runs.results import Checkpoint, Run, RunFolder, finish_run
 from headscope.runs.sample import Sample, draw_sample
-from headscope.runs.study import Options, Pass, build_analysis, plan_passes, plan_repeats
+from headscope.runs.study import (
+    Options,
+    Pass,
+    build_analysis,
+    leave_out_lone_heads,
+    plan_passes,
+    plan_repeats,
+)
 
 __all__ = ["analyze"]
 
@@ -44,6 +51,7 @@ def analyze(
     token_classes: Mapping[str, Collection[str]] | None = None,
     coarse: bool = False,
     query_pieces: str = "mean",
+    rows: int = 128,
     null: bool = False,
     combine: bool = False,
     resume: bool = False,
@@ -76,19 +84,22 @@ def analyze(
         folder.refuse_if_taken()
     analysis_options: dict[str, dict[str, Any]] = {
         "special-tokens": {"classes": token_classes or {}},
+        "distance": {"rows": rows},
         "dependency": {"coarse": coarse, "query_pieces": query_pieces},
         "trees": {"query_pieces": query_pieces},
     }
     analyses = _choose_analyses(only, analysis_options)
     corpora = _open_corpora(text, treebank)
     passes, left_out = plan_passes(analyses, corpora, is_explicit=only is not None)
-    for reason in left_out.values():
-        log.info("Left out: %s", reason)
     repeats = plan_repeats(passes, "null") if null else []
     repeats += plan_repeats(passes, "combined") if combine else []
     samples = {one.key: draw_sample(one.corpus, limit, seed) for one in passes}
     loading = {"revision": revision, "device": device, "dtype": dtype, "seed": seed}
     source = _as_source(model, tokenizer, {**loading, "trust_remote_code": trust_remote_code})
+    passes, lone = leave_out_lone_heads(passes, source, is_explicit=only is not None)
+    left_out |= lone
+    for reason in left_out.values():
+        log.info("Left out: %s", reason)
     manifest = describe_run(source, [*passes, *repeats], samples, options, left_out)
     study = _Study(source, [*passes, *repeats], samples, options, manifest, folder)
     return study.run(resume, progress)
