@@ -91,6 +91,8 @@ def analyze(
     analyses = _choose_analyses(only, analysis_options)
     corpora = _open_corpora(text, treebank)
     passes, left_out = plan_passes(analyses, corpora, is_explicit=only is not None)
+    for reason in left_out.values():
+        log.info("Left out: %s", reason)
     repeats = plan_repeats(passes, "null") if null else []
     repeats += plan_repeats(passes, "combined") if combine else []
     samples = {one.key: draw_sample(one.corpus, limit, seed) for one in passes}
@@ -98,8 +100,6 @@ def analyze(
     source = _as_source(model, tokenizer, {**loading, "trust_remote_code": trust_remote_code})
     passes, lone = leave_out_lone_heads(passes, source, is_explicit=only is not None)
     left_out |= lone
-    for reason in left_out.values():
-        log.info("Left out: %s", reason)
     manifest = describe_run(source, [*passes, *repeats], samples, options, left_out)
     study = _Study(source, [*passes, *repeats], samples, options, manifest, folder)
     return study.run(resume, progress)

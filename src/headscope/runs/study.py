@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
 from headscope.contracts import Analysis, AttentionSource, Corpus, LayersAnalysis
@@ -22,6 +23,8 @@ __all__ = [
     "plan_passes",
     "plan_repeats",
 ]
+
+log = getLogger("headscope")
 
 TEXT_TOKENS = 128  # the paper's segments
 LEAST_TOKENS = 8
@@ -128,6 +131,8 @@ def leave_out_lone_heads(
     }
     if is_explicit:
         raise StudyError(" ".join(left_out.values()))
+    for reason in left_out.values():
+        log.info("Left out: %s", reason)
     kept = [
         replace(one, analyses=tuple(a for a in one.analyses if a.name not in left_out))
         for one in passes
