@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headscope.commands.distance import distance, layout
 from headscope.errors import HeadscopeError, StudyError
 from headscope.registry import ANALYSES, CORPORA, MODELS, suggest
 
@@ -135,7 +136,6 @@ def analyze(
             raise StudyError("No model was named. Expected MODEL --text FILE, or --demo.")
         name = model or "demo"
         classes = dict(_read_token_class(item) for item in token_class or [])
-        _show_talk()
         from headscope.runs.analyze import analyze as run_analyze  # torch: only when it is needed
 
         run = run_analyze(
@@ -226,6 +226,7 @@ def main() -> None:
 @contextmanager
 def _explained() -> Iterator[None]:
     """Turn errors a user can mend, and Ctrl-C, into a message and exit code 2."""
+    _show_talk()
     try:
         yield
     except HeadscopeError as error:
@@ -236,6 +237,10 @@ def _explained() -> Iterator[None]:
         again = shlex.join(["headscope", *arguments, "--resume"])
         typer.echo(f"\nInterrupted. Finished shards are kept; go on with:\n  {again}", err=True)
         raise typer.Exit(2) from None
+
+
+app.command()(_explained()(distance))
+app.command()(_explained()(layout))
 
 
 def _show_talk() -> None:

@@ -36,9 +36,11 @@ def test_tables_equal_the_reference_on_a_real_model(name: str) -> None:
     encodings = source.encode(examples, 128)
     maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
     run = hs.analyze(source, text=examples, progress=False, replicates=0)
-    assert run.tables.keys() == {"position", "special-tokens", "entropy"}
-    for name, table in run.tables.items():
-        assert_equals_reference(table, name, maps, encodings, tolerance=2e-6)
+    names = {"position", "special-tokens", "entropy", "distance"}
+    made = {"distance-nearest", "distance-heads", "distance-layers", "layout", "dendrogram"}
+    assert run.tables.keys() == names | made
+    for name in names:
+        assert_equals_reference(run.tables[name], name, maps, encodings, tolerance=2e-6)
 
 
 def test_a_model_in_memory_is_measured_and_left_as_it_was() -> None:

@@ -13,6 +13,7 @@ from sklearn.metrics import silhouette_score
 __all__ = ["Clusters", "Plane", "cluster_heads", "scale_to_plane"]
 
 N_STARTS = 4  # random ones beside classical scaling
+MARGIN = 0.01
 MOST_CLUSTERS = 20
 STRONG = 0.7  # silhouette of a structure that leaves no doubt (Kaufman and Rousseeuw)
 MAX_ITERATIONS, TOLERANCE = 300, 1e-7
@@ -41,8 +42,9 @@ class Clusters(NamedTuple):
 def scale_to_plane(distance: Matrix, seed: int = 0) -> Plane:
     """Metric scaling by SMACOF: from classical scaling and from random starts, the best of all.
 
-    The plane is turned so that x spreads most, and so that the farthest head is on the positive
-    side of each axis: the same distances give the same map.
+    A random start must lower the stress by more than `MARGIN` to be taken, so that nearly the same
+    distances give nearly the same map. The plane is turned so that x spreads most, and the farthest
+    head is on the positive side of each axis.
     """
     if not distance.any():
         return Plane(np.zeros((len(distance), 2)), 0.0)
@@ -52,8 +54,9 @@ def scale_to_plane(distance: Matrix, seed: int = 0) -> Plane:
         classical_scaling(distance),
         *(spread * generator.standard_normal((len(distance), 2)) for _ in range(N_STARTS)),
     ]
-    planes = [_improve(distance, start) for start in starts]
-    best = min(planes, key=lambda plane: plane.stress)
+    steady, *others = [_improve(distance, start) for start in starts]
+    lowest = min(others, key=lambda plane: plane.stress)
+    best = lowest if lowest.stress < (1 - MARGIN) * steady.stress else steady
     return Plane(_turn(best.points), best.stress)
 
 
@@ -72,7 +75,7 @@ def cluster_heads(distance: Matrix, n_clusters: int | None = None) -> Clusters:
 
     A few heads unlike all others make two lopsided clusters with a fair silhouette, which says
     little of the rest. So a cut in which one cluster has more than half of the heads is taken only
-    if its silhouette is strong, or if there is no other.
+    if its silhouette is strong and no head is alone in it, or if there is no other.
     """
     merges = linkage(squareform(distance, checks=False), "average")
     most = min(MOST_CLUSTERS, len(distance) - 1)
@@ -93,8 +96,10 @@ def _silhouette(distance: Matrix, labels: NDArray[np.int64]) -> float:
 
 def _rank(cut: tuple[float, NDArray[np.int64]]) -> tuple[bool, float]:
     score, labels = cut
-    is_even = 2 * np.bincount(labels).max() <= len(labels)
-    return bool(is_even or score >= STRONG), -np.inf if np.isnan(score) else score
+    sizes = np.bincount(labels)[1:]
+    is_even = 2 * sizes.max() <= len(labels)
+    is_plain = score >= STRONG and sizes.min() > 1
+    return bool(is_even or is_plain), -np.inf if np.isnan(score) else score
 
 
 def _improve(distance: Matrix, start: Points) -> Plane:

@@ -53,6 +53,8 @@ def print_run(tables: Mapping[str, "pd.DataFrame"], format: str, min_count: int)
     found = {"behaviours": behaviour_table(tables)}
     if "dependency-best" in tables:
         found["dependency-best"] = tables["dependency-best"]
+    if "distance-layers" in tables:
+        found["distance-layers"] = tables["distance-layers"]
     found = {name: table for name, table in found.items() if len(table)}
     if format == "json":
         records = {name: json.loads(t.to_json(orient="records")) for name, t in found.items()}
@@ -80,15 +82,19 @@ def describe_counts(key: str, counts: Mapping[str, Any]) -> str:
 
 def _print_readable(found: Mapping[str, "pd.DataFrame"], min_count: int) -> None:
     from headscope.report.dependency import across_treebanks, best_lines  # pandas: as above
+    from headscope.report.distance import layer_lines
     from headscope.report.summary import summary_lines
 
     if "behaviours" in found:
         header = ("looks at", "heads", "strongest heads (layer-head, share, 95 % interval)")
         print_rows(header, summary_lines(found["behaviours"]))
+    if "distance-layers" in found:
+        print()
+        print_rows(*layer_lines(found["distance-layers"]))
     if "dependency-best" not in found:
         return
     best = found["dependency-best"]
-    if "behaviours" in found:
+    if len(found) > 1:
         print()
     print_rows(*best_lines(best, min_count))
     n_rare = int((best["count"] < min_count).sum())

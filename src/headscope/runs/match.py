@@ -29,7 +29,11 @@ def match_models(
 
     The models must share a vocabulary. `options` are those of `headscope.analyze`.
     """
-    loading = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
+    loading: dict[str, Any] = {
+        "device": device,
+        "dtype": dtype,
+        "trust_remote_code": trust_remote_code,
+    }
     seed = options.get("seed", 0)
     models = [
         model if isinstance(model, LoadedModel) else load_model(model, seed=seed, **loading)

@@ -1,0 +1,110 @@
+"""Distances between heads: the kernel against the released formula, torch and the forward pass."""
+
+from collections.abc import Iterator
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.row import Row, Settings, at_least, at_most
+from benchmarks.timing import Work, best_seconds
+from benchmarks.workload import bert_base, build_analyses, encode_ahead, forward, make_segments
+from headscope.analyses.distance import Distance
+from headscope.data.attention import LayerAttention
+from headscope.kernels.jensen_shannon import divergence_within, sum_pairs, sum_pairs_in_torch
+from headscope.models.loaded import LoadedModel
+from headscope.runs.engine import measure_examples
+from headscope.runs.layers import RowBuffer
+from headscope.runs.study import Options
+
+__all__ = ["run"]
+
+N_SEGMENTS, N_TOKENS = 16, 128
+OPTIONS = Options(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
+SMOOTHING = np.float32(0.001)  # what the released code mixes in
+
+Maps = NDArray[np.float32]  # [head, row, key]
+
+
+def run(settings: Settings) -> Iterator[Row]:
+    """Ratios within one run; seconds of the released formula and of torch are of one segment."""
+    source = bert_base()
+    examples = make_segments(N_SEGMENTS, N_TOKENS)
+    ready = encode_ahead(source, examples, N_TOKENS)
+    batch = ready.batch(ready.encode(examples, N_TOKENS))
+    rows = _collect_rows(ready, examples)  # [example, row, head, key]
+    _check_agreement(rows)
+    both = [*build_analyses(), Distance()]
+    works: dict[str, Work] = {
+        "bare": partial(forward, ready, [batch.inputs], "sdpa"),
+        "kernel": partial(divergence_within, rows),
+        "all": partial(measure_examples, examples, ready, both, OPTIONS),
+        "distance": partial(measure_examples, examples, ready, [Distance()], OPTIONS),
+    }
+    best = best_seconds(works, settings.repeats)
+    kernel = best["kernel"] / N_SEGMENTS
+    shape = f"{rows.shape[2]} heads, {N_TOKENS} tokens"
+    released = f"distance: released formula (float32 NumPy) / kernel, {shape}"
+    yield Row("distance", released, _released_seconds(rows) / kernel, "x", at_least(30))
+    by_torch = _seconds(partial(sum_pairs_in_torch, rows[:1])) / kernel
+    yield Row("distance", "  torch on the CPU / kernel", by_torch, "x")
+    forward_ratio = best["kernel"] / best["bare"]
+    measured = f"distance: kernel / bare SDPA forward, BERT-base, {N_SEGMENTS} x {N_TOKENS} tokens"
+    yield Row("distance", measured, forward_ratio, "x", at_most(0.40))
+    whole = f"position, special-tokens, entropy and distance, {OPTIONS.replicates} replicates"
+    yield Row("distance", f"{whole} / bare", best["all"] / best["bare"], "x", at_most(1.50))
+    yield Row("distance", "  distance alone / bare", best["distance"] / best["bare"], "x")
+
+
+def _collect_rows(source: LoadedModel, examples: list[Any]) -> torch.Tensor:
+    """All rows of all heads of the examples, as the analysis gets them."""
+    buffer = RowBuffer(N_TOKENS, 0, source.n_layers * source.n_heads)
+    batch = source.batch(source.encode(examples, N_TOKENS))
+    buffer.begin(batch)
+
+    def observe(attention: LayerAttention) -> None:
+        buffer.put(attention)
+
+    source.attend(batch, observe)
+    return buffer.rows().weights
+
+
+def _seconds(work: Work) -> float:
+    start = perf_counter()
+    work()
+    return perf_counter() - start
+
+
+def _released_seconds(rows: torch.Tensor) -> float:
+    """Seconds a segment of the paper's way, one head against all others."""
+    maps: Maps = np.ascontiguousarray(rows[0].transpose(0, 1).numpy())  # [head, row, key]
+    return _seconds(partial(released_formula, maps))
+
+
+def released_formula(maps: Maps) -> NDArray[np.float32]:
+    """Both halves of the divergence with logarithms of their own, for all ordered pairs.
+
+    As the paper's code does it: smoothed, natural logarithm, every pair twice.
+    """
+    n_heads, _, n_keys = maps.shape
+    smoothed = SMOOTHING / np.float32(n_keys) + (1 - SMOOTHING) * maps
+    distance = np.zeros((n_heads, n_heads), dtype=np.float32)
+    for head in range(n_heads):
+        one = smoothed[head][None]
+        middle = (one + smoothed) / 2
+        parts = -one * np.log(middle / one) - smoothed * np.log(middle / smoothed)
+        distance[head] = (parts / 2).sum(-1).sum(-1)
+    return distance
+
+
+def _check_agreement(rows: torch.Tensor) -> None:
+    """Compiled and torch must agree, and be near the smoothed formula."""
+    few = rows[:1, :, :12]
+    one, other = sum_pairs(few), sum_pairs_in_torch(few.double())
+    np.testing.assert_allclose(np.triu(one), np.triu(other), rtol=1e-6)
+    released = released_formula(np.ascontiguousarray(few[0].transpose(0, 1).numpy()))
+    own = divergence_within(few)[0]
+    np.testing.assert_allclose(released[np.triu_indices(12, 1)], own, rtol=0.05, atol=0.05)
