@@ -60,6 +60,13 @@ def test_data_goes_to_stdout_and_talk_to_stderr(tmp_path: Path, text: Path) -> N
     assert len(json.loads(as_json.stdout)["behaviours"]) == len(table)
 
 
+def test_fewer_examples_than_asked_for_are_all_used_and_said(tmp_path: Path, text: Path) -> None:
+    only = ["--only", "position", "--out", tmp_path / "run"]
+    done = call("analyze", "demo", "--text", text, "--limit", 99, *only)
+    assert done.exit_code == 0
+    assert "ships.txt has 30 examples, fewer than the 99 of --limit" in done.stderr
+
+
 @pytest.mark.parametrize("kind", ["analyses", "corpora", "models"])
 def test_lists_name_everything_in_every_format(kind: str) -> None:
     rows = json.loads(call("list", kind, "--format", "json").stdout)

@@ -74,9 +74,14 @@ def sum_pairs(
     """
     most_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     numba.set_num_threads(min(torch.get_num_threads(), most_threads))
-    n_heads = weights.shape[2]
-    sums: Array = _sum_pairs(weights.float().contiguous().numpy(), n_first)
-    return sums[:, :, :n_heads]
+    n_examples, n_rows, n_heads, _ = weights.shape
+    n_padded = -(-n_heads // PARTNERS) * PARTNERS
+    sums = np.empty((n_examples, n_heads, n_heads))
+    for example, maps in enumerate(weights.float().contiguous().numpy()):
+        parts = np.zeros((-(-n_rows // ROWS_PER_TASK), n_heads, n_padded))
+        _add_tasks(maps, n_first, parts)
+        sums[example] = parts.sum(axis=0)[:, :n_heads]
+    return sums
 
 
 def sum_pairs_in_torch(
@@ -162,20 +167,19 @@ def _add_row(block, n_heads, n_first, sums):  # type: ignore[no-untyped-def]
             sums[a, b + 3] += s3
 
 
+@numba.njit(cache=True)
+def _add_rows(maps, first, last, n_first, sums):  # type: ignore[no-untyped-def]
+    """Add S of the rows from `first` up to `last` of `maps[row, head, key]`."""
+    n_heads = maps.shape[1]
+    block = np.zeros((sums.shape[1], maps.shape[2]), np.float32)
+    for row in range(first, last):
+        block[:n_heads] = maps[row]
+        _add_row(block, n_heads, n_first, sums)
+
+
 @numba.njit(cache=True, parallel=True)
-def _sum_pairs(weights, n_first):  # type: ignore[no-untyped-def]
-    n_examples, n_rows, n_heads, n_keys = weights.shape
-    n_padded = (n_heads + PARTNERS - 1) // PARTNERS * PARTNERS
-    n_tasks = (n_rows + ROWS_PER_TASK - 1) // ROWS_PER_TASK
-    sums = np.zeros((n_examples, n_heads, n_padded))
-    for example in range(n_examples):
-        parts = np.zeros((n_tasks, n_heads, n_padded))
-        for task in numba.prange(n_tasks):
-            block = np.zeros((n_padded, n_keys), np.float32)
-            first = task * ROWS_PER_TASK
-            for row in range(first, min(n_rows, first + ROWS_PER_TASK)):
-                block[:n_heads] = weights[example, row]
-                _add_row(block, n_heads, n_first, parts[task])
-        for task in range(n_tasks):
-            sums[example] += parts[task]
-    return sums
+def _add_tasks(maps, n_first, parts):  # type: ignore[no-untyped-def]
+    for task in numba.prange(len(parts)):
+        first = task * ROWS_PER_TASK
+        last = min(len(maps), first + ROWS_PER_TASK)
+        _add_rows(maps, first, last, n_first, parts[task])

@@ -96,6 +96,11 @@ def analyze(
     repeats = plan_repeats(passes, "null") if null else []
     repeats += plan_repeats(passes, "combined") if combine else []
     samples = {one.key: draw_sample(one.corpus, limit, seed) for one in passes}
+    for one in passes:
+        n_available = samples[one.key].n_available
+        if limit is not None and n_available < limit:
+            found = f"{one.corpus.name} has {n_available} examples"
+            log.info("%s, fewer than the %d of --limit; all are used.", found, limit)
     loading = {"revision": revision, "device": device, "dtype": dtype, "seed": seed}
     source = _as_source(model, tokenizer, {**loading, "trust_remote_code": trust_remote_code})
     passes, lone = leave_out_lone_heads(passes, source, is_explicit=only is not None)
