@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from time import perf_counter
 
 import numpy as np
 import torch
@@ -30,7 +29,7 @@ Maps = NDArray[np.float32]  # [head, row, key]
 
 
 def run(settings: Settings) -> Iterator[Row]:
-    """Ratios within one run; seconds of the released formula and of torch are of one segment."""
+    """Ratios of seconds, each the best of its rounds within one run."""
     source = bert_base()
     examples = make_segments(N_BATCHES * N_SEGMENTS, N_TOKENS)
     ready = encode_ahead(source, examples, N_TOKENS)
@@ -39,19 +38,21 @@ def run(settings: Settings) -> Iterator[Row]:
     rows = _collect_rows(ready, batches[0])  # [example, row, head, key]
     _check_agreement(rows)
     together = [*build_analyses(), Distance()]
+    maps: Maps = np.ascontiguousarray(rows[0].transpose(0, 1).numpy())  # [head, row, key]
     works: dict[str, Work] = {
         "bare": partial(forward, ready, [batch.inputs for batch in batches], "sdpa"),
         "kernel": partial(divergence_within, rows),
         "all": partial(measure_examples, examples, ready, together, OPTIONS),
         "distance": partial(measure_examples, examples, ready, [Distance()], OPTIONS),
+        "released": partial(released_formula, maps),  # these two of one segment
+        "torch": partial(sum_pairs_in_torch, rows[:1]),
     }
     best = best_seconds(works, settings.repeats)
     kernel = best["kernel"] / N_SEGMENTS
     shape = f"{rows.shape[2]} heads, {N_TOKENS} tokens"
     released = f"distance: released formula (float32 NumPy) / kernel, {shape}"
-    yield Row("distance", released, _released_seconds(rows) / kernel, "x", at_least(30))
-    by_torch = _seconds(partial(sum_pairs_in_torch, rows[:1])) / kernel
-    yield Row("distance", "  torch on the CPU / kernel", by_torch, "x")
+    yield Row("distance", released, best["released"] / kernel, "x", at_least(30))
+    yield Row("distance", "  torch on the CPU / kernel", best["torch"] / kernel, "x")
     forward_ratio = N_BATCHES * best["kernel"] / best["bare"]
     measured = f"distance: kernel / bare SDPA forward, BERT-base, {N_SEGMENTS} x {N_TOKENS} tokens"
     yield Row("distance", measured, forward_ratio, "x", at_most(0.40))
@@ -66,18 +67,6 @@ def _collect_rows(source: LoadedModel, batch: Batch) -> torch.Tensor:
     buffer.begin(batch)
     source.attend(batch, buffer.put)
     return buffer.rows().weights
-
-
-def _seconds(work: Work) -> float:
-    start = perf_counter()
-    work()
-    return perf_counter() - start
-
-
-def _released_seconds(rows: torch.Tensor) -> float:
-    """Seconds a segment of the paper's way, one head against all others."""
-    maps: Maps = np.ascontiguousarray(rows[0].transpose(0, 1).numpy())  # [head, row, key]
-    return _seconds(partial(released_formula, maps))
 
 
 def released_formula(maps: Maps) -> NDArray[np.float32]:

@@ -100,6 +100,14 @@ def test_heads_between_two_groups_are_those_of_the_whole() -> None:
     np.testing.assert_allclose(exact, whole[:, :4, 4:], rtol=0, atol=5e-6)  # of five rows
 
 
+def test_long_rows_are_as_exact_as_short_ones() -> None:
+    maps = (3 * torch.randn(1, 20, 6, 1500, generator=seeded(4))).softmax(-1)
+    maps[:, :, 5] = maps[:, :, 0]
+    found, exact = divergence_within(maps), divergence_within(maps.double())
+    np.testing.assert_allclose(found, exact, rtol=0, atol=20e-6)  # of twenty rows
+    assert found[0, 4] == 0
+
+
 def test_the_root_is_a_metric() -> None:
     maps = (4 * torch.randn(1, 1, 12, 30, generator=seeded(2))).softmax(-1).double()
     distance = np.zeros((12, 12))

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 
 PARTNERS = 4  # heads compared with one head at a time: independent sums keep the processor busy
 ROWS_PER_TASK = 16  # fixed, so that no sum depends on the number of threads
+KEYS_PER_BLOCK = 512  # in float32; a block of a few hundred heads stays in the cache
 NO_SPLIT = 0
 FASTMATH = {"reassoc", "contract", "nsz"}  # sums in lanes, fused products; nothing else is given up
 
@@ -70,7 +71,7 @@ def sum_pairs(
     """S of each head and those after it, summed over rows, compiled for the CPU, in float32.
 
     With `n_first`, only pairs of one of the first heads and one of the others are filled, and the
-    diagonal. Sums over keys are float32, carried over rows in float64.
+    diagonal. Sums over a block of keys are float32, carried on in float64.
     """
     most_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     numba.set_num_threads(min(torch.get_num_threads(), most_threads))
@@ -170,11 +171,13 @@ def _add_row(block, n_heads, n_first, sums):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True)
 def _add_rows(maps, first, last, n_first, sums):  # type: ignore[no-untyped-def]
     """Add S of the rows from `first` up to `last` of `maps[row, head, key]`."""
-    n_heads = maps.shape[1]
-    block = np.zeros((sums.shape[1], maps.shape[2]), np.float32)
-    for row in range(first, last):
-        block[:n_heads] = maps[row]
-        _add_row(block, n_heads, n_first, sums)
+    _, n_heads, n_keys = maps.shape
+    for start in range(0, n_keys, KEYS_PER_BLOCK):
+        end = min(n_keys, start + KEYS_PER_BLOCK)
+        block = np.zeros((sums.shape[1], end - start), np.float32)
+        for row in range(first, last):
+            block[:n_heads] = maps[row, :, start:end]
+            _add_row(block, n_heads, n_first, sums)
 
 
 @numba.njit(cache=True, parallel=True)
