@@ -39,6 +39,11 @@ def _longer_corpus(settings: Settings) -> Iterator[Row]:
     yield _megabytes(f"  the peak above the model, {LONGER} segments", long)
     kept = _peak(settings, "analyze_segments", LONGER, malloc={})
     yield _megabytes("  with what the allocator keeps by default (varies)", kept)
+    short, long = (_peak(settings, "compare_heads", n) for n in (SEGMENTS, LONGER))
+    growth = 100 * (long / short - 1)
+    measured = f"distance, growth of the peak above the model, {SEGMENTS} to {LONGER} segments"
+    yield Row("memory", f"{measured}, MiniLM", growth, "%", at_most(5))
+    yield _megabytes(f"  the peak above the model, {LONGER} segments", long)
 
 
 def _longer_treebank(settings: Settings) -> Iterator[Row]:

@@ -1,7 +1,7 @@
 """One measurement of memory, to be run in a process of its own: it prints a peak in bytes."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +33,15 @@ LINES_PER_DOCUMENT = 9
 
 def analyze_segments(n_segments: int) -> int:
     """Peak above the model of a whole study over a text file of some segments."""
+    return _study_segments(n_segments, ANALYSES)
+
+
+def compare_heads(n_segments: int) -> int:
+    """Peak above the model of distances between all heads over a text file of some segments."""
+    return _study_segments(n_segments, ["distance"])
+
+
+def _study_segments(n_segments: int, only: Sequence[str]) -> int:
     source = _warm(minilm())
     with _file() as path:
         segments = make_segments(n_segments, SEGMENT_TOKENS)
@@ -40,7 +49,7 @@ def analyze_segments(n_segments: int) -> int:
         del segments
         return peak_above(
             lambda: analyze(
-                source, text=path, only=ANALYSES, shard_examples=SHARD_EXAMPLES, progress=False
+                source, text=path, only=only, shard_examples=SHARD_EXAMPLES, progress=False
             )
         )
 
@@ -102,7 +111,15 @@ def survey(n_lines: int) -> int:
 
 CASES: dict[str, Callable[[int], int]] = {
     function.__name__: function
-    for function in (analyze_segments, analyze_treebank, bare_forward, tapped, all_maps, survey)
+    for function in (
+        analyze_segments,
+        compare_heads,
+        analyze_treebank,
+        bare_forward,
+        tapped,
+        all_maps,
+        survey,
+    )
 }
 
 

@@ -1,6 +1,6 @@
 """All benchmarks by name. To add one, write a file with a `run` and add a line here."""
 
-from benchmarks import coreference, dependency, memory, padding, speed
+from benchmarks import coreference, dependency, distance, memory, padding, speed
 from benchmarks.row import Benchmark
 
 __all__ = ["BENCHMARKS"]
@@ -11,4 +11,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "memory": memory.run,
     "dependency": dependency.run,
     "coreference": coreference.run,
+    "distance": distance.run,
 }

@@ -25,3 +25,12 @@ def plant(encoding: Encoding) -> torch.Tensor:
 
 
 PLANTED = MadeSource(plant)
+
+TWINS = (0, 3), (2, 2)
+
+
+def plant_twins(encoding: Encoding) -> torch.Tensor:
+    """Random maps in which two heads of different layers attend alike."""
+    maps = random_maps(encoding)
+    maps[TWINS[1]] = 0.98 * maps[TWINS[0]] + 0.02 * maps[TWINS[1]]
+    return maps

@@ -15,6 +15,7 @@ _HOMES = {
     "analyze": "headscope.runs.analyze",
     "load_model": "headscope.models.load",
     "load_run": "headscope.runs.results",
+    "match_models": "headscope.runs.match",
     "merge_runs": "headscope.runs.merge",
     "open_corpus": "headscope.corpora.opening",
 }

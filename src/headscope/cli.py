@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headscope.commands.distance import distance, layout
 from headscope.errors import HeadscopeError, StudyError
 from headscope.registry import ANALYSES, CORPORA, MODELS, suggest
 
@@ -104,6 +105,9 @@ def analyze(
     weights: Annotated[
         str, typer.Option(help="attention, or norm: the size of what each token really adds.")
     ] = "attention",
+    rows: Annotated[
+        int, typer.Option(help="Most query rows of an example to compare heads by (distance).")
+    ] = 128,
     min_count: Annotated[
         int, typer.Option(help="Print relations with at least so many words (files have all).")
     ] = 50,
@@ -150,7 +154,6 @@ def analyze(
             raise StudyError("No model was named. Expected MODEL --text FILE, or --demo.")
         name = model or "demo"
         classes = dict(_read_token_class(item) for item in token_class or [])
-        _show_talk()
         from headscope.runs.analyze import analyze as run_analyze  # torch: only when it is needed
 
         run = run_analyze(
@@ -165,6 +168,7 @@ def analyze(
             coarse=coarse,
             query_pieces=query_pieces,
             weights=weights,
+            rows=rows,
             null=null,
             combine=combine,
             singletons=singletons,
@@ -246,6 +250,7 @@ def main() -> None:
 @contextmanager
 def _explained() -> Iterator[None]:
     """Turn errors a user can mend, and Ctrl-C, into a message and exit code 2."""
+    _show_talk()
     try:
         yield
     except HeadscopeError as error:
@@ -262,6 +267,10 @@ def _show_cell(cell: object, format: Format) -> str:
     """A table is for the eye; CSV and JSON keep every digit."""
     is_long = isinstance(cell, float) and format is Format.TABLE
     return f"{cell:.4g}" if is_long else str(cell)
+
+
+app.command()(_explained()(distance))
+app.command()(_explained()(layout))
 
 
 def _show_talk() -> None:

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from headscope.data.attention import LayerAttention
     from headscope.data.encoding import Batch, Encoding
     from headscope.data.example import Example
+    from headscope.data.rows import AttentionRows
     from headscope.data.tally import Tally
 
-__all__ = ["Analysis", "AttentionSource", "Corpus"]
+__all__ = ["Analysis", "AttentionSource", "Corpus", "LayersAnalysis"]
 
 
 class Corpus(Protocol):
@@ -81,3 +82,23 @@ class Analysis(Protocol):
 
     def summarize(self, tally: "Tally") -> Mapping[str, "pd.DataFrame"]:
         """The tables, by name, that the totals of these arrays amount to."""
+
+
+class LayersAnalysis(Protocol):
+    """An analysis that compares layers; it serves wherever an Analysis does.
+
+    It gets the same query rows of all layers at once, at most `rows` of each example.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[frozenset[str]]
+    tables: ClassVar[Mapping[str, tuple[str, ...]]]
+
+    @property
+    def rows(self) -> int: ...
+
+    def measure_layers(self, attention: "AttentionRows") -> Mapping[str, "Tensor"]:
+        """Sums and counts for a batch; the first axis of each array is the example."""
+
+    def summarize(self, tally: "Tally") -> Mapping[str, "pd.DataFrame"]:
+        """The tables, by name, that the totals `[fold, replicate, 1, ...]` amount to."""

@@ -83,6 +83,10 @@ ANALYSES = Registry(
             "headscope.analyses.gradient:Gradient",
             "does the loss depend on the weights? By class of token (figure 3); --also gradient",
         ),
+        "distance": Entry(
+            "headscope.analyses.distance:Distance",
+            "how alike heads attend: Jensen-Shannon divergence of every two (section 6)",
+        ),
         "dependency": Entry(
             "headscope.analyses.dependency:Dependency",
             "which heads find which syntactic relations, against fixed offsets (section 4.2)",

@@ -52,11 +52,20 @@ def test_the_demo_writes_tables_and_prints_a_summary(tmp_path: Path) -> None:
 def test_data_goes_to_stdout_and_talk_to_stderr(tmp_path: Path, text: Path) -> None:
     options = ["--text", text, "--limit", 5, "--replicates", 20]
     csv = call("analyze", "demo", *options, "--out", tmp_path / "a", "--format", "csv")
-    table = pd.read_csv(StringIO(csv.stdout), comment="#")
+    blocks = dict(block.split("\n", 1) for block in csv.stdout.split("# ")[1:])
+    assert blocks.keys() == {"behaviours", "distance-layers"}
+    table = pd.read_csv(StringIO(blocks["behaviours"]))
     assert set(table["behaviour"]) >= {"previous token", "everything, broadly"}
     assert "5 examples used" in csv.stderr
     as_json = call("analyze", "demo", *options, "--out", tmp_path / "b", "--format", "json")
     assert len(json.loads(as_json.stdout)["behaviours"]) == len(table)
+
+
+def test_fewer_examples_than_asked_for_are_all_used_and_said(tmp_path: Path, text: Path) -> None:
+    only = ["--only", "position", "--out", tmp_path / "run"]
+    done = call("analyze", "demo", "--text", text, "--limit", 99, *only)
+    assert done.exit_code == 0
+    assert "ships.txt has 30 examples, fewer than the 99 of --limit" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["analyses", "corpora", "models"])
@@ -79,6 +88,9 @@ def test_lists_name_everything_in_every_format(kind: str) -> None:
         (["analyze", "demo", "--text", "TEXT", "--only", "positon"], "Did you mean 'position'"),
         (["analyze", "demo", "--text", "TEXT", "--max-tokens", "513"], "takes at most 512"),
         (["analyze", "demo", "--text", "TEXT", "--dtype", "float8"], "No dtype 'float8'"),
+        (["analyze", "demo", "--text", "TEXT", "--rows", "0"], "--rows 0 cannot be used"),
+        (["distance", "demo", "demo", "--text", "no.txt", "--out", "OUT"], "no such file"),
+        (["layout", "OUT"], "is not a run"),
         (["analyze", "demo", "--text", "TEXT", "--device", "tpu9"], "Device 'tpu9'"),
         (["analyze", "demo", "--text", "TEXT", "--token-class", "x"], "Token class 'x'"),
         (["list", "modles"], "Did you mean 'models'"),
@@ -133,6 +145,24 @@ def test_coreference_prints_the_papers_table_and_skips_bad_files_when_told(tmp_p
     best = table[(table["mention_type"] == "all") & (table["candidates"] == "mentions")]
     assert (best["accuracy"] > best["head_match"]).all()  # as in the paper
     assert (best["head_match"] > best["nearest"]).all()
+
+
+def test_heads_of_two_models_are_matched_and_a_map_is_drawn_anew(
+    tmp_path: Path, text: Path
+) -> None:
+    options = ["--text", text, "--limit", 4, "--replicates", 5]
+    done = call("distance", "demo", "random-init:demo", *options, "--out", tmp_path / "pair")
+    assert done.exit_code == 0, done.output
+    assert "mean divergence of matches" in done.stdout
+    assert "4 examples used" in done.stderr
+    assert len(pd.read_csv(tmp_path / "pair/tables/head-matches.csv")) == 6 * 12
+    folder = ["--out", tmp_path / "run"]
+    assert call("analyze", "demo", *options, "--only", "distance", *folder).exit_code == 0
+    drawn = call("layout", tmp_path / "run", "--clusters", 5, "--format", "json")
+    assert {row["cluster"] for row in json.loads(drawn.stdout)} == {1, 2, 3, 4, 5}
+    readable = call("layout", tmp_path / "run", "--clusters", 5)
+    assert readable.stdout.count("\n") == 1 + 5
+    assert "Stress of the map" in readable.stderr
 
 
 def test_a_sentence_too_long_for_the_model_is_skipped_and_named(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from headscope.data.account import Account
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.models.load import load_model
-from headscope.models.loaded import LoadedModel
+from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.runs.engine import measure_examples
 from headscope.runs.study import Options, build_analysis
 from headscope.runs.windows import cut_windows
+from tests.models.tiny import FAMILIES, SENTENCES, build_model, build_tokenizer
 from tests.references import assert_equals_reference
 from tests.shared import shared
 
@@ -42,9 +43,21 @@ def test_tables_equal_the_reference_on_a_real_model(name: str) -> None:
     encodings = source.encode(examples, 128)
     maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
     run = hs.analyze(source, text=examples, progress=False, replicates=0)
-    assert run.tables.keys() == {"position", "special-tokens", "entropy"}
-    for name, table in run.tables.items():
-        assert_equals_reference(table, name, maps, encodings, tolerance=2e-6)
+    names = {"position", "special-tokens", "entropy", "distance"}
+    made = {"distance-nearest", "distance-heads", "distance-layers", "layout", "dendrogram"}
+    assert run.tables.keys() == names | made
+    for name in names:
+        assert_equals_reference(run.tables[name], name, maps, encodings, tolerance=2e-6)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "mpnet", "modernbert"])
+def test_distances_hold_where_attention_is_causal_local_or_seen_by_outputs(name: str) -> None:
+    source = wrap_model(build_model(name), build_tokenizer(FAMILIES[name].tokenizer))
+    examples = [Example(f"{i}", text=text) for i, text in enumerate(SENTENCES[:3])]
+    encodings = source.encode(examples, 40)
+    maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
+    run = hs.analyze(source, text=examples, only=["distance"], progress=False, replicates=0)
+    assert_equals_reference(run.tables["distance"], "distance", maps, encodings, tolerance=2e-6)
 
 
 def test_a_model_in_memory_is_measured_and_left_as_it_was() -> None:

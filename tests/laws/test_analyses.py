@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from headscope.contracts import Analysis
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
+from headscope.data.rows import AttentionRows
 from headscope.data.tally import Tally
 from headscope.registry import ANALYSES
 from headscope.runs.engine import Result, measure_examples
-from headscope.runs.study import Options, build_analysis
+from headscope.runs.study import Options, build_analysis, compares_layers
 from tests.making import (
     N_HEADS,
     N_LAYERS,
@@ -58,10 +59,16 @@ def assert_same_totals(one: Tally, other: Tally) -> None:
 
 @every_analysis
 def test_measure_leaves_its_input_unchanged(name: str) -> None:
+    analysis = build_analysis(name)
     attention = random_attention([make_example(seed, n_words=6) for seed in range(3)])
-    before = attention.weights.clone()
-    build_analysis(name).measure(attention)
-    assert torch.equal(attention.weights, before)
+    weights = attention.weights
+    before = weights.clone()
+    if compares_layers(analysis):
+        rows = AttentionRows(weights.transpose(1, 2), (N_HEADS,), attention.batch)
+        analysis.measure_layers(rows)
+    else:
+        analysis.measure(attention)
+    assert torch.equal(weights, before)
 
 
 @every_analysis
@@ -89,6 +96,16 @@ def test_order_and_batch_size_do_not_matter(
     assert_same_totals(whole.tallies[name], other.tallies[name])
 
 
+def in_order(table: pd.DataFrame) -> pd.DataFrame:
+    """Of a pair of heads the first one first."""
+    if "head_a" in table:
+        one, other = ["layer_a", "head_a"], ["layer_b", "head_b"]
+        ends = [list(map(tuple, table[end].to_numpy())) for end in (one, other)]
+        is_swapped = np.array([a > b for a, b in zip(*ends, strict=True)])
+        table.loc[is_swapped, one + other] = table.loc[is_swapped, other + one].to_numpy()
+    return table
+
+
 @every_analysis
 def test_permuting_heads_permutes_the_table(name: str) -> None:
     order = [3, 0, 4, 1, 2]
@@ -98,8 +115,9 @@ def test_permuting_heads_permutes_the_table(name: str) -> None:
 
     table = table_of(measure(EXAMPLES, name), name)
     moved = table_of(measure(EXAMPLES, name, MadeSource(permuted)), name)
-    moved["head"] = moved["head"].map(lambda head: order[head - 1] + 1, na_action="ignore")
-    moved = moved.astype(table.dtypes)
+    for column in {"head", "head_a", "head_b"} & set(moved.columns):
+        moved[column] = moved[column].map(lambda head: order[head - 1] + 1, na_action="ignore")
+    moved = in_order(moved.astype(table.dtypes))
     labels = [c for c in table.columns if c not in table.select_dtypes("float").columns]
     both = [t.sort_values(labels).reset_index(drop=True) for t in (table, moved)]
     pd.testing.assert_frame_equal(*both)
@@ -112,8 +130,10 @@ def test_tables_cover_every_layer_and_head(name: str, n_words: int, n_pieces: in
     source = MadeSource(pieces=lambda word, place: n_pieces)
     examples = [make_example(seed, n_words) for seed in range(4)]
     table = table_of(measure(examples, name, source), name)
-    heads = table[["layer", "head"]].dropna()
-    assert set(zip(heads["layer"], heads["head"], strict=True)) == {
+    ends = [("layer", "head"), ("layer_a", "head_a"), ("layer_b", "head_b")]
+    columns = [table[[*end]].dropna() for end in ends if end[0] in table]
+    found = {(layer, head) for part in columns for layer, head in part.to_numpy().tolist()}
+    assert found == {
         (layer, head) for layer in range(1, N_LAYERS + 1) for head in range(1, N_HEADS + 1)
     }
 

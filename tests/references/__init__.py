@@ -8,6 +8,7 @@ import pytest
 from headscope.data.encoding import Encoding
 from tests.references.coreference import coreference, coreference_distance, gap
 from tests.references.dependency import dependency
+from tests.references.distance import distance
 from tests.references.measures import Maps, entropy, gradient, position, special_tokens
 from tests.references.trees import trees
 
@@ -16,6 +17,7 @@ REFERENCES = {
     "entropy": entropy,
     "special-tokens": special_tokens,
     "gradient": gradient,
+    "distance": distance,
     "dependency": dependency,
     "trees": trees,
     "coreference": coreference,
@@ -27,6 +29,7 @@ VALUE_COLUMN = {
     "entropy": "nats",
     "special-tokens": "weight",
     "gradient": "gradient",
+    "distance": "divergence",
     "dependency": "accuracy",
     "trees": "accuracy",
     "coreference": "accuracy",

@@ -240,7 +240,8 @@ def test_several_treebanks_give_one_table_with_a_column_for_them() -> None:
 def test_what_needs_no_annotation_runs_over_the_first_corpus_alone() -> None:
     done = run(text=EXAMPLES[:5], treebank=[MemoryCorpus(EXAMPLES[5:], "bank")])
     by_pass = {key: entry["analyses"] for key, entry in done.manifest["passes"].items()}
-    assert by_pass["text"] == ["position", "special-tokens", "entropy", "dependency", "trees"]
+    anywhere = ["position", "special-tokens", "entropy", "distance"]
+    assert by_pass["text"] == [*anywhere, "dependency", "trees"]
     assert by_pass["treebank"] == ["dependency", "trees"]
 
 

@@ -50,7 +50,7 @@ def print_run(tables: Mapping[str, "pd.DataFrame"], format: str, min_count: int)
     """
     from headscope.report.summary import behaviour_table  # pandas: `list` does without
 
-    shown = ("dependency-best", "coreference-best", "gap-best")
+    shown = ("distance-layers", "dependency-best", "coreference-best", "gap-best")
     found = {"behaviours": behaviour_table(tables)}
     found |= {name: tables[name] for name in shown if name in tables}
     found = {name: table for name, table in found.items() if len(table)}
@@ -83,6 +83,7 @@ def _print_readable(found: Mapping[str, "pd.DataFrame"], min_count: int) -> None
     """Each part that was measured, with an empty line between them."""
     from headscope.report.coreference import antecedent_lines, gap_lines  # pandas: as above
     from headscope.report.dependency import best_lines
+    from headscope.report.distance import layer_lines
     from headscope.report.summary import summary_lines
 
     parts: list[tuple[tuple[str, ...], Rows]] = []
@@ -90,6 +91,8 @@ def _print_readable(found: Mapping[str, "pd.DataFrame"], min_count: int) -> None
     if "behaviours" in found:
         looks = ("looks at", "heads", "strongest heads (layer-head, share, 95 % interval)")
         parts.append((looks, summary_lines(found["behaviours"])))
+    if "distance-layers" in found:
+        parts.append(layer_lines(found["distance-layers"]))
     if "dependency-best" in found:
         best = found["dependency-best"]
         parts.append(best_lines(best, min_count))

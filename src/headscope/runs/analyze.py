@@ -22,6 +22,7 @@ from headscope.runs.given import (
     choose_analyses,
     open_corpora,
     open_gradients,
+    tell_short_corpora,
     weigh,
 )
 from headscope.runs.manifest import describe_run, refuse_other_study
@@ -32,6 +33,7 @@ from headscope.runs.study import (
     Options,
     Pass,
     fit_windows,
+    leave_out_lone_heads,
     plan_passes,
     plan_repeats,
 )
@@ -55,6 +57,7 @@ def analyze(
     coarse: bool = False,
     query_pieces: str = "mean",
     weights: str = "attention",
+    rows: int = 128,
     null: bool = False,
     combine: bool = False,
     singletons: bool = False,
@@ -90,6 +93,7 @@ def analyze(
     analysis_options: dict[str, dict[str, Any]] = {
         "special-tokens": {"classes": token_classes or {}},
         "gradient": {"classes": token_classes or {}},
+        "distance": {"rows": rows},
         "dependency": {"coarse": coarse, "query_pieces": query_pieces},
         "trees": {"query_pieces": query_pieces},
         "coreference": {"singletons": singletons, "query_pieces": query_pieces},
@@ -105,10 +109,12 @@ def analyze(
     read = {id(one.corpus): one.corpus for one in passes}
     drawn = {key: draw_sample(corpus, limit, seed) for key, corpus in read.items()}
     samples = {one.key: drawn[id(one.corpus)] for one in passes}
+    tell_short_corpora(drawn.values(), limit)
     loading = {"revision": revision, "device": device, "dtype": dtype, "seed": seed}
     loading["trust_remote_code"] = trust_remote_code
-    source = as_source(model, tokenizer, loading)
-    source = weigh(source, weights)
+    source = weigh(as_source(model, tokenizer, loading), weights)
+    passes, lone = leave_out_lone_heads(passes, source, is_explicit=only is not None)
+    left_out |= lone
     passes = fit_windows(passes, source)
     gradients = open_gradients(passes, model, source, loading, left_out)
     passes = [one for one in passes if one.variant != "gradients" or gradients]

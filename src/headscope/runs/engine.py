@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headscope.contracts import Analysis, AttentionSource
+from headscope.contracts import Analysis, AttentionSource, LayersAnalysis
 from headscope.data.account import Account
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding, TokenKind
@@ -19,7 +19,8 @@ from headscope.data.replicates import replicate_weights
 from headscope.data.tally import Tally
 from headscope.errors import ModelError
 from headscope.models.batching import equal_length_batches
-from headscope.runs.study import Options
+from headscope.runs.layers import RowBuffer
+from headscope.runs.study import Options, compares_layers
 from headscope.runs.windows import cut_windows
 
 __all__ = ["Progress", "Result", "measure_examples"]
@@ -60,7 +61,7 @@ Progress = Callable[[int], None]  # told how many examples are done
 def measure_examples(
     examples: Sequence[Example],
     source: AttentionSource,
-    analyses: Sequence[Analysis],
+    analyses: Sequence[Analysis | LayersAnalysis],
     options: Options,
     role: str = "text",
     progress: Progress = lambda n_examples: None,
@@ -80,10 +81,11 @@ def measure_examples(
         kept = _keep_usable(encodings, role, max_tokens, result.account)
     waiting = _Waiting(result.tallies, options)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
+    buffers = _make_buffers(source, analyses, options.seed)
     for members in equal_length_batches(kept, options.batch_tokens):
         batch = source.batch(members)
         with result.timed("model"):
-            values = _measure_batch(source, batch, analyses, result)
+            values = _measure_batch(source, batch, analyses, buffers, result)
         with result.timed("add"):
             waiting.put([encoding.example.key for encoding in members], values)
         n_done = _report(progress, n_done, len(members), len(encodings), n_given)
@@ -159,19 +161,42 @@ def _count_unaligned(encoding: Encoding) -> int:
     return len(encoding.example.words or ()) - len(set(encoding.word_ids.tolist()) - {-1})
 
 
+def _make_buffers(
+    source: AttentionSource, analyses: Sequence[Analysis | LayersAnalysis], seed: int
+) -> dict[int, RowBuffer]:
+    """By number of rows, a place for the layers that analyses compare; none where none does."""
+    wanted = {analysis.rows for analysis in analyses if compares_layers(analysis)}
+    return {n: RowBuffer(n, seed, source.n_layers * source.n_heads) for n in wanted}
+
+
 def _measure_batch(
-    source: AttentionSource, batch: Batch, analyses: Sequence[Analysis], result: Result
+    source: AttentionSource,
+    batch: Batch,
+    analyses: Sequence[Analysis | LayersAnalysis],
+    buffers: Mapping[int, RowBuffer],
+    result: Result,
 ) -> Mapping[str, Values]:
     layers: dict[str, dict[int, dict[str, Any]]] = {analysis.name: {} for analysis in analyses}
+    for buffer in buffers.values():
+        buffer.begin(batch)
 
     def observe(attention: LayerAttention) -> None:
         with result.timed("measure (within model)"):
             _refuse_not_numbers(attention)
+            for buffer in buffers.values():
+                buffer.put(attention)
             for analysis in analyses:
-                measured = analysis.measure(attention)
-                layers[analysis.name][attention.layer] = {n: v.cpu() for n, v in measured.items()}
+                if not compares_layers(analysis):
+                    measured = analysis.measure(attention)
+                    kept = {name: value.cpu() for name, value in measured.items()}
+                    layers[analysis.name][attention.layer] = kept
 
     source.attend(batch, observe)
+    with result.timed("measure (within model)"):
+        for analysis in analyses:
+            if compares_layers(analysis):
+                measured = analysis.measure_layers(buffers[analysis.rows].rows())
+                layers[analysis.name][0] = {name: v.cpu() for name, v in measured.items()}
     return {name: _stack_layers(measured) for name, measured in layers.items()}
 
 

@@ -1,6 +1,6 @@
 """What a user gives, made into what a study needs: analyses, corpora, the model."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from logging import getLogger
 from pathlib import Path
@@ -16,6 +16,7 @@ from headscope.models.language import build_task
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.registry import ANALYSES
+from headscope.runs.sample import Sample
 from headscope.runs.study import Pass, build_analysis, watches_gradients
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "choose_analyses",
     "open_corpora",
     "open_gradients",
+    "tell_short_corpora",
     "weigh",
 ]
 
@@ -119,3 +121,11 @@ def open_gradients(
         left_out |= {name: str(error) for name in asked}
         log.info("Left out: %s", error)
         return None
+
+
+def tell_short_corpora(samples: Iterable[Sample], limit: int | None) -> None:
+    """Say where a corpus has fewer examples than were asked for."""
+    for sample in samples:
+        if limit is not None and sample.n_available < limit:
+            found = f"{sample.corpus.name} has {sample.n_available} examples"
+            log.info("%s, fewer than the %d of --limit; all are used.", found, limit)

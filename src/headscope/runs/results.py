@@ -23,6 +23,7 @@ from headscope.data.tally import Tally
 from headscope.errors import OutputError
 from headscope.runs.engine import Result
 from headscope.runs.files import explain_write_errors, write_atomically
+from headscope.runs.layout import lay_out
 from headscope.runs.tables import summarize_passes
 
 __all__ = ["Checkpoint", "Run", "RunFolder", "load_run"]
@@ -166,8 +167,14 @@ def finish_run(
     """Turn the totals of all passes into tables, and write them with the final manifest."""
     tallies = {key: checkpoint.result.tallies for key, checkpoint in checkpoints.items()}
     tables = summarize_passes(manifest["passes"], analyses, tallies)
+    facts: dict[str, Any] = {}
+    if len(tables.get("distance", ())):
+        layout = lay_out(tables, seed=manifest["options"]["seed"])
+        tables |= layout.tables
+        facts = {"layout": layout.facts}
     final = {
         **manifest,
+        **facts,
         "status": "complete",
         "tables": list(tables),
         "counts": {key: asdict(c.result.account) for key, c in checkpoints.items()},

@@ -3,22 +3,30 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from logging import getLogger
+from typing import TYPE_CHECKING, Any
 
-from headscope.contracts import Analysis, AttentionSource, Corpus
+from headscope.contracts import Analysis, AttentionSource, Corpus, LayersAnalysis
 from headscope.errors import StudyError
 from headscope.registry import ANALYSES
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 __all__ = [
     "Options",
     "Pass",
     "build_analysis",
+    "compares_layers",
     "describe_analyses",
     "fit_windows",
+    "leave_out_lone_heads",
     "plan_passes",
     "plan_repeats",
     "watches_gradients",
 ]
+
+log = getLogger("headscope")
 
 TEXT_TOKENS = 128  # the paper's segments
 COREF_WINDOWS = (128, 512)  # the paper's, and longer ones beside it
@@ -88,6 +96,11 @@ def watches_gradients(analysis: Analysis) -> bool:
     return getattr(analysis, "watches", "attention") == "gradients"
 
 
+def compares_layers(analysis: Analysis | LayersAnalysis) -> "TypeIs[LayersAnalysis]":
+    """Whether an analysis wants all layers at once."""
+    return hasattr(analysis, "measure_layers")
+
+
 def describe_analyses(analyses: Collection[Analysis]) -> dict[str, dict[str, Any]]:
     """Each analysis and its options, as the manifest keeps them and `build_analysis` takes them."""
     return {analysis.name: asdict(analysis) for analysis in analyses}  # type: ignore[call-overload]
@@ -140,6 +153,30 @@ def fit_windows(passes: Sequence[Pass], source: AttentionSource) -> list[Pass]:
         if one.window is None or (one.corpus, one.window, one.variant) not in before:
             fitting.append(one)
     return fitting
+
+
+def leave_out_lone_heads(
+    passes: Sequence[Pass], source: AttentionSource, is_explicit: bool
+) -> tuple[list[Pass], dict[str, str]]:
+    """The passes without analyses that compare layers, where the model has but one; and why."""
+    apart = [a for one in passes for a in one.analyses if compares_layers(a)]
+    if source.n_layers > 1 or not apart:
+        return list(passes), {}
+    left_out = {
+        analysis.name: f"Analysis {analysis.name!r} compares the heads of different layers, and "
+        f"{source.name} has one layer ({source.n_heads} heads). Expected two layers or more; "
+        "choose another model or leave the analysis out (--only)."
+        for analysis in apart
+    }
+    if is_explicit:
+        raise StudyError(" ".join(left_out.values()))
+    for reason in left_out.values():
+        log.info("Left out: %s", reason)
+    kept = [
+        replace(one, analyses=tuple(a for a in one.analyses if a.name not in left_out))
+        for one in passes
+    ]
+    return [one for one in kept if one.analyses], left_out
 
 
 def plan_repeats(passes: Sequence[Pass], variant: str) -> list[Pass]:

@@ -1,0 +1,131 @@
+"""`headscope distance`: the heads of two models, matched. `headscope layout`: the map of a run."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from headscope.runs.results import Run
+
+__all__ = ["distance", "layout"]
+
+
+class Format(StrEnum):
+    """How the result is printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+FormatOption = Annotated[Format, typer.Option(help="How to print the result on stdout.")]
+
+
+def distance(
+    model_a: Annotated[str, typer.Argument(help="A hub name, a local folder, or 'demo'.")],
+    model_b: Annotated[str, typer.Argument(help="Another one with the same vocabulary.")],
+    text: Annotated[
+        str, typer.Option(help=".txt, .jsonl or .conllu file (also .gz), a folder, or 'starter'.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="runs/A--B")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")
+    ] = False,
+    rows: Annotated[int, typer.Option(help="Most query rows of an example to compare by.")] = 128,
+    limit: Annotated[
+        int | None, typer.Option(help="At most so many examples, a seeded random sample.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Longest input.", show_default="128")
+    ] = None,
+    replicates: Annotated[
+        int, typer.Option(help="Bootstrap replicates for the intervals; 0 for none.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the sample and the bootstrap.")] = 0,
+    batch_tokens: Annotated[int, typer.Option(help="Most tokens in a batch.")] = 2048,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="float32, float16, bfloat16 or auto.")] = "float32",
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
+    ] = False,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Match the heads of MODEL_A and MODEL_B, one to one, by how alike they attend to the text."""
+    from headscope.report.distance import match_lines, match_summary  # pandas: only when needed
+    from headscope.report.terminal import describe_counts, print_rows
+    from headscope.runs.match import match_models
+
+    names = [name.strip("/.").replace("/", "--") for name in (model_a, model_b)]
+    run = match_models(
+        model_a,
+        model_b,
+        text=text,
+        out=out or Path("runs") / "--".join(names),
+        resume=resume,
+        rows=rows,
+        limit=limit,
+        max_tokens=max_tokens,
+        replicates=replicates,
+        seed=seed,
+        batch_tokens=batch_tokens,
+        device=device,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+    )
+    matches = run.tables["head-matches"]
+    if format is Format.TABLE:
+        print_rows(*match_lines(matches))
+        print_rows(("", ""), match_summary(matches))
+    else:
+        _print_table(run, "head-matches", format)
+    for key, counts in run.manifest["counts"].items():
+        typer.echo(describe_counts(key, counts), err=True)
+    typer.echo(f"Tables: {run.folder}/tables (csv and parquet)", err=True)
+
+
+def layout(
+    run: Annotated[Path, typer.Argument(help="Folder of a run with the analysis 'distance'.")],
+    position: Annotated[
+        float, typer.Option(help="Attention to the previous, same or next token to count.")
+    ] = 0.5,
+    special_token: Annotated[
+        float, typer.Option(help="Attention to a special token or punctuation to count.")
+    ] = 0.6,
+    broad: Annotated[
+        float, typer.Option(help="Entropy to count as broad, in nats at 128 tokens.")
+    ] = 3.8,
+    clusters: Annotated[
+        int | None, typer.Option(help="How many clusters.", show_default="by silhouette")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the random starts.", show_default="the run's")
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Draw the map of heads of a run anew: places, clusters and behaviours."""
+    from headscope.analyses.behaviours import Thresholds  # pandas: only when it is needed
+    from headscope.report.distance import cluster_lines
+    from headscope.report.terminal import print_rows
+    from headscope.runs.redraw import redraw_layout
+
+    drawn = redraw_layout(run, Thresholds(position, special_token, broad), clusters, seed)
+    if format is Format.TABLE:
+        print_rows(*cluster_lines(drawn.tables["layout"]))
+    else:
+        _print_table(drawn, "layout", format)
+    facts = drawn.manifest["layout"]
+    typer.echo(f"Stress of the map: {facts['stress']:.3f}", err=True)
+    typer.echo(f"Tables: {run}/tables (layout and dendrogram written anew)", err=True)
+
+
+def _print_table(run: "Run", name: str, format: Format) -> None:
+    table = run.tables[name]
+    if format is Format.JSON:
+        typer.echo(json.dumps(json.loads(table.to_json(orient="records"))))
+    else:
+        typer.echo(table.to_csv(index=False), nl=False)

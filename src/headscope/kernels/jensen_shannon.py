@@ -1,0 +1,188 @@
+"""Jensen-Shannon divergence between many rows of attention, with one logarithm for each pair.
+
+JS(p, q) = H((p+q)/2) - (H(p)+H(q))/2. With S(p, q) = sum s log2 s over s = p+q, this is
+ln 2 / 2 * ((S(p, p) + S(q, q)) / 2 - S(p, q)) nats, so S of half of the pairs and of each row
+with itself is all there is to compute. S(p, p) takes the very steps of S(p, q): the divergence of
+equal rows is exactly 0. Float32 rounds by less than 1e-6 a row; a sum that it leaves below 0 is 0.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from jaxtyping import Float
+from numba.core import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["divergence_between", "divergence_within", "sum_pairs", "sum_pairs_in_torch"]
+
+Array = NDArray[np.float64]
+
+PARTNERS = 4  # heads compared with one head at a time: independent sums keep the processor busy
+ROWS_PER_TASK = 16  # fixed, so that no sum depends on the number of threads
+KEYS_PER_BLOCK = 512  # in float32; a block of a few hundred heads stays in the cache
+NO_SPLIT = 0
+FASTMATH = {"reassoc", "contract", "nsz"}  # sums in lanes, fused products; nothing else is given up
+
+# log2(1 + r) is r times this polynomial within 5e-8, for 1 + r between sqrt(1/2) and sqrt(2).
+C0, C1, C2, C3, C4, C5, C6, C7 = (
+    np.float32(coefficient)
+    for coefficient in (
+        1.4426947724,
+        -0.7213571490,
+        0.4809394452,
+        -0.3600872130,
+        0.2867074454,
+        -0.2500690658,
+        0.2368904636,
+        -0.1457445039,
+    )
+)
+ZERO, ONE = np.float32(0), np.float32(1)
+SQRT_HALF_BITS, EXPONENT_BITS = np.int32(0x3F3504F3), np.int32(-0x800000)
+MANTISSA_WIDTH = np.int32(23)
+
+
+def divergence_within(
+    weights: Float[Tensor, "example row head key"],
+) -> Float[Array, "example pair"]:
+    """Divergence in nats, summed over rows, of every two heads, paired as by `np.triu_indices`."""
+    sums = _choose(weights)(weights, NO_SPLIT)
+    first, second = np.triu_indices(sums.shape[-1], 1)
+    return _divergence(sums, first, second)
+
+
+def divergence_between(
+    weights: Float[Tensor, "example row head key"], n_first: int
+) -> Float[Array, "example first second"]:
+    """Divergence in nats, summed over rows, of each of the first heads and each of the others."""
+    sums = _choose(weights)(weights, n_first)
+    n_heads = sums.shape[-1]
+    first, second = np.indices((n_first, n_heads - n_first))
+    return _divergence(sums, first, second + n_first)
+
+
+def sum_pairs(
+    weights: Float[Tensor, "example row head key"], n_first: int = NO_SPLIT
+) -> Float[Array, "example head other"]:
+    """S of each head and those after it, summed over rows, compiled for the CPU, in float32.
+
+    With `n_first`, only pairs of one of the first heads and one of the others are filled, and the
+    diagonal. Sums over a block of keys are float32, carried on in float64.
+    """
+    most_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    numba.set_num_threads(min(torch.get_num_threads(), most_threads))
+    n_examples, n_rows, n_heads, _ = weights.shape
+    n_padded = -(-n_heads // PARTNERS) * PARTNERS
+    sums = np.empty((n_examples, n_heads, n_heads))
+    for example, maps in enumerate(weights.float().contiguous().numpy()):
+        parts = np.zeros((-(-n_rows // ROWS_PER_TASK), n_heads, n_padded))
+        _add_tasks(maps, n_first, parts)
+        sums[example] = parts.sum(axis=0)[:, :n_heads]
+    return sums
+
+
+def sum_pairs_in_torch(
+    weights: Float[Tensor, "example row head key"], n_first: int = NO_SPLIT
+) -> Float[Array, "example head other"]:
+    """The same by torch, on any device and in the weights' own precision."""
+    n_examples, _, n_heads, _ = weights.shape
+    sums = np.zeros((n_examples, n_heads, n_heads))
+    for example, maps in enumerate(weights):  # one at a time: temporaries of one example alone
+        for head in range(n_heads):
+            others = slice(max(head, n_first), n_heads) if head < (n_first or n_heads) else None
+            for chosen in filter(None, (others, slice(head, head + 1))):
+                both = maps[:, head, None] + maps[:, chosen]  # [row, other, key]
+                rows = torch.special.xlogy(both, both).sum(-1).cpu().double()  # [row, other]
+                sums[example, head, chosen] = rows.sum(0).numpy() / np.log(2)
+    return sums
+
+
+def _choose(weights: Tensor) -> Any:
+    """Compiled code where it is faster and as exact as the weights are, torch elsewhere."""
+    is_compiled = weights.device.type == "cpu" and weights.dtype != torch.float64
+    return sum_pairs if is_compiled else sum_pairs_in_torch
+
+
+def _divergence(sums: Array, first: NDArray[np.intp], second: NDArray[np.intp]) -> Array:
+    alone = np.diagonal(sums, axis1=1, axis2=2)  # [example, head]
+    both = (alone[:, first] + alone[:, second]) / 2 - sums[:, first, second]
+    return np.maximum(np.log(2) / 2 * both, 0)
+
+
+@intrinsic
+def _bits_of(typing: Any, number: Any) -> Any:
+    """The bits of a float32 as an int32."""
+
+    def cast(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.int32))
+
+    return types.int32(types.float32), cast
+
+
+@intrinsic
+def _float_of(typing: Any, bits: Any) -> Any:
+    """The float32 that has these bits."""
+
+    def cast(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), cast
+
+
+@numba.njit(cache=True, fastmath=FASTMATH)
+def _x_log2_x(x):  # type: ignore[no-untyped-def]
+    """x log2 x of a float32 that is not negative; 0 of 0, without a branch."""
+    bits: Any = _bits_of(x)  # type: ignore[call-arg]
+    above = np.int32(bits - SQRT_HALF_BITS)
+    exponent = np.float32(np.int32(above >> MANTISSA_WIDTH))
+    r = _float_of(np.int32(bits - np.int32(above & EXPONENT_BITS))) - ONE
+    q = C4 + r * (C5 + r * (C6 + r * C7))
+    q = C0 + r * (C1 + r * (C2 + r * (C3 + r * q)))
+    return x * (exponent + r * q)
+
+
+@numba.njit(cache=True, fastmath=FASTMATH)
+def _add_row(block, n_heads, n_first, sums):  # type: ignore[no-untyped-def]
+    """Add S of one row's heads: `block[head, key]`, padded to a multiple of PARTNERS."""
+    for a in range(n_heads):
+        row, own = block[a], a - a % PARTNERS
+        for b in range(own, n_heads, PARTNERS):
+            is_apart = b + PARTNERS <= n_first or a >= n_first
+            if n_first > 0 and b != own and is_apart:
+                continue  # no pair across the split
+            q0, q1, q2, q3 = block[b], block[b + 1], block[b + 2], block[b + 3]
+            s0, s1, s2, s3 = ZERO, ZERO, ZERO, ZERO
+            for key in range(len(row)):
+                p = row[key]
+                s0 += _x_log2_x(p + q0[key])
+                s1 += _x_log2_x(p + q1[key])
+                s2 += _x_log2_x(p + q2[key])
+                s3 += _x_log2_x(p + q3[key])
+            sums[a, b] += s0
+            sums[a, b + 1] += s1
+            sums[a, b + 2] += s2
+            sums[a, b + 3] += s3
+
+
+@numba.njit(cache=True)
+def _add_rows(maps, first, last, n_first, sums):  # type: ignore[no-untyped-def]
+    """Add S of the rows from `first` up to `last` of `maps[row, head, key]`."""
+    _, n_heads, n_keys = maps.shape
+    for start in range(0, n_keys, KEYS_PER_BLOCK):
+        end = min(n_keys, start + KEYS_PER_BLOCK)
+        block = np.zeros((sums.shape[1], end - start), np.float32)
+        for row in range(first, last):
+            block[:n_heads] = maps[row, :, start:end]
+            _add_row(block, n_heads, n_first, sums)
+
+
+@numba.njit(cache=True, parallel=True)
+def _add_tasks(maps, n_first, parts):  # type: ignore[no-untyped-def]
+    for task in numba.prange(len(parts)):
+        first = task * ROWS_PER_TASK
+        last = min(len(maps), first + ROWS_PER_TASK)
+        _add_rows(maps, first, last, n_first, parts[task])

@@ -1,0 +1,108 @@
+"""Two models that read the same text at once: the layers of one, then those of the other."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch, Encoding
+from headscope.data.example import Example
+from headscope.errors import ModelError
+from headscope.models.loaded import LoadedModel
+
+__all__ = ["ModelPair"]
+
+FIRST, SECOND = "first.", "second."  # before the names of each model's inputs
+
+
+@dataclass(frozen=True)
+class ModelPair:
+    """Two models with one tokenizer as one source of attention."""
+
+    first: LoadedModel
+    second: LoadedModel
+
+    def __post_init__(self) -> None:
+        one, other = (model.encoder.tokenizer.get_vocab() for model in (self.first, self.second))
+        if one != other:
+            n_shared = len(one.items() & other.items())
+            raise ModelError(
+                f"{self.first.name} and {self.second.name} have different tokenizers "
+                f"({len(one)} and {len(other)} tokens, {n_shared} of them the same), so their "
+                "attention is over different tokens. Expected two models with one vocabulary, "
+                "such as a model and its fine-tuned, distilled or reseeded kin."
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{self.first.name} and {self.second.name}"
+
+    @property
+    def n_layers(self) -> int:
+        return self.first.n_layers + self.second.n_layers
+
+    @property
+    def n_heads(self) -> int:
+        """The most heads that a layer of either has."""
+        return max(self.first.n_heads, self.second.n_heads)
+
+    @property
+    def max_tokens(self) -> int:
+        return min(self.first.max_tokens, self.second.max_tokens)
+
+    def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
+        """The examples in tokens, with the inputs of both models."""
+        both = (model.encode(examples, max_tokens) for model in (self.first, self.second))
+        return [_join(one, other) for one, other in zip(*both, strict=True)]
+
+    def batch(self, encodings: Sequence[Encoding]) -> Batch:
+        """Encodings of equal length, where the models are."""
+        return Batch(tuple(encodings), self.first.device)
+
+    def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
+        """Run both and show their layers, numbered on from one model to the other."""
+
+        def show(attention: LayerAttention) -> None:
+            observe(replace(attention, batch=batch))
+
+        def show_after(attention: LayerAttention) -> None:
+            layer = attention.layer + self.first.n_layers
+            observe(replace(attention, layer=layer, batch=batch))
+
+        self.first.attend(_part(self.first, batch, FIRST), show)
+        self.second.attend(_part(self.second, batch, SECOND), show_after)
+
+    def describe(self) -> dict[str, object]:
+        """What the manifest says of both."""
+        first, second = self.first.describe(), self.second.describe()
+        digest = f"{first['digest']}+{second['digest']}"
+        return {"name": self.name, "digest": digest, "first": first, "second": second}
+
+
+def _join(one: Encoding, other: Encoding) -> Encoding:
+    if one.surfaces != other.surfaces:
+        raise ModelError(
+            f"The two models cut example {one.example.id!r} into different tokens ({len(one)} and "
+            f"{len(other)}). Expected models whose tokenizers agree; choose another pair."
+        )
+    inputs = {
+        prefix + name: values
+        for prefix, encoding in ((FIRST, one), (SECOND, other))
+        for name, values in encoding.inputs.items()
+    }
+    return replace(one, inputs=inputs)
+
+
+def _part(model: LoadedModel, batch: Batch, prefix: str) -> Batch:
+    """The batch with the inputs of one model alone."""
+    encodings = [
+        replace(
+            encoding,
+            inputs={
+                name.removeprefix(prefix): values
+                for name, values in encoding.inputs.items()
+                if name.startswith(prefix)
+            },
+        )
+        for encoding in batch.encodings
+    ]
+    return model.batch(encodings)
