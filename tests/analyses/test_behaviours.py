@@ -58,8 +58,16 @@ def test_only_relations_better_than_offsets_count(row: pd.DataFrame, is_labelled
 
 
 def test_the_best_heads_at_coreference_are_labelled_when_there_are_any() -> None:
-    tables = {"coreference-best": pd.DataFrame({"layer": [2, None], "head": [1, None]})}
-    assert labels(tables) == ["other", "other", "coreference"]
+    columns = ("mention_type", "candidates", "layer", "head")
+    rows = [
+        ("all", "mentions", 2, 1),
+        ("pronoun", "mentions", 1, 2),
+        ("all", "words", 1, 1),  # an easier or harder choice than the baselines have
+        ("nominal", "mentions", None, None),  # none was there
+    ]
+    tables = {"coreference-best": pd.DataFrame(rows, columns=list(columns))}
+    assert labels(tables) == ["other", "coreference (pronoun)", "coreference"]
+    assert labels({"coreference-best": tables["coreference-best"][:0]}) == ["other"] * 3
 
 
 def test_thresholds_are_options() -> None:

@@ -129,10 +129,13 @@ def _relations(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _coreference(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The best heads at coreference, where those were measured."""
-    best = tables.get("coreference-best", pd.DataFrame(columns=["layer", "head"]))
-    found = best[["layer", "head"]].dropna().drop_duplicates()
-    return found.assign(behaviour=COREFERENCE)[["behaviour", "layer", "head"]]
+    """The best heads at choosing among mentions, of all mentions and of each type of them."""
+    best = tables.get("coreference-best")
+    if best is None or best.empty:
+        return pd.DataFrame(columns=["behaviour", "layer", "head"])
+    found = best[best["candidates"] == "mentions"].dropna(subset=["layer", "head"])
+    kinds = found["mention_type"].map(lambda kind: "" if kind == "all" else f" ({kind})")
+    return found.assign(behaviour=COREFERENCE + kinds)[["behaviour", "layer", "head"]]
 
 
 def _measure(behaviour: Behaviour, table: pd.DataFrame) -> pd.DataFrame:
