@@ -15,6 +15,7 @@ MB = 1e6
 SEGMENTS, LONGER = 64, 8 * 64
 COPIES = 8  # of the starter corpus, 201 sentences: by then the heap has settled
 N_TOKENS, N_LAYERS, N_HEADS = 1024, 12, 12
+HALF = N_TOKENS // 2
 LAYER_MB = N_HEADS * N_TOKENS**2 * 4 / MB  # one layer's maps in float32
 LINES, MORE_LINES = 100_000, 1_000_000
 
@@ -28,6 +29,7 @@ def run(settings: Settings) -> Iterator[Row]:
     yield from _longer_corpus(settings)
     yield from _longer_treebank(settings)
     yield from _long_input(settings)
+    yield from _gradients(settings)
     yield from _large_file(settings)
 
 
@@ -61,6 +63,14 @@ def _long_input(settings: Settings) -> Iterator[Row]:
     yield _megabytes("  the same above the peak of the bare forward", tapped - bare)
     yield _megabytes("  bare SDPA forward, peak above the model", bare)
     yield _megabytes("  eager output_attentions, peak above the model", maps)
+
+
+def _gradients(settings: Settings) -> Iterator[Row]:
+    gradients, bare = (_peak(settings, case, HALF) for case in ("gradients", "bare_backward"))
+    layer_mb = N_HEADS * HALF**2 * 4 / MB
+    measured = f"gradient, peak above that of the bare backward pass, {HALF} tokens"
+    yield _megabytes(f"{measured} (3 layers' maps)", gradients - bare, under(3 * layer_mb))
+    yield _megabytes("  bare SDPA forward and backward, peak above the model", bare)
 
 
 def _large_file(settings: Settings) -> Iterator[Row]:

@@ -8,18 +8,24 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from benchmarks.matter import back_and_forth
 from benchmarks.resident import peak_above
 from benchmarks.workload import (
     ANALYSES,
     bert_base,
+    bert_base_with_head,
     build_analyses,
     encode_ahead,
     forward,
     make_segments,
     minilm,
 )
+from headscope.analyses.gradient import Gradient
 from headscope.corpora.starter import STARTER
 from headscope.corpora.text import TextCorpus
+from headscope.data.encoding import Batch
+from headscope.models.gradients import GradientSource
+from headscope.models.language import Task, build_task
 from headscope.models.loaded import LoadedModel
 from headscope.runs.analyze import analyze
 from headscope.runs.engine import measure_examples
@@ -99,6 +105,32 @@ def all_maps(n_tokens: int) -> int:
         return peak_above(lambda: source.model(**inputs, output_attentions=True))
 
 
+def bare_backward(n_tokens: int) -> int:
+    """Peak above the model of a bare pass forth and back over one segment."""
+    task, batch = _language_task(n_tokens)
+    return peak_above(lambda: back_and_forth(task, [batch]))
+
+
+def gradients(n_tokens: int) -> int:
+    """Peak above the model of measuring the gradients of one segment."""
+    task, batch = _language_task(n_tokens)
+    analysis = Gradient()
+    return peak_above(
+        lambda: GradientSource(task).attend(batch, lambda layer: analysis.measure(layer) and None)
+    )
+
+
+def _language_task(n_tokens: int) -> tuple[Task, Batch]:
+    task = build_task(_warm(bert_base_with_head(n_tokens)))
+    back_and_forth(task, [_batch_of(task, 16)])
+    GradientSource(task).attend(_batch_of(task, 16), lambda layer: None)
+    return task, _batch_of(task, n_tokens)
+
+
+def _batch_of(task: Task, n_tokens: int) -> Batch:
+    return task.source.batch(task.source.encode(make_segments(1, n_tokens), n_tokens))
+
+
 def survey(n_lines: int) -> int:
     """Peak of sampling a text file and reading the sample, above what was held before."""
     with _file() as path:
@@ -118,6 +150,8 @@ CASES: dict[str, Callable[[int], int]] = {
         bare_forward,
         tapped,
         all_maps,
+        bare_backward,
+        gradients,
         survey,
     )
 }

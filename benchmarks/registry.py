@@ -1,6 +1,6 @@
 """All benchmarks by name. To add one, write a file with a `run` and add a line here."""
 
-from benchmarks import coreference, dependency, distance, memory, padding, speed
+from benchmarks import coreference, dependency, distance, matter, memory, padding, speed
 from benchmarks.row import Benchmark
 
 __all__ = ["BENCHMARKS"]
@@ -11,5 +11,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     "memory": memory.run,
     "dependency": dependency.run,
     "coreference": coreference.run,
+    "matter": matter.run,
     "distance": distance.run,
 }

@@ -7,7 +7,13 @@ from random import Random
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    PreTrainedTokenizerBase,
+)
 
 from headscope.contracts import Analysis
 from headscope.data.encoding import Encoding
@@ -18,8 +24,8 @@ from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.runs.study import build_analysis
 
 __all__ = [
-    "ANALYSES", "bert_base", "build_analyses", "encode_ahead", "forward", "make_segments",
-    "make_sentences", "minilm",
+    "ANALYSES", "bert_base", "bert_base_with_head", "build_analyses", "encode_ahead", "forward",
+    "make_segments", "make_sentences", "minilm",
 ]  # fmt: skip
 
 ANALYSES = ("position", "special-tokens", "entropy")
@@ -30,6 +36,13 @@ N_SPECIAL = 3  # [CLS] a [SEP] b [SEP]
 def bert_base(max_tokens: int = 512) -> LoadedModel:
     """The shape of BERT-base."""
     return _build(BertConfig(max_position_embeddings=max_tokens))
+
+
+def bert_base_with_head(max_tokens: int = 512) -> LoadedModel:
+    """The shape of BERT-base with a masked-LM head."""
+    torch.manual_seed(0)
+    model = BertForMaskedLM(BertConfig(max_position_embeddings=max_tokens)).eval()
+    return wrap_model(model, _load_tokenizer(), "random weights")
 
 
 def minilm() -> LoadedModel:

@@ -25,7 +25,7 @@ from headscope.errors import ModelError
 from headscope.models.language import Task
 from headscope.models.tap import attending_by, find_eager, visible_keys, visible_pairs
 
-__all__ = ["GradientSource"]
+__all__ = ["GradientSource", "only_activations"]
 
 NAME = "headscope-gradient"
 
@@ -87,7 +87,7 @@ class GradientSource:
         inputs, targets = self.task.prepare(batch)
         token = _watch.set(watch)
         try:
-            with attending_by(model, NAME), _only_activations(model), torch.enable_grad():
+            with attending_by(model, NAME), only_activations(model), torch.enable_grad():
                 self.task.losses(inputs, targets).sum().backward()  # type: ignore[no-untyped-call]
         finally:
             _watch.reset(token)
@@ -137,7 +137,7 @@ AttentionMaskInterface.register(NAME, eager_mask)
 
 
 @contextmanager
-def _only_activations(model: nn.Module) -> Iterator[None]:
+def only_activations(model: nn.Module) -> Iterator[None]:
     """Gradients flow from the embeddings on, and to no weight; all is as it was afterwards."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     training = [module for module in model.modules() if module.training]

@@ -1,0 +1,66 @@
+"""Gradients and norms: what they cost beside the bare passes that they look into."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from benchmarks.row import Row, Settings, at_most
+from benchmarks.timing import Work, best_seconds
+from benchmarks.workload import (
+    bert_base,
+    bert_base_with_head,
+    build_analyses,
+    encode_ahead,
+    make_segments,
+)
+from headscope.analyses.gradient import Gradient
+from headscope.data.encoding import Batch
+from headscope.models.batching import equal_length_batches
+from headscope.models.gradients import GradientSource, only_activations
+from headscope.models.language import Task, build_task
+from headscope.runs.engine import measure_examples
+from headscope.runs.study import Options
+
+__all__ = ["back_and_forth", "run"]
+
+N_SEGMENTS, N_TOKENS = 16, 128
+OPTIONS = Options(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
+
+
+def run(settings: Settings) -> Iterator[Row]:
+    """Gradients beside a bare pass forth and back, and norms beside plain attention."""
+    examples = make_segments(N_SEGMENTS, N_TOKENS)
+    task = build_task(encode_ahead(bert_base_with_head(), examples, N_TOKENS))
+    source = task.source
+    encodings = source.encode(examples, N_TOKENS)
+    batches = [source.batch(b) for b in equal_length_batches(encodings, OPTIONS.batch_tokens)]
+    gradients = GradientSource(task)
+    works: dict[str, Work] = {
+        "bare": partial(back_and_forth, task, batches),
+        "gradient": partial(measure_examples, examples, gradients, [Gradient()], OPTIONS),
+    }
+    best = best_seconds(works, settings.repeats)
+    measured = (
+        f"gradient ({OPTIONS.replicates} replicates) / bare SDPA forward + backward of the same "
+        f"loss to the embeddings, BERT-base with its MLM head, {N_SEGMENTS} x {N_TOKENS} tokens"
+    )
+    yield Row("matter", measured, best["gradient"] / best["bare"], "x", at_most(1.3))
+    plain = encode_ahead(bert_base(), examples, N_TOKENS)
+    weighed = replace(plain, weights="norm")
+    works = {
+        "plain": partial(measure_examples, examples, plain, build_analyses(), OPTIONS),
+        "norms": partial(measure_examples, examples, weighed, build_analyses(), OPTIONS),
+    }
+    best = best_seconds(works, settings.repeats)
+    measured = "three analyses on norms / on attention, BERT-base, the same segments"
+    yield Row("matter", measured, best["norms"] / best["plain"], "x", at_most(1.15))
+
+
+def back_and_forth(task: Task, batches: Sequence[Batch]) -> None:
+    """The bare way: the loss, and its gradient by the embeddings; no weight gets one."""
+    task.source.model.set_attn_implementation("sdpa")
+    for batch in batches:
+        with only_activations(task.source.model), torch.enable_grad():
+            task.losses(*task.prepare(batch)).sum().backward()
