@@ -21,7 +21,7 @@ from headscope.errors import ModelError
 from headscope.models.batching import equal_length_batches
 from headscope.runs.study import Options
 
-__all__ = ["Progress", "Result", "measure_examples"]
+__all__ = ["Progress", "Result", "keep_usable", "measure_examples", "refuse_not_numbers"]
 
 WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
 
@@ -69,7 +69,7 @@ def measure_examples(
     max_tokens = options.tokens_for(role, source)
     with result.timed("encode"):
         encodings = source.encode(examples, max_tokens)
-        kept = _keep_usable(encodings, role, max_tokens, result.account)
+        kept = keep_usable(encodings, role, max_tokens, result.account)
     progress(len(encodings) - len(kept))
     waiting = _Waiting(result.tallies, options)
     for members in equal_length_batches(kept, options.batch_tokens):
@@ -120,7 +120,7 @@ class _Waiting:
         return joined
 
 
-def _keep_usable(
+def keep_usable(
     encodings: Sequence[Encoding], role: str, max_tokens: int, account: Account
 ) -> list[Encoding]:
     """Count what is used, cut or left out. Text may be cut; an annotated sentence may not."""
@@ -150,7 +150,7 @@ def _measure_batch(
 
     def observe(attention: LayerAttention) -> None:
         with result.timed("measure (within model)"):
-            _refuse_not_numbers(attention)
+            refuse_not_numbers(attention)
             for analysis in analyses:
                 measured = analysis.measure(attention)
                 layers[analysis.name].append({n: v.cpu() for n, v in measured.items()})
@@ -167,7 +167,7 @@ def _stack_layers(layers: list[dict[str, Any]]) -> Values:
     }
 
 
-def _refuse_not_numbers(attention: LayerAttention) -> None:
+def refuse_not_numbers(attention: LayerAttention) -> None:
     sums = attention.weights.sum(dim=(1, 2, 3))  # [example]; a NaN anywhere makes the sum one
     bad = (~torch.isfinite(sums)).nonzero().flatten().tolist()
     if bad:
