@@ -9,7 +9,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "headscope"
 
 # A part may import from its own rank only within itself, and from lower ranks freely.
 RANKS = {
-    "cli": 6,
+    "cli": 7,
+    "commands": 6,
     "report": 5,
     "explore": 5,
     "runs": 4,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headscope.commands.probe import probe
 from headscope.errors import HeadscopeError, StudyError
 from headscope.registry import ANALYSES, CORPORA, MODELS, suggest
 
@@ -132,7 +133,6 @@ def analyze(
             raise StudyError("No model was named. Expected MODEL --text FILE, or --demo.")
         name = model or "demo"
         classes = dict(_read_token_class(item) for item in token_class or [])
-        _show_talk()
         from headscope.runs.analyze import analyze as run_analyze  # torch: only when it is needed
 
         run = run_analyze(
@@ -222,6 +222,7 @@ def main() -> None:
 @contextmanager
 def _explained() -> Iterator[None]:
     """Turn errors a user can mend, and Ctrl-C, into a message and exit code 2."""
+    _show_talk()
     try:
         yield
     except HeadscopeError as error:
@@ -232,6 +233,9 @@ def _explained() -> Iterator[None]:
         again = shlex.join(["headscope", *arguments, "--resume"])
         typer.echo(f"\nInterrupted. Finished shards are kept; go on with:\n  {again}", err=True)
         raise typer.Exit(2) from None
+
+
+app.command()(_explained()(probe))
 
 
 def _show_talk() -> None:

@@ -57,7 +57,5 @@ def count_found(treebank: ProbeTreebank) -> Counts:
 
 def choose_heads(counts: Counts) -> dict[str, SingleHead]:
     """The head and direction that find most words of each relation; of equals the first."""
-    return {
-        relation: SingleHead(*(int(i) for i in np.unravel_index(found.argmax(), found.shape)))
-        for relation, found in counts.items()
-    }
+    places = {name: divmod(int(found.argmax()), 2) for name, found in counts.items()}
+    return {name: SingleHead(head, direction) for name, (head, direction) in places.items()}

@@ -9,12 +9,24 @@ import torch
 from torch import Tensor, nn
 
 from headscope.errors import StudyError
+from headscope.probes.attention_words import AttentionAndWords
+from headscope.probes.baselines import WordNet
 from headscope.probes.batches import Batch, Scorer, make_batches, score_sentences
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank, is_punctuation
 
-__all__ = ["LEAST_SENTENCES", "Checkpoint", "Epoch", "NoCheckpoint", "Plan", "train"]
+__all__ = [
+    "LEAST_SENTENCES",
+    "Checkpoint",
+    "Epoch",
+    "NoCheckpoint",
+    "Plan",
+    "TrainedProbe",
+    "refuse_tiny",
+    "train",
+]
 
 LEAST_SENTENCES = 20
+TrainedProbe = AttentionAndWords | WordNet
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.1, 1000
 
 
@@ -61,7 +73,7 @@ class NoCheckpoint:
 
 
 def train(
-    model: nn.Module,
+    model: TrainedProbe,
     treebank: ProbeTreebank,
     row_of: Callable[[str], int],
     plan: Plan,
@@ -100,7 +112,7 @@ def refuse_tiny(n_sentences: int) -> None:
 class _State:
     """The model, its optimizer, what the epochs came to, and the best weights so far."""
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Adam) -> None:
+    def __init__(self, model: TrainedProbe, optimizer: torch.optim.Adam) -> None:
         self.model, self.optimizer = model, optimizer
         self.epochs: list[Epoch] = []
         self.best = self._copy()
@@ -153,8 +165,7 @@ def _learn(
 ) -> float:
     """One pass over all sentences, a step a batch; the mean loss of a word on the way."""
     total, count = 0.0, 0
-    has_maps = bool(state.model.uses_maps)
-    for _, batch in make_batches(treebank, row_of, has_maps, rng):
+    for _, batch in make_batches(treebank, row_of, state.model.uses_maps, rng):
         n_arcs = int((batch.heads > NO_HEAD).sum())
         if n_arcs == 0:
             continue

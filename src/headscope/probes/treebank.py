@@ -33,7 +33,8 @@ class Sentence:
 def keep_words(example: Example, kept: Sequence[int]) -> Sentence:
     """A sentence of these words alone; an arc to a word that is left out has no head."""
     tree = example.tree
-    assert tree is not None and example.words is not None  # checked when the corpus was opened
+    assert tree is not None  # checked when the corpus was opened
+    assert example.words is not None
     place_of = {ROOT: ROOT} | {word: place for place, word in enumerate(kept)}
     return Sentence(
         key=example.key,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -33,14 +33,18 @@ class WordVectors:
 
     table: Float[NDArray[np.float32], "row dimension"]
     rows: dict[str, int]  # by spelling
+    _found: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def dimension(self) -> int:
-        return self.table.shape[1]
+        return int(self.table.shape[1])
 
     def row_of(self, word: str) -> int:
         """The row of a word's vector, UNKNOWN where it has none."""
-        return next((self.rows[s] for s in spellings(word) if s in self.rows), UNKNOWN)
+        if word not in self._found:
+            known = [self.rows[s] for s in spellings(word) if s in self.rows]
+            self._found[word] = known[0] if known else UNKNOWN
+        return self._found[word]
 
     def coverage(self, words: Sequence[str]) -> float:
         """The share of words (counted as often as they stand there) that have a vector."""

@@ -25,7 +25,7 @@ from headscope.runs.results import Checkpoint, Run, RunFolder, finish_run
 from headscope.runs.sample import Sample, draw_sample
 from headscope.runs.study import Options, Pass, build_analysis, plan_passes, plan_repeats
 
-__all__ = ["analyze"]
+__all__ = ["analyze", "as_corpus", "as_source"]
 
 log = getLogger("headscope")
 
@@ -88,7 +88,7 @@ def analyze(
     repeats += plan_repeats(passes, "combined") if combine else []
     samples = {one.key: draw_sample(one.corpus, limit, seed) for one in passes}
     loading = {"revision": revision, "device": device, "dtype": dtype, "seed": seed}
-    source = _as_source(model, tokenizer, {**loading, "trust_remote_code": trust_remote_code})
+    source = as_source(model, tokenizer, {**loading, "trust_remote_code": trust_remote_code})
     manifest = describe_run(source, [*passes, *repeats], samples, options, left_out)
     study = _Study(source, [*passes, *repeats], samples, options, manifest, folder)
     return study.run(resume, progress)
@@ -187,24 +187,24 @@ def _open_corpora(
     """The corpora with their roles; a list of treebanks is several, a list of examples is one."""
     corpora: list[tuple[str, Corpus]] = []
     if text is not None:
-        corpora.append(("text", _as_corpus(text, "text")))
+        corpora.append(("text", as_corpus(text, "text")))
     if isinstance(treebank, Sequence) and not isinstance(treebank, str):
         if all(isinstance(item, Example) for item in treebank):
             corpora.append(("treebank", MemoryCorpus(treebank)))  # type: ignore[arg-type]
         else:
-            corpora += [("treebank", _as_corpus(item, "treebank")) for item in treebank]  # type: ignore[arg-type]
+            corpora += [("treebank", as_corpus(item, "treebank")) for item in treebank]  # type: ignore[arg-type]
     elif treebank is not None:
-        corpora.append(("treebank", _as_corpus(treebank, "treebank")))
+        corpora.append(("treebank", as_corpus(treebank, "treebank")))
     return corpora
 
 
-def _as_corpus(corpus: CorpusLike, role: str) -> Corpus:
+def as_corpus(corpus: CorpusLike, role: str) -> Corpus:
     if isinstance(corpus, (str, Path)):
         return open_corpus(corpus, role)
     return MemoryCorpus(corpus) if isinstance(corpus, Sequence) else corpus
 
 
-def _as_source(model: Any, tokenizer: Any, loading: Mapping[str, Any]) -> AttentionSource:
+def as_source(model: Any, tokenizer: Any, loading: Mapping[str, Any]) -> AttentionSource:
     if isinstance(model, (str, Path)):
         return load_model(model, **loading)
     if hasattr(model, "attend"):

@@ -1,0 +1,1 @@
+"""Commands that have a file of their own."""
