@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headscope.commands.probe import probe
+from headscope.commands.probe import probe, probe_after, refuse_untested
 from headscope.errors import HeadscopeError, StudyError
 from headscope.registry import ANALYSES, CORPORA, MODELS, suggest
 
@@ -73,6 +73,12 @@ def analyze(
         list[str] | None,
         typer.Option(help=".conllu, .conllx or .conll file (also .gz) or folder; may be repeated."),
     ] = None,
+    train: Annotated[
+        str | None, typer.Option(help="Also train probes on this treebank, tested on --treebank.")
+    ] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="Word vectors (GloVe text, also .gz) for the probes.")
+    ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Use the embedded corpus (and the embedded model).")
     ] = False,
@@ -131,34 +137,36 @@ def analyze(
     with _explained():
         if model is None and not demo:
             raise StudyError("No model was named. Expected MODEL --text FILE, or --demo.")
+        treebank = treebank or (["starter"] if demo else None)
+        refuse_untested(train, treebank, vectors)
         name = model or "demo"
         classes = dict(_read_token_class(item) for item in token_class or [])
+        running: dict[str, Any] = {"resume": resume, "seed": seed, "replicates": replicates}
+        running |= {"query_pieces": query_pieces, "batch_tokens": batch_tokens}
+        loading: dict[str, Any] = {"revision": revision, "device": device, "dtype": dtype}
+        loading["trust_remote_code"] = trust_remote_code
         from headscope.runs.analyze import analyze as run_analyze  # torch: only when it is needed
 
         run = run_analyze(
             name,
             text=text or ("starter" if demo else None),
-            treebank=treebank or (["starter"] if demo else None),
+            treebank=treebank,
             out=out or Path("runs") / name.strip("/.").replace("/", "--"),
             only=only,
             token_classes=classes,
             coarse=coarse,
-            query_pieces=query_pieces,
             null=null,
             combine=combine,
-            resume=resume,
             limit=limit,
-            seed=seed,
-            replicates=replicates,
             max_tokens=max_tokens,
-            batch_tokens=batch_tokens,
             shard_examples=shard_examples,
-            revision=revision,
-            device=device,
-            dtype=dtype,
-            trust_remote_code=trust_remote_code,
+            **running,
+            **loading,
         )
         _show_run(run, format, min_count)
+        if train and treebank:
+            running |= {"train": train, "test": treebank[0], "vectors": vectors}
+            probe_after(run, name, {**running, **loading}, format, min_count)
 
 
 @app.command()

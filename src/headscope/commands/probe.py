@@ -1,16 +1,19 @@
 """`headscope probe`: classifiers over all heads together."""
 
 import json
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from headscope.errors import StudyError
 
 if TYPE_CHECKING:
     from headscope.runs.results import Run
 
-__all__ = ["probe", "show_probes"]
+__all__ = ["probe", "probe_after", "refuse_untested"]
 
 
 class Format(StrEnum):
@@ -95,6 +98,34 @@ def probe(
         trust_remote_code=trust_remote_code,
     )
     show_probes(run, format, min_count)
+
+
+def refuse_untested(
+    train: str | None, treebanks: Sequence[str] | None, vectors: Path | None
+) -> None:
+    """Say before any work that `analyze` lacks what its probes need, or needs no vectors."""
+    if train and not treebanks:
+        raise StudyError(
+            f"--train {train} was given without --treebank. Expected a treebank to score the "
+            "probes on; add --treebank FILE.conllu."
+        )
+    if vectors and not train:
+        raise StudyError(
+            f"--vectors {vectors} was given without --train. Expected a treebank for probes to "
+            "learn from; add --train FILE.conllu, or leave --vectors out."
+        )
+
+
+def probe_after(
+    run: "Run", model: str, options: Mapping[str, Any], format: str, min_count: int
+) -> None:
+    """The probes of `analyze --train`, in a folder within that of the run."""
+    from headscope.runs.probe import probe as run_probe  # torch: only when it is needed
+
+    assert run.folder is not None  # the command line always has one
+    probes = run_probe(model, out=run.folder / "probes", **options)
+    typer.echo()
+    show_probes(probes, format, min_count)
 
 
 def show_probes(run: "Run", format: str, min_count: int) -> None:

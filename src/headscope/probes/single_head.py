@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Int
 from numpy.typing import NDArray
 
+from headscope.data.tree import ROOT
 from headscope.probes.batches import Batch, Scores, mask_scores
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank, is_punctuation
 
@@ -44,6 +45,8 @@ def count_found(treebank: ProbeTreebank) -> Counts:
         maps = treebank.maps.sentence(int(place))[:, :n].float()  # [word, other, map]
         maps[torch.arange(n), torch.arange(n)] = -1.0
         found = np.stack([maps.argmax(1).numpy(), maps.argmax(0).numpy()], -1)
+        if n == 1:
+            found[:] = ROOT  # there is no other word
         is_found = found == sentence.heads[:, None, None]  # [word, map, direction]
         for word, relation in enumerate(sentence.relations):
             if sentence.heads[word] == NO_HEAD:

@@ -31,7 +31,8 @@ PROBES = (  # in the order of the paper's table, weakest first
     "attention-and-words",
 )
 
-Note = Callable[[str, int, str], None]  # a probe's name, how many steps are done, what to say
+# A probe's name, how many steps are done, how many there may be if that is known, what to say.
+Note = Callable[[str, int, int | None, str], None]
 
 
 @dataclass(eq=False)
@@ -43,7 +44,7 @@ class Suite:
     vectors: WordVectors | None
     plan: Plan
     checkpoint: Callable[[str], Checkpoint]
-    note: Note = lambda name, n_done, text: None
+    note: Note = lambda name, n_done, n_most, text: None
     compat: bool = False
     prefix: str = ""
     fitted: dict[str, AttentionOnly] = field(default_factory=dict)  # by name and sentences
@@ -58,13 +59,12 @@ class Suite:
 
     def of_size(self, n_sentences: int) -> "Suite":
         """The same with fewer sentences to learn from, for a learning curve."""
-        return replace(
-            self,
-            train=self.train.choose(n_sentences, self.plan.seed),
-            prefix=f"{self.prefix}{n_sentences}-",
-            fitted={},
-            _head_counts=[],
-        )
+        fewer = self.train.choose(n_sentences, self.plan.seed)
+        return self.over(fewer, self.test, f"{self.prefix}{n_sentences}-")
+
+    def over(self, train: ProbeTreebank, test: ProbeTreebank, prefix: str) -> "Suite":
+        """The same over other sentences or another model's attention, named by the prefix."""
+        return replace(self, train=train, test=test, prefix=prefix, fitted={}, _head_counts=[])
 
     @property
     def head_counts(self) -> Counts:
@@ -85,7 +85,7 @@ class Suite:
 
             def report(loss: float, gradient: float) -> None:
                 steps.append(loss)
-                self.note(name, len(steps), f"loss {loss:.5f}, gradient {gradient:.1e}")
+                self.note(name, len(steps), None, f"loss {loss:.5f}, gradient {gradient:.1e}")
 
             self.fitted[name], _ = fit_attention_only(
                 self.train, seed=self.plan.seed, report=report
@@ -125,7 +125,7 @@ class Suite:
 
         def report(epoch: Epoch) -> None:
             text = f"loss {epoch.loss:.4f}, held-out UAS {100 * epoch.uas:.1f}"
-            self.note(full_name, epoch.number, text)
+            self.note(full_name, epoch.number, self.plan.epochs, text)
 
         checkpoint = self.checkpoint(full_name)
         train(model, self.train, self.row_of, self.plan, checkpoint, report)

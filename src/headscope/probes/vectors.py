@@ -108,7 +108,8 @@ def _is_number(text: str) -> bool:
 
 def _read_numbers(path: Path, number: int, word: str, values: list[str]) -> NDArray[np.float32]:
     try:
-        vector = np.array(values, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            vector = np.array(values, dtype=np.float32)
     except ValueError as error:
         raise InputError(
             f"{path}:{number}: the vector of {word!r} holds what is no number ({error}). Expected "

@@ -49,7 +49,7 @@ def relation_lines(
     name = next((probe for probe in SHOWN if probe in set(table["probe"])), None)
     shown = table[(table["probe"] == name) & (table["count"] >= min_count)]
     header = ("relation", "count", f"{name} %", "best head", "its %", "gain")
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for row in shown.to_dict("records"):
         has_head = not pd.isna(row["gain"])
         arrow = " (h>d)" if row["best_direction"] == "head-to-dependent" else ""

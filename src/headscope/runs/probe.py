@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -131,7 +131,7 @@ class _Work:
     ) -> Run:
         treebanks = self._treebanks(self.source)
         found = self._read_vectors(vectors, treebanks)
-        with show_training(self.plan.epochs, self.has_progress) as note:
+        with show_training(self.has_progress) as note:
             suite = self._suite(treebanks, found, note)
             results, suites = self._run_probes(names, suite)
             sizes = _curve_sizes(len(suite.train)) if curve else []
@@ -176,7 +176,8 @@ class _Work:
         self, treebanks: Mapping[str, ProbeTreebank], vectors: WordVectors | None, note: Note
     ) -> Suite:
         return Suite(
-            **treebanks,
+            train=treebanks["train"],
+            test=treebanks["test"],
             vectors=vectors,
             plan=self.plan,
             checkpoint=self._checkpoint,
@@ -197,7 +198,7 @@ class _Work:
         if any(name.startswith(NULL_PREFIX) for name in names):
             assert isinstance(self.source, LoadedModel)  # else these names are left out
             null = self._treebanks(randomize(self.source, self.options.seed))
-            suites[NULL_PREFIX] = replace(suite, **null, prefix=NULL_PREFIX, fitted={})
+            suites[NULL_PREFIX] = suite.over(null["train"], null["test"], NULL_PREFIX)
         results = {}
         for name in names:
             prefix = NULL_PREFIX if name.startswith(NULL_PREFIX) else ""
@@ -250,9 +251,11 @@ def _coverage(
 
 @contextmanager
 def _store_folder(store: str | Path | None, folder: RunFolder | None) -> Iterator[Path]:
-    """Where maps are kept: as given, else beside the run; where nothing is written, for now only."""
-    if store is not None or folder is not None:
-        yield Path(store) if store is not None else folder.path.parent / "stores"
+    """Where maps are kept: as given, else beside the run; without a run, until it is over."""
+    if store is not None:
+        yield Path(store)
+    elif folder is not None:
+        yield folder.path.parent / "stores"
     else:
         with TemporaryDirectory() as name:
             yield Path(name)

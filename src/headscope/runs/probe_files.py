@@ -50,7 +50,7 @@ class FileCheckpoint:
 
 
 @contextmanager
-def show_training(most_steps: int, is_shown: bool) -> Iterator[Note]:
+def show_training(is_shown: bool) -> Iterator[Note]:
     """A bar per probe on stderr, with its loss and UAS."""
     columns = (
         TextColumn("{task.description}"),
@@ -62,9 +62,9 @@ def show_training(most_steps: int, is_shown: bool) -> Iterator[Note]:
     with Progress(*columns, console=Console(stderr=True), disable=not is_shown) as progress:
         tasks = {}
 
-        def show(name: str, n_done: int, note: str) -> None:
+        def show(name: str, n_done: int, n_most: int | None, note: str) -> None:
             if name not in tasks:
-                tasks[name] = progress.add_task(name, total=most_steps, note="")
+                tasks[name] = progress.add_task(name, total=n_most, note="")
             progress.update(tasks[name], completed=n_done, note=note)
 
         yield show
