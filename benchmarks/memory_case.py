@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from benchmarks.resident import peak_above
+from benchmarks.resident import peak_above, peak_of_process
 from benchmarks.workload import (
     ANALYSES,
     bert_base,
@@ -23,6 +23,7 @@ from headscope.corpora.text import TextCorpus
 from headscope.models.loaded import LoadedModel
 from headscope.runs.analyze import analyze
 from headscope.runs.engine import measure_examples
+from headscope.runs.probe import probe
 from headscope.runs.sample import draw_sample
 from headscope.runs.study import Options
 
@@ -65,6 +66,25 @@ def analyze_treebank(n_copies: int) -> int:
         )
 
 
+def probe_treebank(n_sentences: int) -> int:
+    """Peak of the whole process after both probes over attention learned from some sentences."""
+    shared = Path(__file__).parents[2] / "shared"
+    with TemporaryDirectory() as folder:
+        probe(
+            shared / "models/e5-small",
+            train=shared / "data/treebanks/en_ewt-ud-train.conllu",
+            test=shared / "data/treebanks/en_ewt-ud-dev.conllu",
+            vectors=shared / "data/vectors/glove-100d.txt.gz",
+            store=folder,
+            sentences=n_sentences,
+            only=["attention-only", "attention-and-words"],
+            epochs=1,
+            curve=False,
+            progress=False,
+        )
+    return peak_of_process()
+
+
 def bare_forward(n_tokens: int) -> int:
     """Peak above the model of the SDPA forward pass over one segment."""
     source = _warm(bert_base(n_tokens))
@@ -102,7 +122,15 @@ def survey(n_lines: int) -> int:
 
 CASES: dict[str, Callable[[int], int]] = {
     function.__name__: function
-    for function in (analyze_segments, analyze_treebank, bare_forward, tapped, all_maps, survey)
+    for function in (
+        analyze_segments,
+        analyze_treebank,
+        probe_treebank,
+        bare_forward,
+        tapped,
+        all_maps,
+        survey,
+    )
 }
 
 

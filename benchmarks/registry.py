@@ -1,6 +1,6 @@
 """All benchmarks by name. To add one, write a file with a `run` and add a line here."""
 
-from benchmarks import dependency, memory, padding, speed
+from benchmarks import dependency, memory, padding, probes, speed
 from benchmarks.row import Benchmark
 
 __all__ = ["BENCHMARKS"]
@@ -10,4 +10,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "padding": padding.run,
     "memory": memory.run,
     "dependency": dependency.run,
+    "probes": probes.run,
 }

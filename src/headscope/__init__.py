@@ -17,6 +17,7 @@ _HOMES = {
     "load_run": "headscope.runs.results",
     "merge_runs": "headscope.runs.merge",
     "open_corpus": "headscope.corpora.opening",
+    "probe": "headscope.runs.probe",
 }
 
 __all__ = ["__version__", *_HOMES]

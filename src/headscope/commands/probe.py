@@ -124,7 +124,8 @@ def probe_after(
 
     assert run.folder is not None  # the command line always has one
     probes = run_probe(model, out=run.folder / "probes", **options)
-    typer.echo()
+    if format == Format.TABLE:
+        typer.echo()
     show_probes(probes, format, min_count)
 
 

@@ -22,7 +22,16 @@ from headscope.runs.study import Options
 __all__ = ["choose_probes", "describe_probes", "open_folder", "warn_of_other_labels"]
 
 UNSEEN_SHARE = 0.05  # of words whose relation the training treebank lacks: above it, a warning
-NOT_COMPARED = ("started", "status", "tables", "counts", "coverage", "left_out", "format")
+NOT_COMPARED = (
+    "started",
+    "versions",
+    "status",
+    "tables",
+    "counts",
+    "coverage",
+    "left_out",
+    "format",
+)
 
 log = getLogger("headscope")
 
@@ -110,6 +119,7 @@ def open_folder(folder: RunFolder, manifest: Mapping[str, Any], resume: bool) ->
     if resume and (folder.path / "manifest.json").exists():
         begun = folder.read_manifest()
         now = json.loads(json.dumps(manifest))
+        now["options"]["batch_tokens"] = begun["options"]["batch_tokens"]  # a matter of memory
         for name in sorted({*begun, *now} - {*NOT_COMPARED}):
             if begun.get(name) != now.get(name):
                 raise OutputError(
