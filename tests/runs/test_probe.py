@@ -185,8 +185,9 @@ def test_the_command_prints_the_table_beside_the_papers(tmp_path: Path) -> None:
     arguments += [*options, "--out", str(tmp_path / "run"), "--format"]
     done = CliRunner(env={"COLUMNS": "160"}).invoke(app, [*arguments, "table"])
     assert done.exit_code == 0, done.stderr
-    line = next(line for line in done.stdout.splitlines() if line.startswith("attention-only"))
-    assert line.split()[-3:] == ["60", "289", "61"]
+    lines = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line}
+    assert lines["attention-only"][-3:] == ["60", "289", "61"]
+    assert float(lines["attention-only"][1]) > 20 + float(lines["right-branching"][1])
     picture = (tmp_path / "run/figures/probe-weights.svg").read_text()
     assert picture.count("<rect") == 4 * 72
     again = CliRunner().invoke(app, [*arguments, "json", "--resume"])
