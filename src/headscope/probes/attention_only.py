@@ -12,7 +12,7 @@ from logging import getLogger
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -123,30 +123,33 @@ def loss_and_gradient(treebank: ProbeTreebank, vector: Vector) -> tuple[float, V
 def curvature(treebank: ProbeTreebank, vector: Vector) -> Matrix:
     """The Hessian of the loss: the covariance of the features under the probe, word by word."""
     probe = AttentionOnly.from_vector(vector)
-    n_maps = treebank.maps.n_maps
-    is_root = np.repeat([False, True], [2 * n_maps, 2 * n_maps + 1])
+    n_of_words = 2 * treebank.maps.n_maps  # features that words have; the others are ROOT's
     second = torch.zeros(len(vector), len(vector), dtype=torch.float64)
-    blocks = [(np.ix_(~is_root, ~is_root), 0), (np.ix_(is_root, is_root), 1)]
     for place, sentence in zip(treebank.places, treebank.sentences, strict=True):
         batch = Batch.of([treebank.maps.sentence(int(place))], [sentence])
-        chances = probe(batch)[0].softmax(-1)[torch.from_numpy(sentence.heads > NO_HEAD)]
-        words, root = _features(batch, sentence.heads > NO_HEAD)  # [arc, candidate, feature]
-        for (block, part), features in zip(blocks, (words, root), strict=True):
-            weighted = features * (chances[:, :-1, None] if part == 0 else chances[:, -1:, None])
-            second[block] += torch.einsum("jcf,jcg->fg", weighted, features)
-        mean = torch.cat([(words * chances[:, :-1, None]).sum(1), chances[:, -1:] * root[:, 0]], 1)
-        second -= mean.T @ mean
+        chances = probe(batch)[0].softmax(-1)  # [word, candidate]
+        arcs = torch.from_numpy(np.flatnonzero(sentence.heads > NO_HEAD))
+        n_at_once = max(1, WINDOW // len(sentence))
+        for first in range(0, len(arcs), n_at_once):
+            some = arcs[first : first + n_at_once]
+            words, root = _features(batch, some)  # [arc, other, feature], [arc, feature]
+            by_word, by_root = chances[some, :-1, None] * words, chances[some, -1:] * root
+            second[:n_of_words, :n_of_words] += by_word.flatten(0, 1).T @ words.flatten(0, 1)
+            second[n_of_words:, n_of_words:] += by_root.T @ root
+            mean = torch.cat([by_word.sum(1), by_root], dim=1)  # [arc, feature]
+            second -= mean.T @ mean
     hessian: Matrix = second.numpy() / max(treebank.n_arcs, 1)
     return hessian + PENALTY * np.eye(len(vector))
 
 
-def _features(batch: Batch, is_arc: NDArray[np.bool_]) -> tuple[Tensor, Tensor]:
-    """What the weights of words meet in each candidate, and those of ROOT in ROOT."""
+def _features(batch: Batch, arcs: Int[Tensor, " arc"]) -> tuple[Tensor, Tensor]:
+    """What the weights of words meet in each other word, and those of ROOT in ROOT."""
     assert batch.maps is not None
-    maps, n = batch.maps[0].double(), batch.n_words  # [word, other, map]
-    words = torch.cat([maps[:, :n], maps[:, :n].transpose(0, 1)], dim=-1)
-    root = torch.cat([maps[:, n], maps[:, n + 1], torch.ones(n, 1).double()], dim=-1)
-    return words[is_arc], root[is_arc][:, None]
+    maps, n = batch.maps[0], batch.n_words  # [word, other, map]
+    words = torch.cat([maps[arcs, :n], maps[:, arcs].transpose(0, 1)], dim=-1)
+    constant = torch.ones(len(arcs), 1)
+    root = torch.cat([maps[arcs, n], maps[arcs, n + 1], constant], dim=-1)
+    return words.double(), root.double()
 
 
 def _windows(treebank: ProbeTreebank) -> Iterator[tuple[Tensor, Array, Array]]:
