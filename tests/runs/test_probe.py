@@ -218,7 +218,8 @@ def test_analyze_trains_probes_where_a_training_treebank_is_given(tmp_path: Path
     test.write_text("\n\n".join(lines[30:40]) + "\n\n")
     command = ["analyze", "demo", "--only", "dependency", "--replicates", "5"]
     command += ["--out", str(tmp_path / "run"), "--train", str(train)]
-    done = CliRunner().invoke(app, [*command, "--treebank", str(test)])
+    wide = CliRunner(env={"COLUMNS": "160"})
+    done = wide.invoke(app, [*command, "--treebank", str(test)])
     assert done.exit_code == 0, done.stderr
     assert "random-init-attention-only" in done.stdout
     assert "attention-only" in uas(load_run(tmp_path / "run" / "probes"))
