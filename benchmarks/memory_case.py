@@ -73,7 +73,7 @@ def probe_treebank(n_sentences: int) -> int:
         probe(
             shared / "models/e5-small",
             train=shared / "data/treebanks/en_ewt-ud-train.conllu",
-            test=shared / "data/treebanks/en_ewt-ud-dev.conllu",
+            test="starter",
             vectors=shared / "data/vectors/glove-100d.txt.gz",
             store=folder,
             sentences=n_sentences,

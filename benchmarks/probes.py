@@ -81,7 +81,8 @@ def _learning(source: LoadedModel, examples: list[Example]) -> Iterator[Row]:
         _train_epoch(treebank, probe, vectors)
         trained = perf_counter() - start
     of = f"filling the store, {len(examples)} EWT sentences"
-    print(f"    store {stored:.0f} s, L-BFGS {solved:.0f} s, {minimum}", file=sys.stderr)
+    steps = f"{minimum.iterations} iterations, {minimum.evaluations} evaluations"
+    print(f"    store {stored:.0f} s, L-BFGS {solved:.0f} s ({steps})", file=sys.stderr)
     yield Row("probes", f"attention-only, L-BFGS to 1e-5 / {of}", solved / stored, "x", at_most(5))
     measured = f"attention-and-words, an epoch / {of}"
     yield Row("probes", measured, trained / stored, "x", at_most(1))
