@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.row import Row, Settings, Target, at_most, under
 
-__all__ = ["run"]
+__all__ = ["peak_of_case", "run"]
 
 ROOT = Path(__file__).parents[1]
 MB = 1e6
@@ -34,14 +34,14 @@ def run(settings: Settings) -> Iterator[Row]:
 
 
 def _longer_corpus(settings: Settings) -> Iterator[Row]:
-    short, long = (_peak(settings, "analyze_segments", n) for n in (SEGMENTS, LONGER))
+    short, long = (peak_of_case(settings, "analyze_segments", n) for n in (SEGMENTS, LONGER))
     growth = 100 * (long / short - 1)
     measured = f"analyze, growth of the peak above the model, {SEGMENTS} to {LONGER} segments"
     yield Row("memory", f"{measured}, MiniLM", growth, "%", at_most(5))
     yield _megabytes(f"  the peak above the model, {LONGER} segments", long)
-    kept = _peak(settings, "analyze_segments", LONGER, malloc={})
+    kept = peak_of_case(settings, "analyze_segments", LONGER, malloc={})
     yield _megabytes("  with what the allocator keeps by default (varies)", kept)
-    short, long = (_peak(settings, "compare_heads", n) for n in (SEGMENTS, LONGER))
+    short, long = (peak_of_case(settings, "compare_heads", n) for n in (SEGMENTS, LONGER))
     growth = 100 * (long / short - 1)
     measured = f"distance, growth of the peak above the model, {SEGMENTS} to {LONGER} segments"
     yield Row("memory", f"{measured}, MiniLM", growth, "%", at_most(5))
@@ -49,7 +49,7 @@ def _longer_corpus(settings: Settings) -> Iterator[Row]:
 
 
 def _longer_treebank(settings: Settings) -> Iterator[Row]:
-    short, long = (_peak(settings, "analyze_treebank", n) for n in (COPIES, 8 * COPIES))
+    short, long = (peak_of_case(settings, "analyze_treebank", n) for n in (COPIES, 8 * COPIES))
     measured = f"dependency, growth of the peak above the model, {COPIES} to {8 * COPIES} starters"
     yield Row("memory", f"{measured}, MiniLM", 100 * (long / short - 1), "%", at_most(5))
     yield _megabytes(f"  the peak above the model, {8 * COPIES} starters", long)
@@ -57,7 +57,7 @@ def _longer_treebank(settings: Settings) -> Iterator[Row]:
 
 def _long_input(settings: Settings) -> Iterator[Row]:
     cases = ("tapped", "bare_forward", "all_maps")
-    tapped, bare, maps = (_peak(settings, case, N_TOKENS) for case in cases)
+    tapped, bare, maps = (peak_of_case(settings, case, N_TOKENS) for case in cases)
     measured = f"analyze, peak above the model, {N_TOKENS} tokens, {N_LAYERS} x {N_HEADS} heads"
     yield _megabytes(f"{measured} (3 layers' maps)", tapped, under(3 * LAYER_MB))
     yield _megabytes("  the same above the peak of the bare forward", tapped - bare)
@@ -66,7 +66,9 @@ def _long_input(settings: Settings) -> Iterator[Row]:
 
 
 def _gradients(settings: Settings) -> Iterator[Row]:
-    gradients, bare = (_peak(settings, case, HALF) for case in ("gradients", "bare_backward"))
+    gradients, bare = (
+        peak_of_case(settings, case, HALF) for case in ("gradients", "bare_backward")
+    )
     layer_mb = N_HEADS * HALF**2 * 4 / MB
     measured = f"gradient, peak above that of the bare backward pass, {HALF} tokens"
     yield _megabytes(f"{measured} (3 layers' maps)", gradients - bare, under(3 * layer_mb))
@@ -74,7 +76,7 @@ def _gradients(settings: Settings) -> Iterator[Row]:
 
 
 def _large_file(settings: Settings) -> Iterator[Row]:
-    few, many = (_peak(settings, "survey", n_lines) for n_lines in (LINES, MORE_LINES))
+    few, many = (peak_of_case(settings, "survey", n_lines) for n_lines in (LINES, MORE_LINES))
     measured = f"sampling a text file, growth of the peak, {LINES:,} to {MORE_LINES:,} lines"
     yield _megabytes(measured, many - few, under(32))
     yield _megabytes(f"  the peak above the start, {LINES:,} lines", few)
@@ -84,7 +86,9 @@ def _megabytes(measured: str, figure: float, target: Target | None = None) -> Ro
     return Row("memory", measured, figure, "MB", target)
 
 
-def _peak(settings: Settings, case: str, size: int, malloc: Mapping[str, str] = MALLOC) -> float:
+def peak_of_case(
+    settings: Settings, case: str, size: int, malloc: Mapping[str, str] = MALLOC
+) -> float:
     """Megabytes that a case reports, run by itself."""
     command = ["-m", "benchmarks.memory_case", case, str(size), str(settings.threads)]
     done = subprocess.run(

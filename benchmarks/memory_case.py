@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from benchmarks.matter import back_and_forth
-from benchmarks.resident import peak_above
+from benchmarks.resident import peak_above, peak_of_process
 from benchmarks.workload import (
     ANALYSES,
     bert_base,
@@ -29,6 +29,7 @@ from headscope.models.language import Task, build_task
 from headscope.models.loaded import LoadedModel
 from headscope.runs.analyze import analyze
 from headscope.runs.engine import measure_examples
+from headscope.runs.probe import probe
 from headscope.runs.sample import draw_sample
 from headscope.runs.study import Options
 
@@ -78,6 +79,25 @@ def analyze_treebank(n_copies: int) -> int:
                 source, treebank=treebank, only=["dependency"], shard_examples=201, progress=False
             )
         )
+
+
+def probe_treebank(n_sentences: int) -> int:
+    """Peak of the whole process after both probes over attention learned from some sentences."""
+    shared = Path(__file__).parents[2] / "shared"
+    with TemporaryDirectory() as folder:
+        probe(
+            shared / "models/e5-small",
+            train=shared / "data/treebanks/en_ewt-ud-train.conllu",
+            test="starter",
+            vectors=shared / "data/vectors/glove-100d.txt.gz",
+            store=folder,
+            sentences=n_sentences,
+            only=["attention-only", "attention-and-words"],
+            epochs=1,
+            curve=False,
+            progress=False,
+        )
+    return peak_of_process()
 
 
 def bare_forward(n_tokens: int) -> int:
@@ -147,6 +167,7 @@ CASES: dict[str, Callable[[int], int]] = {
         analyze_segments,
         compare_heads,
         analyze_treebank,
+        probe_treebank,
         bare_forward,
         tapped,
         all_maps,

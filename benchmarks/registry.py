@@ -1,6 +1,6 @@
 """All benchmarks by name. To add one, write a file with a `run` and add a line here."""
 
-from benchmarks import coreference, dependency, distance, matter, memory, padding, speed
+from benchmarks import coreference, dependency, distance, matter, memory, padding, probes, speed
 from benchmarks.row import Benchmark
 
 __all__ = ["BENCHMARKS"]
@@ -13,4 +13,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "coreference": coreference.run,
     "matter": matter.run,
     "distance": distance.run,
+    "probes": probes.run,
 }

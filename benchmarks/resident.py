@@ -6,7 +6,7 @@ import resource
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["peak_above", "settle"]
+__all__ = ["peak_above", "peak_of_process", "settle"]
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"  # see proc_pid_clear_refs(5)
@@ -19,7 +19,7 @@ def peak_above(work: Callable[[], object]) -> int:
     can_reset = _reset_peak()
     work()
     # Without a reset the peak is that of the whole process: never too small, perhaps too large.
-    peak = _read_status("VmHWM") if can_reset else _peak_of_process()
+    peak = _read_status("VmHWM") if can_reset else peak_of_process()
     return peak - before
 
 
@@ -44,5 +44,6 @@ def _reset_peak() -> bool:
     return True
 
 
-def _peak_of_process() -> int:
+def peak_of_process() -> int:
+    """The most bytes this process ever held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -18,6 +18,7 @@ _HOMES = {
     "match_models": "headscope.runs.match",
     "merge_runs": "headscope.runs.merge",
     "open_corpus": "headscope.corpora.opening",
+    "probe": "headscope.runs.probe",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -1,27 +1,17 @@
 """`headscope distance`: the heads of two models, matched. `headscope layout`: the map of a run."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headscope.commands.shared import Format, FormatOption, show_counts
+
 if TYPE_CHECKING:
     from headscope.runs.results import Run
 
 __all__ = ["distance", "layout"]
-
-
-class Format(StrEnum):
-    """How the result is printed."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-
-
-FormatOption = Annotated[Format, typer.Option(help="How to print the result on stdout.")]
 
 
 def distance(
@@ -57,7 +47,7 @@ def distance(
 ) -> None:
     """Match the heads of MODEL_A and MODEL_B, one to one, by how alike they attend to the text."""
     from headscope.report.distance import match_lines, match_summary  # pandas: only when needed
-    from headscope.report.terminal import describe_counts, print_rows
+    from headscope.report.terminal import print_rows
     from headscope.runs.match import match_models
 
     names = [name.strip("/.").replace("/", "--") for name in (model_a, model_b)]
@@ -83,9 +73,7 @@ def distance(
         print_rows(("", ""), match_summary(matches))
     else:
         _print_table(run, "head-matches", format)
-    for key, counts in run.manifest["counts"].items():
-        typer.echo(describe_counts(key, counts), err=True)
-    typer.echo(f"Tables: {run.folder}/tables (csv and parquet)", err=True)
+    show_counts(run)
 
 
 def layout(

@@ -23,7 +23,7 @@ from headscope.runs.layers import RowBuffer
 from headscope.runs.study import Options, compares_layers
 from headscope.runs.windows import cut_windows
 
-__all__ = ["Progress", "Result", "measure_examples"]
+__all__ = ["Progress", "Result", "keep_usable", "measure_examples", "refuse_not_numbers"]
 
 WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
 
@@ -78,7 +78,7 @@ def measure_examples(
         if role == "coref":
             examples = cut_windows(examples, source, max_tokens, result.account)
         encodings = source.encode(examples, max_tokens)
-        kept = _keep_usable(encodings, role, max_tokens, result.account)
+        kept = keep_usable(encodings, role, max_tokens, result.account)
     waiting = _Waiting(result.tallies, options)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
     buffers = _make_buffers(source, analyses, options.seed)
@@ -138,7 +138,7 @@ class _Waiting:
         return joined
 
 
-def _keep_usable(
+def keep_usable(
     encodings: Sequence[Encoding], role: str, max_tokens: int, account: Account
 ) -> list[Encoding]:
     """Count what is used, cut or left out. Text may be cut; an annotated sentence may not."""
@@ -182,7 +182,7 @@ def _measure_batch(
 
     def observe(attention: LayerAttention) -> None:
         with result.timed("measure (within model)"):
-            _refuse_not_numbers(attention)
+            refuse_not_numbers(attention)
             for buffer in buffers.values():
                 buffer.put(attention)
             for analysis in analyses:
@@ -209,7 +209,7 @@ def _stack_layers(measured: Mapping[int, dict[str, Any]]) -> Values:
     }
 
 
-def _refuse_not_numbers(attention: LayerAttention) -> None:
+def refuse_not_numbers(attention: LayerAttention) -> None:
     sums = attention.weights.sum(dim=(1, 2, 3))  # [example]; a NaN anywhere makes the sum one
     bad = (~torch.isfinite(sums)).nonzero().flatten().tolist()
     if bad:

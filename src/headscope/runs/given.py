@@ -22,6 +22,7 @@ from headscope.runs.study import Pass, build_analysis, watches_gradients
 __all__ = [
     "CorporaLike",
     "CorpusLike",
+    "as_corpus",
     "as_source",
     "choose_analyses",
     "open_corpora",
@@ -60,13 +61,14 @@ def open_corpora(
     for role, items in given.items():
         is_list = isinstance(items, Sequence) and not isinstance(items, str) and role != "text"
         if is_list and not all(isinstance(item, Example) for item in items):  # type: ignore[union-attr]
-            corpora += [(role, _as_corpus(item, role, skip_bad)) for item in items]  # type: ignore[union-attr]
+            corpora += [(role, as_corpus(item, role, skip_bad)) for item in items]  # type: ignore[union-attr]
         elif items is not None:
-            corpora.append((role, _as_corpus(items, role, skip_bad)))
+            corpora.append((role, as_corpus(items, role, skip_bad)))
     return corpora
 
 
-def _as_corpus(corpus: Any, role: str, skip_bad: bool) -> Corpus:
+def as_corpus(corpus: Any, role: str, skip_bad: bool = False) -> Corpus:
+    """The corpus behind a path or a name, a list, or a corpus itself."""
     if isinstance(corpus, (str, Path)):
         return open_corpus(corpus, role, skip_bad)
     if isinstance(corpus, Sequence):

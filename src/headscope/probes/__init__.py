@@ -1,0 +1,1 @@
+"""Classifiers over all heads together (paper, section 5); the only code that trains."""

@@ -1,0 +1,177 @@
+"""The attention-only probe: one weight per head and direction, at its one optimum (section 5).
+
+p(i is the head of j) is a softmax over the other words i and ROOT. A word scores the sum over heads
+k of u_k a_k[j, i] + w_k a_k[i, j]; ROOT scores the sum of o_k and c_k times the attention of j to
+the opening and the closing special tokens, plus a constant. The loss, the mean of -ln p plus a tiny
+penalty on squared weights, is strictly convex: there is one optimum, whatever the order or seed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from logging import getLogger
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.kernels.arc_loss import N_KINDS, arc_loss
+from headscope.probes.batches import Batch, Scores, mask_scores
+from headscope.probes.lbfgs import Matrix, Minimum, Vector, minimize
+from headscope.probes.treebank import NO_HEAD, ProbeTreebank
+
+__all__ = ["KINDS", "AttentionOnly", "curvature", "fit_attention_only", "loss_and_gradient"]
+
+KINDS = ("dependent-to-head", "head-to-dependent", "opening", "closing")
+PENALTY = 1e-7  # of half the squared weights
+HEAD_START = 1000  # sentences from which the path to the optimum is learned
+HEAD_START_TOLERANCE = 1e-3
+WINDOW = 4096  # cells at a time: what they become in double precision stays in the cache
+
+log = getLogger("headscope")
+
+Array = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionOnly:
+    """The weights of a probe: [kind, map], and the constant of ROOT."""
+
+    weights: Float[NDArray[np.float64], "kind map"]
+    root: float
+
+    @classmethod
+    def from_vector(cls, vector: Vector) -> "AttentionOnly":
+        """The weights as `loss_and_gradient` takes them: all kinds, then the constant."""
+        return cls(vector[:-1].reshape(N_KINDS, -1), float(vector[-1]))
+
+    @property
+    def n_parameters(self) -> int:
+        return self.weights.size + 1
+
+    uses_maps = True
+
+    def __call__(self, batch: Batch) -> Scores:
+        """The scores of every candidate, ROOT last."""
+        assert batch.maps is not None
+        made = batch.maps.double() @ torch.from_numpy(self.weights.T.copy())
+        n = batch.n_words
+        words = made[:, :, :n, 0] + made[:, :, :n, 1].transpose(1, 2)
+        root = made[:, :, n, 2] + made[:, :, n + 1, 3] + self.root
+        return mask_scores(torch.cat([words, root[..., None]], dim=-1), batch)
+
+
+def fit_attention_only(
+    treebank: ProbeTreebank,
+    tolerance: float = 1e-5,
+    seed: int = 0,
+    report: Callable[[float, float], None] = lambda value, gradient: None,
+) -> tuple[AttentionOnly, Minimum]:
+    """Full-batch L-BFGS to a gradient of `tolerance` relative to that at zero weights.
+
+    A few sentences come first: their optimum is the start and their Hessian there the measure of
+    the search over all. As the problem is convex, both only shorten the way.
+    """
+    few = treebank.choose(HEAD_START, seed)
+    zero = np.zeros(N_KINDS * treebank.maps.n_maps + 1)
+    start = _search(few, zero, curvature(few, zero), HEAD_START_TOLERANCE)
+    found = _search(treebank, start.point, curvature(few, start.point), tolerance, report)
+    if not found.is_converged:
+        log.warning(
+            "attention-only stopped at a gradient of %.2g after %d iterations",
+            found.gradient,
+            found.iterations,
+        )
+    return AttentionOnly.from_vector(found.point), found
+
+
+def _search(
+    treebank: ProbeTreebank,
+    start: Vector,
+    rough: Matrix,
+    tolerance: float,
+    report: Callable[[float, float], None] = lambda value, gradient: None,
+) -> Minimum:
+    _, at_zero = loss_and_gradient(treebank, np.zeros_like(start))
+    return minimize(
+        lambda point: loss_and_gradient(treebank, point),
+        start,
+        rough,
+        tolerance * float(np.linalg.norm(at_zero)),
+        report=report,
+    )
+
+
+def loss_and_gradient(treebank: ProbeTreebank, vector: Vector) -> tuple[float, Vector]:
+    """The mean loss over words with its penalty, and the gradient, in double precision."""
+    probe = AttentionOnly.from_vector(vector)
+    weights = torch.from_numpy(probe.weights.T.copy())  # [map, kind]
+    slopes = torch.zeros_like(weights)
+    loss, root_slope = 0.0, 0.0
+    for cells, sizes, heads in _windows(treebank):
+        by_cell = torch.zeros(len(cells), N_KINDS, dtype=torch.float64)
+        made = cells @ weights  # [cell, kind]
+        parts = arc_loss(made.numpy(), probe.root, sizes, heads, by_cell.numpy())
+        loss, root_slope = loss + parts[0], root_slope + parts[1]
+        slopes += cells.T @ by_cell
+    n_arcs = max(treebank.n_arcs, 1)
+    gradient = np.append(slopes.T.flatten().numpy(), root_slope) / n_arcs + PENALTY * vector
+    return loss / n_arcs + PENALTY / 2 * float(vector @ vector), gradient
+
+
+def curvature(treebank: ProbeTreebank, vector: Vector) -> Matrix:
+    """The Hessian of the loss: the covariance of the features under the probe, word by word."""
+    probe = AttentionOnly.from_vector(vector)
+    n_of_words = 2 * treebank.maps.n_maps  # features that words have; the others are ROOT's
+    second = torch.zeros(len(vector), len(vector), dtype=torch.float64)
+    for place, sentence in zip(treebank.places, treebank.sentences, strict=True):
+        batch = Batch.of([treebank.maps.sentence(int(place))], [sentence])
+        chances = probe(batch)[0].softmax(-1)  # [word, candidate]
+        arcs = torch.from_numpy(np.flatnonzero(sentence.heads > NO_HEAD))
+        n_at_once = max(1, WINDOW // len(sentence))
+        for first in range(0, len(arcs), n_at_once):
+            some = arcs[first : first + n_at_once]
+            words, root = _features(batch, some)  # [arc, other, feature], [arc, feature]
+            by_word, by_root = chances[some, :-1, None] * words, chances[some, -1:] * root
+            second[:n_of_words, :n_of_words] += by_word.flatten(0, 1).T @ words.flatten(0, 1)
+            second[n_of_words:, n_of_words:] += by_root.T @ root
+            mean = torch.cat([by_word.sum(1), by_root], dim=1)  # [arc, feature]
+            second -= mean.T @ mean
+    hessian: Matrix = second.numpy() / max(treebank.n_arcs, 1)
+    return hessian + PENALTY * np.eye(len(vector))
+
+
+def _features(batch: Batch, arcs: Int[Tensor, " arc"]) -> tuple[Tensor, Tensor]:
+    """What the weights of words meet in each other word, and those of ROOT in ROOT."""
+    assert batch.maps is not None
+    maps, n = batch.maps[0], batch.n_words  # [word, other, map]
+    words = torch.cat([maps[arcs, :n], maps[:, arcs].transpose(0, 1)], dim=-1)
+    constant = torch.ones(len(arcs), 1)
+    root = torch.cat([maps[arcs, n], maps[arcs, n + 1], constant], dim=-1)
+    return words.double(), root.double()
+
+
+def _windows(treebank: ProbeTreebank) -> Iterator[tuple[Tensor, Array, Array]]:
+    """Cells in double precision with the sizes and heads of their sentences, some at a time."""
+    word = 0
+    for first, last in _runs(treebank):
+        cells = treebank.maps.cells(int(treebank.places[first]), int(treebank.places[last - 1]) + 1)
+        sizes = treebank.sizes[first:last]
+        n_words = int(sizes.sum())
+        yield cells.double(), sizes, treebank.heads[word : word + n_words]
+        word += n_words
+
+
+def _runs(treebank: ProbeTreebank) -> Iterator[tuple[int, int]]:
+    """Sentences that stand one after the other in the store, at most a window of cells (or one)."""
+    n_cells = treebank.sizes * (treebank.sizes + 2)
+    first, held = 0, 0
+    for i, place in enumerate(treebank.places):
+        is_next = i == first or place == treebank.places[i - 1] + 1
+        if i > first and (not is_next or held + n_cells[i] > WINDOW):
+            yield first, i
+            first, held = i, 0
+        held += int(n_cells[i])
+    if len(treebank):
+        yield first, len(treebank)

@@ -1,0 +1,59 @@
+"""Made treebanks with stored attention, some with the tree planted in it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from headscope.corpora.memory import MemoryCorpus
+from headscope.data.encoding import Encoding, TokenKind
+from headscope.data.example import Example
+from headscope.data.tree import ROOT
+from headscope.probes.treebank import ProbeTreebank
+from headscope.probes.vectors import WordVectors
+from headscope.runs.sample import draw_sample
+from headscope.runs.study import Options
+from headscope.runs.word_maps import StoredMaps
+from tests.making import VOCABULARY, MadeSource, make_example, random_maps
+
+SYNTAX = (1, 3)  # layer, head: looks at the syntactic head, from the root at [CLS]
+MADE = MadeSource()
+
+
+def plant_tree(encoding: Encoding) -> torch.Tensor:
+    """Random maps in which one head looks from every word at its head, with noise."""
+    maps = random_maps(encoding)
+    tree = encoding.example.tree
+    assert tree is not None
+    wanted = torch.zeros(len(encoding), len(encoding), dtype=maps.dtype)
+    for query, word in enumerate(encoding.word_ids):
+        head = tree.heads[word] if word >= 0 else ROOT
+        is_key = encoding.kinds == TokenKind.CLS if head == ROOT else encoding.word_ids == head
+        wanted[query, torch.from_numpy(is_key)] = 1 / is_key.sum()
+    maps[SYNTAX] = 0.5 * maps[SYNTAX] + 0.5 * wanted
+    return maps
+
+
+PLANTED_TREE = MadeSource(plant_tree, name="planted")
+
+
+def make_examples(n_sentences: int, first: int = 0) -> list[Example]:
+    return [make_example(seed) for seed in range(first, first + n_sentences)]
+
+
+def store(
+    folder: Path, examples: Sequence[Example], source: MadeSource = MADE, **options: int
+) -> ProbeTreebank:
+    """These sentences with their attention, written to a folder or found there."""
+    sample = draw_sample(MemoryCorpus(examples), None, 0)
+    return StoredMaps(source, folder, Options(**options)).treebank(sample)
+
+
+def made_vectors(dimension: int = 4, seed: int = 0) -> WordVectors:
+    """Random vectors for all words but the last two, which stay unknown."""
+    rng = np.random.default_rng(seed)
+    known = VOCABULARY[:-2]
+    table = rng.standard_normal((len(known) + 1, dimension)).astype(np.float32)
+    table[0] = 0
+    return WordVectors(table, {word: row for row, word in enumerate(known, start=1)})

@@ -1,0 +1,133 @@
+"""Scores, trees and baselines against loops and known answers."""
+
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from headscope.data.example import Example
+from headscope.data.tree import ROOT, Tree
+from headscope.probes.attention_only import AttentionOnly
+from headscope.probes.baselines import FixedOffset, WordNet, choose_offset, distance_features
+from headscope.probes.batches import mask_scores, score_sentences
+from headscope.probes.scores import SCORES, decode_tree, estimate_scores, score_probe
+from headscope.probes.single_head import ALL, SingleHead, choose_heads, count_found
+from headscope.probes.treebank import is_punctuation
+from tests.making import N_HEADS, N_LAYERS, MadeSource
+from tests.probes.made import PLANTED_TREE, SYNTAX, made_vectors, make_examples, store
+from tests.references.probes import attachment_counts, best_tree_score
+
+N_MAPS = N_LAYERS * N_HEADS
+
+
+def random_probe() -> AttentionOnly:
+    return AttentionOnly(3 * np.random.default_rng(0).standard_normal((4, N_MAPS)), 0.5)
+
+
+def test_attachment_scores_equal_plain_loops(tmp_path: Path) -> None:
+    source = MadeSource(pieces=lambda word, place: 0 if word == "boat" else 1)
+    treebank, probe = store(tmp_path, make_examples(30), source), random_probe()
+    found = score_probe(probe, treebank)
+    for place, scores in score_sentences(probe, treebank):
+        expected = attachment_counts(treebank.sentences[place], scores)
+        assert (found.correct[place, 0], found.count[place, 0]) == expected[:2]
+        assert (found.correct[place, 1], found.count[place, 1]) == expected[2:]
+    assert found.relation_correct.sum() == found.correct[:, 1].sum()
+    assert found.relation_count.sum() == found.count[:, 1].sum() == treebank.n_arcs
+
+
+def test_decoded_trees_are_the_best_with_one_root() -> None:
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 3, 4, 4, 4):
+        scores = 4 * rng.standard_normal((n, n + 1))
+        scores[np.arange(n), np.arange(n)] = -np.inf
+        scores[:, n] += 3  # ROOT tempts several words
+        heads = decode_tree(scores)
+        assert (heads == ROOT).sum() == 1
+        total = sum(scores[word, n if head == ROOT else head] for word, head in enumerate(heads))
+        assert total == pytest.approx(best_tree_score(scores))
+
+
+def test_a_perfect_probe_finds_all_and_a_turned_one_all_without_direction(tmp_path: Path) -> None:
+    class Gold:
+        """Scores 1 for the gold head, or for the gold dependent of the word."""
+
+        uses_maps, n_parameters = False, 0
+
+        def __init__(self, turned: bool) -> None:
+            self.turned = turned
+
+        def __call__(self, batch):  # type: ignore[no-untyped-def]
+            gold = torch.nn.functional.one_hot(
+                batch.targets.clamp(min=0), batch.n_words + 1
+            ).float()
+            if self.turned:
+                words = gold[..., :-1].transpose(1, 2)
+                gold = torch.cat([words, 0 * gold[..., -1:]], dim=-1)
+            return mask_scores(gold, batch)
+
+    chain = Example("chain", words=tuple("abcd"), tree=Tree((1, 2, 3, ROOT), ("x",) * 4))
+    treebank = store(tmp_path, [chain])
+    right, turned = (score_probe(Gold(is_turned), treebank) for is_turned in (False, True))
+    assert dict(zip(SCORES, right.count[0], strict=True)) == {
+        "uas": 4, "uas_with_punctuation": 4, "uuas": 3, "mst_uas": 4,
+    }  # fmt: skip
+    assert (right.correct == right.count).all()
+    assert turned.correct[0, 2:].tolist() == [3, 0]
+
+
+def test_intervals_hold_the_estimate_and_vanish_without_replicates(tmp_path: Path) -> None:
+    found = score_probe(random_probe(), store(tmp_path, make_examples(30)))
+    for name, place in (("uas", 0), ("mst_uas", 3)):
+        value, low, high = estimate_scores(found, 0, 100)[name]
+        assert value == found.correct[:, place].sum() / found.count[:, place].sum()
+        assert low < value < high
+    assert np.isnan(estimate_scores(found, 0, 0)["uas"].low)
+
+
+@pytest.mark.parametrize("offset", [1, -1, 3])
+def test_fixed_offsets_equal_plain_loops(tmp_path: Path, offset: int) -> None:
+    treebank = store(tmp_path, make_examples(30))
+    expected = 0
+    for sentence in treebank.sentences:
+        for word, head in enumerate(sentence.heads):
+            target = word + offset if 0 <= word + offset < len(sentence) else ROOT
+            expected += target == head and not is_punctuation(sentence.relations[word])
+    found = score_probe(FixedOffset(offset), treebank)
+    assert found.correct[:, 0].sum() == expected
+
+
+def test_the_best_offset_is_that_of_the_training_sentences(tmp_path: Path) -> None:
+    chain = [
+        Example(f"chain:{i}", words=tuple("abcdef"), tree=Tree((2, 3, 4, 5, ROOT, 4), ("x",) * 6))
+        for i in range(3)
+    ]
+    assert choose_offset(store(tmp_path, chain)).offset == 2
+
+
+def test_the_planted_head_is_the_best_single_head(tmp_path: Path) -> None:
+    treebank = store(tmp_path, make_examples(60), PLANTED_TREE)
+    counts = count_found(treebank)
+    best = choose_heads(counts)[ALL]
+    assert best == SingleHead(SYNTAX[0] * N_HEADS + SYNTAX[1], 0)
+    found = score_probe(best, treebank)
+    assert found.correct[:, 0].sum() == counts[ALL][best.map, best.direction]
+    for place, relation in enumerate(found.relations):
+        expected = counts[relation][best.map, best.direction]
+        assert found.relation_correct[:, place].sum() == expected
+
+
+def test_distance_features_tell_near_places_and_sides_apart() -> None:
+    features = distance_features(6).numpy()  # [word, candidate, feature]: behind, ahead, ROOT
+    assert features[2, 1].tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert features[2, 4].tolist() == [0, 0, 0, 0, 0, 1, 0, pytest.approx(log(2)), 0]
+    assert features[5, 0].tolist() == [0, 0, 0, pytest.approx(log(5)), 0, 0, 0, 0, 0]
+    assert features[3, 6].tolist() == [0] * 8 + [1]
+
+
+def test_the_distance_baseline_has_the_papers_size() -> None:
+    net = WordNet(made_vectors(100), has_distances=True)
+    assert net.n_parameters == 54_017 + 2 * 100  # the learned vectors of ROOT and unknown words
+    assert WordNet(made_vectors(100), has_distances=False).n_parameters == 54_217 - 9 * 256
