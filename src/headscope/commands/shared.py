@@ -36,6 +36,6 @@ def show_counts(run: "Run") -> None:
 
     for key, counts in run.manifest["counts"].items():
         typer.echo(describe_counts(key, counts), err=True)
-        for reason in run.manifest["passes"].get(key, {}).get("skipped_files", {}).values():
+        for reason in run.manifest.get("passes", {}).get(key, {}).get("skipped_files", {}).values():
             typer.echo(f"{key}: a file was left out: {reason}", err=True)
     typer.echo(f"Tables: {run.folder}/tables (csv and parquet)", err=True)
