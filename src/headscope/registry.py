@@ -83,6 +83,10 @@ ANALYSES = Registry(
             "headscope.analyses.gradient:Gradient",
             "does the loss depend on the weights? By class of token (figure 3); --also gradient",
         ),
+        "ablation": Entry(
+            "headscope.analyses.ablation:Ablation",
+            "what changes without a head: the loss, or the hidden states; --also ablation",
+        ),
         "distance": Entry(
             "headscope.analyses.distance:Distance",
             "how alike heads attend: Jensen-Shannon divergence of every two (section 6)",

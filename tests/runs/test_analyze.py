@@ -295,3 +295,24 @@ def test_a_full_disk_leaves_no_half_written_file(
     with pytest.raises(OutputError, match="No space left on device"):
         run(out=tmp_path / "run")
     assert not list((tmp_path / "run").rglob("*"))
+
+
+def test_ablation_tells_the_change_of_the_heads_that_were_named() -> None:
+    texts = ["A keeper lit her lamp.", "Ships came home late, and nobody slept."]
+    done = analyze(
+        "demo", text=texts, only=["position"], also=["ablation"], heads="1-3,6-2", progress=False
+    )
+    table = done.tables["ablation"]
+    assert list(zip(table["layer"], table["head"], strict=True)) == [(1, 3)] * 3 + [(6, 2)] * 3
+    assert set(table["effect"]) == {"cosine"}  # a sentence encoder has no loss
+    assert (table["change"] > 0).all()
+    assert (table["low"] <= table["change"]).all()
+    assert "position" in done.tables
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"), [("3", "cannot be read"), ("0-1", "cannot be read"), ("7-1", "6 layers")]
+)
+def test_heads_that_are_not_there_are_refused(heads: str, message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        analyze("demo", text=["A text."], only=["ablation"], heads=heads, progress=False)

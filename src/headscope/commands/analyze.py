@@ -48,7 +48,7 @@ def analyze(
         list[str] | None, typer.Option(help="Run this analysis only (repeat for several).")
     ] = None,
     also: Annotated[
-        list[str] | None, typer.Option(help="Also run this costly analysis: gradient.")
+        list[str] | None, typer.Option(help="Also run a costly analysis: gradient, ablation.")
     ] = None,
     token_class: Annotated[
         list[str] | None,
@@ -66,6 +66,9 @@ def analyze(
     rows: Annotated[
         int, typer.Option(help="Most query rows of an example to compare heads by (distance).")
     ] = 128,
+    heads: Annotated[
+        str | None, typer.Option(help="Heads to ablate, as 3-5,8-10.", show_default="all")
+    ] = None,
     min_count: Annotated[
         int, typer.Option(help="Print relations with at least so many words (files have all).")
     ] = 50,
@@ -130,6 +133,7 @@ def analyze(
         token_classes=classes,
         coarse=coarse,
         weights=weights,
+        heads=heads,
         rows=rows,
         null=null,
         combine=combine,

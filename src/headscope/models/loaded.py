@@ -20,7 +20,7 @@ from headscope.models.encode import Encoder
 from headscope.models.norms import NormWeights
 from headscope.models.tap import Seen, observe_outputs, observe_tap
 
-__all__ = ["WEIGHTS", "LoadedModel", "weights_digest", "wrap_model"]
+__all__ = ["WEIGHTS", "LoadedModel", "evaluating", "weights_digest", "wrap_model"]
 
 PROBE = Example("probe", text="a")
 ROUNDING = 0.02  # of a row of a few bfloat16 weights
@@ -111,7 +111,7 @@ class LoadedModel:
             observe(LayerAttention(next(layers), weights, batch, visible))
 
         extra = {"use_cache": False} if "use_cache" in _arguments(self.model) else {}
-        with _evaluating(self.model):
+        with evaluating(self.model):
             how(self.model, {**batch.inputs, **extra}, number)
 
     @cached_property
@@ -200,7 +200,7 @@ def _position_rows(model: nn.Module) -> Iterator[int]:
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """The model without dropout, and as it was again afterwards."""
     training = [module for module in model.modules() if module.training]
     if training:

@@ -1,7 +1,7 @@
 """The whole of `headscope analyze`: plan, measure shard by shard, write the tables."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from logging import getLogger
@@ -10,8 +10,10 @@ from typing import Any
 
 from headscope.analyses.dependency_tables import best_heads
 from headscope.contracts import Analysis, AttentionSource
+from headscope.data.encoding import Batch
 from headscope.data.example import Example
 from headscope.errors import StudyError
+from headscope.models.batching import equal_length_batches
 from headscope.models.loaded import LoadedModel
 from headscope.models.null import randomize
 from headscope.runs.engine import Progress, Result, measure_examples
@@ -21,8 +23,10 @@ from headscope.runs.given import (
     as_source,
     choose_analyses,
     open_corpora,
-    open_gradients,
+    open_watched,
+    read_heads,
     tell_short_corpora,
+    watch,
     weigh,
 )
 from headscope.runs.manifest import describe_run, refuse_other_study
@@ -57,6 +61,7 @@ def analyze(
     coarse: bool = False,
     query_pieces: str = "mean",
     weights: str = "attention",
+    heads: str | None = None,
     rows: int = 128,
     null: bool = False,
     combine: bool = False,
@@ -93,6 +98,7 @@ def analyze(
     analysis_options: dict[str, dict[str, Any]] = {
         "special-tokens": {"classes": token_classes or {}},
         "gradient": {"classes": token_classes or {}},
+        "ablation": {"heads": read_heads(heads)},
         "distance": {"rows": rows},
         "dependency": {"coarse": coarse, "query_pieces": query_pieces},
         "trees": {"query_pieces": query_pieces},
@@ -116,10 +122,11 @@ def analyze(
     passes, lone = leave_out_lone_heads(passes, source, is_explicit=only is not None)
     left_out |= lone
     passes = fit_windows(passes, source)
-    gradients = open_gradients(passes, model, source, loading, left_out)
-    passes = [one for one in passes if one.variant != "gradients" or gradients]
+    watched = open_watched(passes, model, source, loading, left_out)
+    passes = [one for one in passes if one.variant is None or one.variant in watched]
     manifest = describe_run(source, [*passes, *repeats], samples, options, left_out)
-    study = _Study(source, gradients, [*passes, *repeats], samples, options, manifest, folder)
+    studied = [*passes, *repeats]
+    study = _Study(source, watched, studied, samples, options, manifest, folder)
     return study.run(resume, progress)
 
 
@@ -128,12 +135,13 @@ class _Study:
     """A checked plan with everything it needs in hand."""
 
     source: AttentionSource
-    gradients: AttentionSource | None  # the same model, seen through the gradients of its loss
+    watched: Mapping[str, LoadedModel]  # the same model, for what costs more than attention
     passes: Sequence[Pass]
     samples: Mapping[str, Sample]
     options: Options
     manifest: dict[str, Any]
     folder: RunFolder | None
+    _sources: dict[str, AttentionSource] = field(default_factory=dict)
 
     def run(self, resume: bool, has_progress: bool) -> Run:
         for one in self.passes:  # say what cannot be done before any work
@@ -162,9 +170,27 @@ class _Study:
         return randomize(self.source, self.options.seed)
 
     def _source_of(self, one: Pass) -> AttentionSource:
-        if one.variant == "gradients" and self.gradients:
-            return self.gradients
+        if one.variant in self.watched:
+            return self._watch(one)
         return self.null_source if one.variant == "null" else self.source
+
+    def _watch(self, one: Pass) -> AttentionSource:
+        """The model as a pass watches it, made once."""
+        assert one.variant is not None
+        model = self.watched[one.variant]
+        if one.key in self._sources:
+            return self._sources[one.key]
+
+        def batches() -> Iterator[Batch]:
+            max_tokens = self.options.tokens_for(one.role, model, one.window)
+            for shard in self._shards(one):
+                encodings = model.encode(shard, max_tokens)
+                for members in equal_length_batches(encodings, self.options.batch_tokens):
+                    yield model.batch(members)
+
+        source = watch(one, model, batches, self.options.seed)
+        self._sources[one.key] = source
+        return source
 
     def _sample(self, one: Pass) -> Sample:
         return self.samples[one.repeats or one.key]

@@ -1,23 +1,28 @@
 """What a user gives, made into what a study needs: analyses, corpora, the model."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from logging import getLogger
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from headscope.contracts import Analysis, AttentionSource, Corpus
 from headscope.corpora.memory import MemoryCorpus
 from headscope.corpora.opening import open_corpus
+from headscope.data.attention import head_name
+from headscope.data.encoding import Batch
 from headscope.data.example import Example
 from headscope.errors import HeadscopeError, StudyError
+from headscope.models.ablation import AblationSource, mean_outputs
+from headscope.models.answers import Answers, HiddenAnswers, LossAnswers
 from headscope.models.gradients import GradientSource
-from headscope.models.language import build_task
+from headscope.models.language import build_task, find_objective
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.registry import ANALYSES
 from headscope.runs.sample import Sample
-from headscope.runs.study import Pass, build_analysis, watches_gradients
+from headscope.runs.study import Pass, build_analysis, watched_by
 
 __all__ = [
     "CorporaLike",
@@ -26,8 +31,10 @@ __all__ = [
     "as_source",
     "choose_analyses",
     "open_corpora",
-    "open_gradients",
+    "open_watched",
+    "read_heads",
     "tell_short_corpora",
+    "watch",
     "weigh",
 ]
 
@@ -49,8 +56,8 @@ def choose_analyses(
 
     if only is not None:
         return build(dict.fromkeys([*only, *also]))
-    usual = [analysis for analysis in build(ANALYSES.entries()) if not watches_gradients(analysis)]
-    return [*usual, *build(also)]
+    known = build(ANALYSES.entries())
+    return [*(a for a in known if watched_by(a) == "attention"), *build(also)]
 
 
 def open_corpora(
@@ -98,31 +105,87 @@ def weigh(source: AttentionSource, weights: str) -> AttentionSource:
     return replace(source, weights=weights)
 
 
-def open_gradients(
+def open_watched(
     passes: Sequence[Pass],
     model: Any,
     source: AttentionSource,
     loading: Mapping[str, Any],
     left_out: dict[str, str],
-) -> AttentionSource | None:
-    """The model with its head, if gradients are asked for; without a head they are left out."""
-    asked = [a.name for one in passes if one.variant == "gradients" for a in one.analyses]
+) -> dict[str, LoadedModel]:
+    """The model behind each pass that watches more than attention, with its head if it has one.
+
+    Gradients need a loss: without a head they are left out. Ablation then compares hidden states.
+    """
+    asked = {one.variant: one for one in passes if one.variant in ("gradients", "ablation")}
     if not asked:
-        return None
+        return {}
     try:
-        if isinstance(model, (str, Path)):
-            head = load_model(model, **loading, with_head=True)
-        elif isinstance(source, LoadedModel):
-            head = source
-        else:
-            raise StudyError(f"{source.name} is no transformers model, so it has no loss.")
-        return GradientSource(build_task(head, loading["seed"]))
+        found = _load_head(model, source, loading)
+        return {str(variant): found for variant in asked}
     except HeadscopeError as error:
-        if all(one.variant == "gradients" for one in passes):
+        if len(passes) == len(asked) == 1 and "gradients" in asked:
             raise
-        left_out |= {name: str(error) for name in asked}
-        log.info("Left out: %s", error)
+        if "gradients" in asked:
+            left_out |= {analysis.name: str(error) for analysis in asked["gradients"].analyses}
+            log.info("Left out: %s", error)
+    if "ablation" not in asked:
+        return {}
+    if not isinstance(source, LoadedModel):
+        raise StudyError(
+            f"The heads of {source.name} cannot be altered: it is no transformers model. Expected "
+            "one; leave the analysis 'ablation' out."
+        )
+    return {"ablation": source}
+
+
+def _load_head(model: Any, source: AttentionSource, loading: Mapping[str, Any]) -> LoadedModel:
+    if isinstance(model, (str, Path)):
+        found = load_model(model, **loading, with_head=True)
+    elif isinstance(source, LoadedModel):
+        found = source
+    else:
+        raise StudyError(f"{source.name} is no transformers model, so it has no loss.")
+    build_task(found)  # says what is missing
+    return found
+
+
+def watch(
+    one: Pass, model: LoadedModel, batches: Callable[[], Iterable[Batch]], seed: int
+) -> AttentionSource:
+    """What a pass of its variant is shown: gradients, or changes by ablation."""
+    if one.variant == "gradients":
+        return GradientSource(build_task(model, seed))
+    heads = getattr(one.analyses[0], "heads", None)
+    _refuse_absent_heads(model, heads)
+    has_head = find_objective(type(model.model).__name__) is not None
+    answers: Answers = LossAnswers(build_task(model, seed)) if has_head else HiddenAnswers(model)
+    return cast(AttentionSource, AblationSource(answers, mean_outputs(model, batches()), heads))
+
+
+def _refuse_absent_heads(model: LoadedModel, heads: Collection[tuple[int, int]] | None) -> None:
+    for layer, head in heads or ():
+        if layer >= model.n_layers or head >= model.n_heads:
+            raise StudyError(
+                f"--heads {head_name(layer, head)} is not there: {model.name} has "
+                f"{model.n_layers} layers of {model.n_heads} heads. Expected heads of the model."
+            )
+
+
+def read_heads(names: str | None) -> tuple[tuple[int, int], ...] | None:
+    """The heads of "3-5,8-10", counted from 0; None for all.
+
+    >>> read_heads("3-5,8-10")
+    ((2, 4), (7, 9))
+    """
+    if names is None:
         return None
+    found = [re.fullmatch(r"\s*([1-9]\d*)-([1-9]\d*)\s*", name) for name in names.split(",")]
+    if not all(found):
+        raise StudyError(
+            f"--heads {names} cannot be read. Expected layer-head, counted from 1, with commas "
+            "between them, for example --heads 3-5,8-10."
+        )
+    return tuple((int(match[1]) - 1, int(match[2]) - 1) for match in found if match)
 
 
 def tell_short_corpora(samples: Iterable[Sample], limit: int | None) -> None:

@@ -23,7 +23,7 @@ __all__ = [
     "leave_out_lone_heads",
     "plan_passes",
     "plan_repeats",
-    "watches_gradients",
+    "watched_by",
 ]
 
 log = getLogger("headscope")
@@ -81,7 +81,7 @@ class Pass:
     analyses: tuple[Analysis, ...]
     repeats: str | None = None  # the key of the pass that this one repeats, and how:
     variant: str | None = None  # with the "null" model, or with the best heads "combined"; a pass
-    # of the variant "gradients" repeats none: it watches gradients of the loss, not attention
+    # of the variant "gradients" or "ablation" repeats none: it watches those, not attention
     window: int | None = None  # the tokens of a window that documents are cut into
 
 
@@ -91,9 +91,10 @@ def build_analysis(name: str, options: Mapping[str, Any] | None = None) -> Analy
     return analysis
 
 
-def watches_gradients(analysis: Analysis) -> bool:
-    """Whether an analysis is shown gradients; such ones cost more, and run only when named."""
-    return getattr(analysis, "watches", "attention") == "gradients"
+def watched_by(analysis: Analysis) -> str:
+    """What an analysis is shown: "attention"; or, if it is named, what costs more: "gradients" of
+    the loss, or the changes that "ablation" of heads makes."""
+    return str(getattr(analysis, "watches", "attention"))
 
 
 def compares_layers(analysis: Analysis | LayersAnalysis) -> "TypeIs[LayersAnalysis]":
@@ -124,14 +125,13 @@ def plan_passes(
         )
     passes = list(_list_passes(corpora, max_tokens))
     left_out: dict[str, str] = {}
-    watching = tuple(analysis for analysis in analyses if watches_gradients(analysis))
-    if watching:
-        first = replace(passes[0], key=f"gradients-{passes[0].key}", variant="gradients")
-        apart = [replace(first, analyses=watching)]
-    else:
-        apart = []
+    apart = [
+        replace(passes[0], key=f"{kind}-{passes[0].key}", variant=kind, analyses=(analysis,))
+        for analysis in analyses
+        if (kind := watched_by(analysis)) != "attention"
+    ]
     for analysis in analyses:
-        if analysis in watching:
+        if watched_by(analysis) != "attention":
             continue
         able = [i for i, one in enumerate(passes) if analysis.needs <= one.corpus.provides]
         for i in able if analysis.needs else able[:1]:
