@@ -9,7 +9,6 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -110,23 +109,18 @@ def _words_with_tokens(encoding: Encoding) -> list[int]:
 
 def _measure_words(
     source: AttentionSource, members: Sequence[Encoding], query_pieces: str
-) -> Float[Tensor, "example word other map"]:
+) -> Float[Tensor, "example map word other"]:
     """Attention among words and to special tokens, all layers, in half precision."""
-    batch = source.batch(members)
-    n_words = max(len(encoding.example.words or ()) for encoding in members)
-    n_maps = source.n_layers * source.n_heads
-    maps = torch.zeros(len(members), n_words, n_words + N_SPECIAL, n_maps, dtype=torch.float16)
+    layers: list[Tensor] = []
 
     def observe(attention: LayerAttention) -> None:
         refuse_not_numbers(attention)
-        heads = slice(attention.layer * source.n_heads, (attention.layer + 1) * source.n_heads)
         words = word_weights(attention, query_pieces)  # [example, head, word, other]
         special = _special_weights(attention, query_pieces)  # [example, head, word, special]
-        maps[:, :, :n_words, heads] = words.permute(0, 2, 3, 1).half().cpu()
-        maps[:, :, n_words:, heads] = special.permute(0, 2, 3, 1).half().cpu()
+        layers.append(torch.cat([words, special], dim=-1).half().cpu())
 
-    source.attend(batch, observe)
-    return maps
+    source.attend(source.batch(members), observe)
+    return torch.cat(layers, dim=1)
 
 
 def _special_weights(
@@ -140,10 +134,14 @@ def _special_weights(
     return queries[:, None] @ to_special
 
 
-def _choose_words(maps: Float[Tensor, "word other map"], words: list[int]) -> Tensor:
-    """The cells between these words, and from them to the special tokens; laid flat."""
-    n_words = maps.shape[0]
-    if len(words) == n_words:
-        return maps.flatten()
-    others = [*words, *range(n_words, n_words + N_SPECIAL)]
-    return maps[np.ix_(words, others)].flatten()
+def _choose_words(
+    maps: Float[Tensor, "map word other"], words: list[int]
+) -> Float[Tensor, "word other map"]:
+    """The cells between these words, and from them to the special tokens."""
+    n = len(words)
+    if words != list(range(n)):
+        maps = maps[:, words][:, :, [*words, *range(maps.shape[2] - N_SPECIAL, maps.shape[2])]]
+    cells = torch.empty(n, n + N_SPECIAL, len(maps), dtype=maps.dtype)
+    cells[:, :n] = maps[:, :n, :n].permute(1, 2, 0)
+    cells[:, n:] = maps[:, :n, -N_SPECIAL:].permute(1, 2, 0)
+    return cells
