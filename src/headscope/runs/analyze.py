@@ -204,7 +204,9 @@ class _Study:
             folder.write_manifest({**self.manifest, "status": "running"})
 
     def _run_pass(self, one: Pass, analyses: Sequence[Analysis], progress: Progress) -> Checkpoint:
-        source = self._source_of(one)
+        source, options = self._source_of(one), self.options
+        if one.variant == "ablation":  # copies of one example fill a batch, and the bar moves on
+            options = replace(options, batch_tokens=1)
         checkpoint = self.folder.load_checkpoint(one.key) if self.folder else Checkpoint()
         for shard, examples in enumerate(self._shards(one)):
             if shard in checkpoint.shards:
@@ -213,7 +215,7 @@ class _Study:
             checkpoint = checkpoint.with_shard(  # which alone keeps the totals of past shards
                 shard,
                 measure_examples(
-                    examples, source, analyses, self.options, one.role, progress, one.window
+                    examples, source, analyses, options, one.role, progress, one.window
                 ),
             )
             if self.folder:
