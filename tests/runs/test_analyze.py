@@ -316,3 +316,8 @@ def test_ablation_tells_the_change_of_the_heads_that_were_named() -> None:
 def test_heads_that_are_not_there_are_refused(heads: str, message: str) -> None:
     with pytest.raises(StudyError, match=message):
         analyze("demo", text=["A text."], only=["ablation"], heads=heads, progress=False)
+
+
+def test_heads_named_where_none_is_altered_are_an_error() -> None:
+    with pytest.raises(StudyError, match="--also ablation"):
+        analyze("demo", text=["A line.", "Another."], heads="1-2", progress=False)

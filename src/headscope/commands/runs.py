@@ -7,7 +7,7 @@ import typer
 
 from headscope.commands.shared import Format, FormatOption, show_run
 from headscope.errors import StudyError
-from headscope.registry import ANALYSES, CORPORA, MODELS, suggest
+from headscope.registry import ANALYSES, CORPORA, FIGURES, MODELS, suggest
 
 __all__ = ["list_names", "merge", "table"]
 
@@ -42,11 +42,11 @@ def table(
 
 
 def list_names(
-    kind: Annotated[str, typer.Argument(help="analyses, corpora or models.")] = "analyses",
+    kind: Annotated[str, typer.Argument(help="analyses, corpora, models or figures.")] = "analyses",
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the analyses, corpora or models that can be named."""
-    registries = {registry.plural: registry for registry in (ANALYSES, CORPORA, MODELS)}
+    """List the analyses, corpora, models or figures that can be named."""
+    registries = {registry.plural: registry for registry in (ANALYSES, CORPORA, MODELS, FIGURES)}
     if kind not in registries:
         known = ", ".join(registries)
         raise StudyError(f"No list of {kind!r}.{suggest(kind, registries)} Known: {known}.")

@@ -11,7 +11,7 @@ __all__ = ["Phrase", "find_phrase_head", "read_parse"]
 
 NOUN_TAGS = frozenset({"NN", "NNS", "NNP", "NNPS", "PRP", "PRP$", "WP", "WP$", "CD", "DT", "JJ"})
 NOUNS = frozenset({"NN", "NNS", "NNP", "NNPS"})
-PART = re.compile(r"\((?P<label>[^\s()*]+)|(?P<leaf>\*)|(?P<close>\))")
+PART = re.compile(r"\((?P<label>[^\s()*]+)|(?P<close>\))")
 
 
 @dataclass
@@ -58,9 +58,8 @@ def find_phrase_head(phrase: Phrase, tags: Sequence[str], start: int, end: int) 
         smallest = inner[0]
     within = [c for c in smallest.children if start <= c.start and c.end <= end]
     for child in within:
-        if child.label.startswith("NP") and child.end < end and child.end - child.start > 0:
-            if _is_possessor(child, tags):
-                continue
+        is_first = child.label.startswith("NP") and child.end < end
+        if is_first and not _is_possessor(child, tags):
             return find_phrase_head(child, tags, child.start, child.end)
     covered = {word for child in within for word in range(child.start, child.end)}
     own = [word for word in range(start, end) if word not in covered] or list(range(start, end))

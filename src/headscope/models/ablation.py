@@ -20,11 +20,11 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
 from headscope.data.change import LayerChange
-from headscope.data.encoding import Batch, Encoding, TokenKind
-from headscope.data.example import Example
+from headscope.data.encoding import Batch, TokenKind
 from headscope.models.answers import Answers
 from headscope.models.loaded import LoadedModel, evaluating
 from headscope.models.prefix import Prefix, find_layers
+from headscope.models.seen import SeenModel
 from headscope.models.tap import Seen, attending_by, find_eager, observe_tap
 
 __all__ = ["MODES", "AblationSource", "mean_outputs"]
@@ -40,7 +40,7 @@ _alter: ContextVar[Alter] = ContextVar("alter")
 
 
 @dataclass(frozen=True)
-class AblationSource:
+class AblationSource(SeenModel):
     """A model that shows, layer by layer, what each head's absence changes.
 
     "zero" takes the head's output away, "mean" puts its `means[layer, head, part]` over the corpus
@@ -54,36 +54,12 @@ class AblationSource:
     most_tokens: int = 8192  # of all copies that run side by side
 
     @property
-    def name(self) -> str:
-        return self.answers.source.name
-
-    @property
-    def n_layers(self) -> int:
-        return self.answers.source.n_layers
-
-    @property
-    def n_heads(self) -> int:
-        return self.answers.source.n_heads
-
-    @property
-    def max_tokens(self) -> int:
-        return self.answers.source.max_tokens
-
-    def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
-        """The examples in tokens, truncated to `max_tokens`."""
-        return self.answers.source.encode(examples, max_tokens)
-
-    def batch(self, encodings: Sequence[Encoding]) -> Batch:
-        """Encodings of equal length, where the model is."""
-        return self.answers.source.batch(encodings)
-
-    def describe(self) -> dict[str, object]:
-        """What the manifest says of the model."""
-        return {**self.answers.source.describe(), "effect": self.answers.effect}
+    def model(self) -> LoadedModel:
+        return self.answers.source
 
     def attend(self, batch: Batch, observe: Callable[[LayerChange], None]) -> None:
         """Run the model as it is, then with each head altered, and show every layer's changes."""
-        model, asked = self.answers.source.model, self.answers.ask(batch)
+        model, asked = self.model.model, self.answers.ask(batch)
         prefix = Prefix(self._plain_layers)
         with attending_by(model, NAME), evaluating(model), torch.inference_mode():
             with _altering(lambda layer, output, weights, values: output), prefix.recording():
@@ -150,7 +126,7 @@ class AblationSource:
 
     @cached_property
     def _plain_layers(self) -> list[nn.Module]:
-        return find_layers(self.answers.source.model, self.n_layers)
+        return find_layers(self.model.model, self.n_layers)
 
 
 def find_sinks(batch: Batch) -> Bool[Tensor, "example token"]:

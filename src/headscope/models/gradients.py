@@ -5,7 +5,7 @@ of d loss / d o[q] with v[k]. The model runs with its fast attention, which keep
 way back each layer's output gradient is met once, turned into that layer's map, shown and let go.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,10 +19,11 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import eager_mask
 
 from headscope.data.attention import LayerAttention
-from headscope.data.encoding import Batch, Encoding
-from headscope.data.example import Example
+from headscope.data.encoding import Batch
 from headscope.errors import ModelError
 from headscope.models.language import Task
+from headscope.models.loaded import LoadedModel
+from headscope.models.seen import SeenModel
 from headscope.models.tap import attending_by, find_eager, visible_keys, visible_pairs
 
 __all__ = ["GradientSource", "only_activations"]
@@ -34,7 +35,7 @@ _watch: ContextVar[Watch] = ContextVar("watch")
 
 
 @dataclass(frozen=True)
-class GradientSource:
+class GradientSource(SeenModel):
     """A language model that shows |d loss / d attention| where others show attention.
 
     The loss is each example's own mean, so what is shown does not depend on the batch. Layers come
@@ -44,36 +45,12 @@ class GradientSource:
     task: Task
 
     @property
-    def name(self) -> str:
-        return self.task.source.name
-
-    @property
-    def n_layers(self) -> int:
-        return self.task.source.n_layers
-
-    @property
-    def n_heads(self) -> int:
-        return self.task.source.n_heads
-
-    @property
-    def max_tokens(self) -> int:
-        return self.task.source.max_tokens
-
-    def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
-        """The examples in tokens, truncated to `max_tokens`."""
-        return self.task.source.encode(examples, max_tokens)
-
-    def batch(self, encodings: Sequence[Encoding]) -> Batch:
-        """Encodings of equal length, where the model is."""
-        return self.task.source.batch(encodings)
-
-    def describe(self) -> dict[str, object]:
-        """What the manifest says of the model."""
-        return {**self.task.source.describe(), "objective": self.task.objective}
+    def model(self) -> LoadedModel:
+        return self.task.source
 
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
         """Run the model forth and back and show every layer's gradients, last layer first."""
-        model, layers, seen = self.task.source.model, count(), set[int]()
+        model, layers, seen = self.model.model, count(), set[int]()
 
         def watch(output: Tensor, values: Tensor, mask: Tensor | None) -> None:
             layer = next(layers)

@@ -71,7 +71,7 @@ def draw_weights(table: pd.DataFrame, probe: str = "attention-only") -> str:
     """The weights of a probe as SVG: a grid of heads for each direction, red for, blue against."""
     weights = table[(table["probe"] == probe) & table["layer"].notna()]
     n_layers, n_heads = int(weights["layer"].max()), int(weights["head"].max())
-    strongest = float(weights["weight"].abs().max()) or 1.0
+    strongest = {kind: _strongest(weights, kind) for kind in KINDS}
     width = LABEL + len(KINDS) * (n_heads * CELL + GAP)
     height = 2 * LABEL + n_layers * CELL
     parts = [
@@ -82,7 +82,8 @@ def draw_weights(table: pd.DataFrame, probe: str = "attention-only") -> str:
     for place, kind in enumerate(KINDS):
         left = LABEL + place * (n_heads * CELL + GAP)
         parts.append(f'<text x="{left}" y="20">{kind}</text>')
-        parts += _draw_grid(weights[weights["direction"] == kind], left, strongest)
+        parts.append(f'<text x="{left}" y="33">full colour is {strongest[kind]:.1f}</text>')
+        parts += _draw_grid(weights[weights["direction"] == kind], left, strongest[kind])
     parts += [
         f'<text x="{LABEL - 8}" y="{LABEL + (layer + 0.75) * CELL}" text-anchor="end">'
         f"{layer + 1}</text>"
@@ -90,9 +91,16 @@ def draw_weights(table: pd.DataFrame, probe: str = "attention-only") -> str:
     ]
     parts.append(
         f'<text x="{LABEL}" y="{height - 14}">layer (down), head (across); red raises a '
-        f"candidate's score, blue lowers it; full colour is {strongest:.1f}</text></svg>"
+        "candidate's score, blue lowers it; opening and closing speak for ROOT</text></svg>"
     )
     return "\n".join(parts) + "\n"
+
+
+def _strongest(weights: pd.DataFrame, kind: str) -> float:
+    """The largest weight of a grid's scale: one for words, one for ROOT, which has larger ones."""
+    of_words = KINDS[:2]
+    alike = of_words if kind in of_words else KINDS[2:]
+    return float(weights[weights["direction"].isin(alike)]["weight"].abs().max()) or 1.0
 
 
 def _draw_grid(weights: pd.DataFrame, left: int, strongest: float) -> Iterator[str]:

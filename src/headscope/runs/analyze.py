@@ -25,6 +25,7 @@ from headscope.runs.given import (
     open_corpora,
     open_watched,
     read_heads,
+    refuse_idle_heads,
     tell_short_corpora,
     watch,
     weigh,
@@ -106,6 +107,7 @@ def analyze(
         "gap": {"query_pieces": query_pieces},
     }
     analyses = choose_analyses(only, also, analysis_options)
+    refuse_idle_heads(heads, analyses)
     corpora = open_corpora({"text": text, "treebank": treebank, "coref": coref}, skip_bad)
     passes, left_out = plan_passes(analyses, corpora, only is not None, max_tokens)
     for reason in left_out.values():

@@ -33,6 +33,7 @@ __all__ = [
     "open_corpora",
     "open_watched",
     "read_heads",
+    "refuse_idle_heads",
     "tell_short_corpora",
     "watch",
     "weigh",
@@ -169,6 +170,15 @@ def _refuse_absent_heads(model: LoadedModel, heads: Collection[tuple[int, int]] 
                 f"--heads {head_name(layer, head)} is not there: {model.name} has "
                 f"{model.n_layers} layers of {model.n_heads} heads. Expected heads of the model."
             )
+
+
+def refuse_idle_heads(heads: str | None, analyses: Collection[Analysis]) -> None:
+    """An error where heads are named and none is to be altered."""
+    if heads is not None and all(analysis.name != "ablation" for analysis in analyses):
+        raise StudyError(
+            f"--heads {heads} names heads to alter, but no analysis does. Expected --also ablation "
+            "(or --only ablation) beside it; add that, or leave --heads out."
+        )
 
 
 def read_heads(names: str | None) -> tuple[tuple[int, int], ...] | None:

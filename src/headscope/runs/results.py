@@ -21,6 +21,7 @@ from headscope.contracts import Analysis
 from headscope.data.account import Account
 from headscope.data.tally import Tally
 from headscope.errors import OutputError
+from headscope.registry import FIGURES
 from headscope.runs.engine import Result
 from headscope.runs.files import explain_write_errors, write_atomically
 from headscope.runs.layout import lay_out
@@ -42,6 +43,28 @@ class Run:
     def __repr__(self) -> str:
         place = f" in {self.folder}" if self.folder else ""
         return f"<Run of {self.manifest['model']['name']}: {', '.join(self.tables)}{place}>"
+
+    @property
+    def figures(self) -> "RunFigures":
+        """The run's pictures by name, each drawn when it is asked for."""
+        return RunFigures(self.tables)
+
+
+@dataclass(frozen=True)
+class RunFigures(Mapping[str, Any]):
+    """The figures that a run has the tables for: `run.figures["position"]` is an Altair chart."""
+
+    tables: Mapping[str, pd.DataFrame]
+
+    def __getitem__(self, name: str) -> Any:
+        return FIGURES.find(name).load().draw(self.tables)
+
+    def __iter__(self) -> Iterator[str]:
+        known = ((name, entry.load()) for name, entry in FIGURES.entries().items())
+        return (name for name, figure in known if not figure.missing(self.tables))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,30 @@
+"""Attention to the previous, the same and the next token, layer by layer (the paper's Figure 2)."""
+
+import altair as alt
+
+from headscope.report.figures.figure import Figure, Tables
+from headscope.report.figures.layer_dots import dots_per_layer
+
+__all__ = ["POSITION"]
+
+
+def draw_position(tables: Tables) -> alt.TopLevelMixin:
+    """A dot for each head, a line for the mean of its layer; one panel a target."""
+    return dots_per_layer(
+        tables["position"], value="weight", title="mean attention", panel="target"
+    )
+
+
+POSITION = Figure(
+    name="position",
+    title="Attention to neighbours",
+    caption=(
+        "One panel each for the previous token, the token itself and the next one. Every dot is a "
+        "head: how far to the right is its layer, how high the share of its attention that goes "
+        "there. The line is the mean of the layer."
+    ),
+    needs=("position",),
+    made_by="--text FILE",
+    draw_tables=draw_position,
+    paper="Figure 2",
+)
