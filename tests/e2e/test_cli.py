@@ -198,6 +198,8 @@ def test_a_second_run_into_the_same_folder_needs_resume(tmp_path: Path, text: Pa
 
 def start(text: Path, out: Path, *more: str) -> subprocess.Popen[str]:
     options = ["--text", str(text), "--out", str(out), "--shard-examples", "1", *more]
+    for name in ("position", "special-tokens", "entropy"):
+        options += ["--only", name]
     return subprocess.Popen(
         [*COMMAND, "analyze", "demo", *options],
         stdout=subprocess.PIPE,
