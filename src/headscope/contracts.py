@@ -7,10 +7,12 @@ bootstrap replicates, folds, shards, resuming and files.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from headscope.data.attention import LayerAttention
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from headscope.data.rows import AttentionRows
     from headscope.data.tally import Tally
 
-__all__ = ["Analysis", "AttentionSource", "Corpus", "LayersAnalysis"]
+    Array = NDArray[np.floating[Any]]
+
+__all__ = ["Analysis", "AttentionSource", "Corpus", "LayersAnalysis", "RankedAnalysis"]
 
 
 class Corpus(Protocol):
@@ -82,6 +86,17 @@ class Analysis(Protocol):
 
     def summarize(self, tally: "Tally") -> Mapping[str, "pd.DataFrame"]:
         """The tables, by name, that the totals of these arrays amount to."""
+
+
+class RankedAnalysis(Analysis, Protocol):
+    """An analysis that can say which examples show a head at its best and at its worst."""
+
+    def rank(self, values: Mapping[str, "Array"]) -> Mapping[str, "Array"]:
+        """By role, a score of each example for each head: `[example, layer, head, ...]`.
+
+        `values` is what `measure` gave for all layers, `[example, layer, ...]` each. NaN is for an
+        example that has nothing to show.
+        """
 
 
 class LayersAnalysis(Protocol):

@@ -12,10 +12,20 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from headscope.data.ranking import Values
 from headscope.data.table import tidy_table
 from headscope.data.tally import Tally, estimate
 
-__all__ = ["SCORE_COLUMNS", "Choice", "choose_best", "group_table", "holm", "p_value", "share"]
+__all__ = [
+    "SCORE_COLUMNS",
+    "Choice",
+    "choose_best",
+    "group_table",
+    "holm",
+    "p_value",
+    "rank_groups",
+    "share",
+]
 
 SCORE_COLUMNS = ("correct", "count", "accuracy", "low", "high")
 
@@ -46,6 +56,16 @@ def group_table(
         "high": accuracy.high,
     }
     return tidy_table(axes, values)
+
+
+def rank_groups(values: Mapping[str, Values], groups: Sequence[str]) -> dict[str, Values]:
+    """Right answers minus wrong ones of each example, by group; NaN where it asks nothing."""
+    scores = {}
+    for group in groups:
+        correct, count = values[f"correct/{group}"], values[f"count/{group}"]
+        count = count.reshape(len(count), *[1] * (correct.ndim - 1))  # [example, 1, ...]
+        scores[group] = np.where(count > 0, 2 * correct - count, np.nan)
+    return scores
 
 
 def choose_best(

@@ -10,6 +10,7 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headscope.analyses.accuracy import rank_groups
 from headscope.analyses.antecedents import Asked, build_questions, measure_groups
 from headscope.analyses.coreference_tables import (
     BEST_COLUMNS,
@@ -20,6 +21,7 @@ from headscope.analyses.coreference_tables import (
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
 from headscope.data.mention import KINDS
+from headscope.data.ranking import Values
 from headscope.data.table import empty_tables
 from headscope.data.tally import Tally
 from headscope.data.words import check_query_pieces
@@ -63,6 +65,10 @@ class Coreference:
             ("questions", self), lambda: build_questions(batch, self._ask, GROUPS)
         )
         return measure_groups(attention, questions, GROUPS, self.query_pieces)
+
+    def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """Mentions resolved minus those missed, by type, head, direction and candidates."""
+        return rank_groups(values, TYPES)
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Every head and baseline, and the best of them, by type of mention and by distance."""

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headscope.analyses.accuracy import rank_groups
 from headscope.analyses.dependency_tables import (
     BEST_COLUMNS,
     SCORE_COLUMNS,
@@ -20,6 +21,7 @@ from headscope.analyses.dependency_tables import (
 )
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
+from headscope.data.ranking import Values
 from headscope.data.table import empty_tables
 from headscope.data.tally import Tally
 from headscope.data.tree import ROOT, Tree
@@ -84,6 +86,11 @@ class Dependency:
         if attention.layer == 0:
             values |= batch.remember(("baseline", self), lambda: _measure_offsets(gold))
         return values
+
+    def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """Arcs found minus arcs missed, by relation, head and direction."""
+        names = [name.partition("/")[2] for name in values if name.startswith("correct/")]
+        return rank_groups(values, [name for name in names if name not in (ALL, ALL_CONTENT)])
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Every head on every relation, the offsets, and the best of both."""

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from headscope.data.attention import LayerAttention
+from headscope.data.ranking import Values
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.data.tally import Tally
 
@@ -43,6 +45,11 @@ class Entropy:
             "uniform": uniform.expand(n_examples, -1),  # [example, rows]
             "segments": nats.new_ones(n_examples),
         }
+
+    def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """The share of even attention: the broader, the better an example shows it."""
+        nats, uniform = values["nats"][..., 0], values["uniform"][..., 0][:, :, None]
+        return {"broad": nats / np.where(uniform > 0, uniform, np.nan)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head and kind of row."""

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headscope.data.attention import LayerAttention
+from headscope.data.ranking import Values
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.data.tally import Tally
 
@@ -37,6 +38,10 @@ class Position:
         diagonals = [_diagonal_sum(attention.weights, offset) for offset in OFFSETS.values()]
         weight = torch.stack(diagonals, dim=-1) / attention.n_tokens  # [example, head, target]
         return {"weight": weight, "segments": weight.new_ones(len(weight))}
+
+    def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """The weight itself: the more attention goes there, the better an example shows it."""
+        return {target: values["weight"][..., i] for i, target in enumerate(OFFSETS)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head and target."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from headscope.analyses.token_classes import check_classes, class_names, classify
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import TokenKind
+from headscope.data.ranking import Values
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.data.tally import Tally
 
@@ -61,6 +62,10 @@ class SpecialTokens:
             "weight": mass / n_rows.clamp(min=1)[:, None, :, None],
             "segments": (n_rows > 0).to(weights.dtype)[:, None, :],  # [example, 1, source]
         }
+
+    def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """The weight from all rows, by class."""
+        return {target: values["weight"][..., 0, i] for i, target in enumerate(self.targets)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head, source and target."""

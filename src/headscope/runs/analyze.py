@@ -16,6 +16,7 @@ from headscope.errors import StudyError
 from headscope.models.batching import equal_length_batches
 from headscope.models.loaded import LoadedModel
 from headscope.models.null import randomize
+from headscope.runs.checkpoints import Checkpoint
 from headscope.runs.engine import Progress, Result, measure_examples
 from headscope.runs.given import (
     CorporaLike,
@@ -32,7 +33,7 @@ from headscope.runs.given import (
 )
 from headscope.runs.manifest import describe_run, refuse_other_study
 from headscope.runs.progress import show_progress
-from headscope.runs.results import Checkpoint, Run, RunFolder, finish_run
+from headscope.runs.results import Run, RunFolder, finish_run
 from headscope.runs.sample import Sample, draw_sample
 from headscope.runs.study import (
     Options,

@@ -10,33 +10,37 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headscope.contracts import Analysis, AttentionSource, LayersAnalysis
+from headscope.contracts import Analysis, AttentionSource, LayersAnalysis, RankedAnalysis
 from headscope.data.account import Account
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding, TokenKind
-from headscope.data.example import Example
+from headscope.data.example import Example, stable_hash
+from headscope.data.ranking import Ranking
 from headscope.data.replicates import replicate_weights
 from headscope.data.tally import Tally
 from headscope.errors import ModelError
 from headscope.models.batching import equal_length_batches
 from headscope.runs.layers import RowBuffer
-from headscope.runs.study import Options, compares_layers
+from headscope.runs.study import Options, compares_layers, ranks_examples
 from headscope.runs.windows import cut_windows
 
 __all__ = ["Progress", "Result", "keep_usable", "measure_examples", "refuse_not_numbers"]
 
 WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
+DRAWN_TOKENS = 40  # what a drawing shows with ease; longer examples come after all others
 
 Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
 
 
 @dataclass
 class Result:
-    """What measuring some examples gave: a tally per analysis, the account, seconds by stage."""
+    """What measuring some examples gave: a tally per analysis, the account, seconds by stage, and
+    of some analyses the examples that show heads best."""
 
     tallies: dict[str, Tally] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
     seconds: dict[str, float] = field(default_factory=dict)
+    rankings: dict[str, Ranking] = field(default_factory=dict)
 
     def __add__(self, other: "Result") -> "Result":
         names = dict.fromkeys([*self.tallies, *other.tallies])
@@ -45,6 +49,10 @@ class Result:
             {n: self.tallies.get(n, Tally()) + other.tallies.get(n, Tally()) for n in names},
             self.account + other.account,
             {s: self.seconds.get(s, 0.0) + other.seconds.get(s, 0.0) for s in stages},
+            {
+                name: self.rankings.get(name, Ranking()) + other.rankings.get(name, Ranking())
+                for name in dict.fromkeys([*self.rankings, *other.rankings])
+            },
         )
 
     @contextmanager
@@ -79,7 +87,9 @@ def measure_examples(
             examples = cut_windows(examples, source, max_tokens, result.account)
         encodings = source.encode(examples, max_tokens)
         kept = keep_usable(encodings, role, max_tokens, result.account)
-    waiting = _Waiting(result.tallies, options)
+    ranked = [analysis for analysis in analyses if ranks_examples(analysis)]
+    result.rankings = {analysis.name: Ranking() for analysis in ranked}
+    waiting = _Waiting(result, options, ranked)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
     buffers = _make_buffers(source, analyses, options.seed)
     for members in equal_length_batches(kept, options.batch_tokens):
@@ -87,7 +97,7 @@ def measure_examples(
         with result.timed("model"):
             values = _measure_batch(source, batch, analyses, buffers, result)
         with result.timed("add"):
-            waiting.put([encoding.example.key for encoding in members], values)
+            waiting.put(members, values)
         n_done = _report(progress, n_done, len(members), len(encodings), n_given)
     with result.timed("add"):
         waiting.add_up()
@@ -106,26 +116,35 @@ def _report(progress: Progress, n_before: int, n_new: int, n_encodings: int, n_g
 class _Waiting:
     """Values of several batches, to be added up together: few large products instead of many."""
 
-    tallies: Mapping[str, Tally]
+    result: Result
     options: Options
-    keys: list[int] = field(default_factory=list)
+    ranked: Sequence[RankedAnalysis]
+    members: list[Encoding] = field(default_factory=list)
     batches: list[tuple[slice, Mapping[str, Values]]] = field(default_factory=list)
     n_numbers: int = 0
 
-    def put(self, keys: list[int], values: Mapping[str, Values]) -> None:
+    def put(self, members: Sequence[Encoding], values: Mapping[str, Values]) -> None:
         """Keep the values of a batch; add up when there are many."""
-        self.batches.append((slice(len(self.keys), len(self.keys) + len(keys)), values))
-        self.keys += keys
+        n_before = len(self.members)
+        self.members += members
+        self.batches.append((slice(n_before, len(self.members)), values))
         self.n_numbers += sum(v.size for arrays in values.values() for v in arrays.values())
         if self.n_numbers > WAITING_NUMBERS:
             self.add_up()
 
     def add_up(self) -> None:
-        """Add all that is waiting to the tallies."""
-        weights = replicate_weights(self.keys, self.options.seed, self.options.replicates)
-        for name, tally in self.tallies.items():
-            tally.add(weights, self._join(name))
-        self.keys, self.batches, self.n_numbers = [], [], 0
+        """Add all that is waiting to the tallies, and rank it."""
+        keys = [encoding.example.key for encoding in self.members]
+        weights = replicate_weights(keys, self.options.seed, self.options.replicates)
+        ids = np.array([stable_hash(e.example.id) for e in self.members], np.uint64)
+        is_long = np.array([len(encoding) > DRAWN_TOKENS for encoding in self.members], bool)
+        ranks = {analysis.name: analysis.rank for analysis in self.ranked}
+        for name, tally in self.result.tallies.items():
+            values = self._join(name)
+            tally.add(weights, values)
+            if name in ranks and self.members:
+                self.result.rankings[name].add(ids, is_long, ranks[name](values))
+        self.members, self.batches, self.n_numbers = [], [], 0
 
     def _join(self, analysis: str) -> Values:
         """The values of all batches by name; an example without a name has zeros."""
@@ -133,7 +152,7 @@ class _Waiting:
         for place, values in self.batches:
             for name, value in values[analysis].items():
                 if name not in joined:
-                    joined[name] = np.zeros((len(self.keys), *value.shape[1:]), value.dtype)
+                    joined[name] = np.zeros((len(self.members), *value.shape[1:]), value.dtype)
                 joined[name][place] = value
         return joined
 

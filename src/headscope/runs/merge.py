@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from headscope.errors import OutputError
-from headscope.runs.results import Checkpoint, Run, RunFolder, finish_run, load_run
+from headscope.runs.checkpoints import Checkpoint
+from headscope.runs.results import Run, RunFolder, finish_run, load_run
 from headscope.runs.study import build_analysis
 
 __all__ = ["merge_runs"]

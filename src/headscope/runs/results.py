@@ -7,27 +7,22 @@ tallies/PASS.safetensors   the sums so far of one pass, and which shards they ho
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from io import BytesIO
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from headscope.contracts import Analysis
-from headscope.data.account import Account
-from headscope.data.tally import Tally
 from headscope.errors import OutputError
 from headscope.registry import FIGURES
-from headscope.runs.engine import Result
+from headscope.runs.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
 from headscope.runs.files import explain_write_errors, write_atomically
 from headscope.runs.layout import lay_out
 from headscope.runs.tables import summarize_passes
 
-__all__ = ["Checkpoint", "Run", "RunFolder", "load_run"]
+__all__ = ["Run", "RunFolder", "finish_run", "load_run"]
 
 FORMAT = 1  # of the folder; raised when an older headscope could not read it
 
@@ -65,18 +60,6 @@ class RunFigures(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The sums over the shards of a pass that are done."""
-
-    result: Result = field(default_factory=Result)
-    shards: tuple[int, ...] = ()
-
-    def with_shard(self, shard: int, result: Result) -> "Checkpoint":
-        """This and one more shard."""
-        return Checkpoint(self.result + result, (*self.shards, shard))
 
 
 @dataclass(frozen=True)
@@ -136,36 +119,12 @@ class RunFolder:
             ) from error
 
     def save_checkpoint(self, key: str, checkpoint: Checkpoint) -> None:
-        tensors = {
-            f"{analysis}/{name}": total
-            for analysis, tally in checkpoint.result.tallies.items()
-            for name, total in tally.totals.items()
-        }
-        state = {
-            "shards": checkpoint.shards,
-            "account": asdict(checkpoint.result.account),
-            "seconds": checkpoint.result.seconds,
-        }
-        content = save(tensors, metadata={"state": json.dumps(state)})
-        write_atomically(self.path / "tallies" / f"{key}.safetensors", content)
+        write_checkpoint(self.path / "tallies" / f"{key}.safetensors", checkpoint)
 
     def load_checkpoint(self, key: str) -> Checkpoint:
         """The sums of a pass so far; none yet where there is no file."""
         path = self.path / "tallies" / f"{key}.safetensors"
-        if not path.exists():
-            return Checkpoint()
-        try:
-            with safe_open(path, framework="numpy") as stream:
-                state = json.loads(stream.metadata()["state"])
-                totals = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-            raise OutputError(
-                f"{path} is damaged ({error}). Expected the sums of a run; remove the folder and "
-                "run the analysis again."
-            ) from error
-        tallies = dict(_group_by_analysis(totals))
-        account = Account.from_json(state["account"])
-        return Checkpoint(Result(tallies, account, state["seconds"]), tuple(state["shards"]))
+        return read_checkpoint(path) if path.exists() else Checkpoint()
 
 
 def load_run(folder: str | Path) -> Run:
@@ -211,8 +170,3 @@ def finish_run(
             folder.write_table(name, table)
         folder.write_manifest(final)
     return Run(tables, final, folder.path if folder else None)
-
-
-def _group_by_analysis(totals: Mapping[str, Any]) -> Iterator[tuple[str, Tally]]:
-    for name, keys in groupby(sorted(totals), key=lambda key: key.partition("/")[0]):
-        yield name, Tally({key.partition("/")[2]: totals[key] for key in keys})

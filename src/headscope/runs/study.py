@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
-from headscope.contracts import Analysis, AttentionSource, Corpus, LayersAnalysis
+from headscope.contracts import Analysis, AttentionSource, Corpus, LayersAnalysis, RankedAnalysis
 from headscope.errors import StudyError
 from headscope.registry import ANALYSES
 
@@ -23,6 +23,7 @@ __all__ = [
     "leave_out_lone_heads",
     "plan_passes",
     "plan_repeats",
+    "ranks_examples",
     "watched_by",
 ]
 
@@ -100,6 +101,11 @@ def watched_by(analysis: Analysis) -> str:
 def compares_layers(analysis: Analysis | LayersAnalysis) -> "TypeIs[LayersAnalysis]":
     """Whether an analysis wants all layers at once."""
     return hasattr(analysis, "measure_layers")
+
+
+def ranks_examples(analysis: Analysis | LayersAnalysis) -> "TypeIs[RankedAnalysis]":
+    """Whether an analysis says which examples show a head best."""
+    return hasattr(analysis, "rank")
 
 
 def describe_analyses(analyses: Collection[Analysis]) -> dict[str, dict[str, Any]]:

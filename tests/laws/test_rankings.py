@@ -1,0 +1,56 @@
+"""What holds of every analysis that says which examples show a head best."""
+
+import numpy as np
+import pytest
+
+from headscope.data.example import stable_hash
+from headscope.data.ranking import ENDS, Ranking
+from headscope.registry import ANALYSES
+from headscope.runs.engine import measure_examples
+from headscope.runs.study import Options, build_analysis, ranks_examples
+from tests.making import N_HEADS, N_LAYERS, MadeSource, make_example
+
+EXAMPLES = [make_example(seed) for seed in range(24)]
+RANKED = [name for name in ANALYSES.built_in if ranks_examples(build_analysis(name))]
+
+
+def rank(name: str, chosen: list[int], batch_tokens: int = 2048) -> Ranking:
+    analysis = build_analysis(name)
+    examples = [EXAMPLES[number] for number in chosen]
+    options = Options(replicates=0, batch_tokens=batch_tokens)
+    return measure_examples(examples, MadeSource(), [analysis], options).rankings[name]
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_a_ranking_is_what_sorting_the_examples_one_by_one_gives(name: str) -> None:
+    whole = rank(name, list(range(len(EXAMPLES))))
+    alone = {stable_hash(EXAMPLES[n].id): rank(name, [n], 1) for n in range(len(EXAMPLES))}
+    assert whole.ids, "nothing was ranked"
+    for role, ids in whole.ids.items():
+        assert ids.shape[2:4] == (N_LAYERS, N_HEADS)
+        for place in np.ndindex(*ids.shape[2:]):
+            for end in ENDS:
+                scores = {
+                    key: found[0][1]
+                    for key, ranking in alone.items()
+                    if (found := ranking.find(role, end, place))
+                }
+                sign = -1 if end == "best" else 1
+                ordered = sorted(scores, key=lambda k: (sign * round(scores[k], 3), -k))
+                found = whole.find(role, end, place)
+                assert [round(score, 3) for _, score in found] == [
+                    round(scores[key], 3) for key in ordered[:2]
+                ]
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_parts_in_any_order_rank_as_the_whole(name: str) -> None:
+    whole = rank(name, list(range(24)))
+    parts = rank(name, list(range(23, 9, -1))) + rank(name, list(range(10)), 64)
+    assert whole.ids.keys() == parts.ids.keys()
+    for role, ids in whole.ids.items():
+        np.testing.assert_array_equal(ids, parts.ids[role])
+
+
+def test_the_analyses_of_sections_three_and_four_rank_examples() -> None:
+    assert RANKED == ["position", "special-tokens", "entropy", "dependency", "coreference"]
