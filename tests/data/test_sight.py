@@ -30,3 +30,29 @@ def test_a_sight_must_be_square_and_mark_what_it_has() -> None:
         Sight("a", 0, 0, ("x",), (False,), np.zeros((2, 1)))
     with pytest.raises(ValueError, match="outside"):
         Sight("a", 0, 0, ("x",), (False,), np.zeros((1, 1)), ((0, 1),))
+
+
+def long_sight(n_units: int, marked: tuple[tuple[int, int], ...]) -> Sight:
+    weights = np.arange(n_units**2, dtype=float).reshape(n_units, n_units)
+    is_special = tuple(unit in (0, n_units - 1) for unit in range(n_units))
+    units = tuple(f"unit{n}" for n in range(n_units))
+    return Sight("a", 0, 0, units, is_special, weights, marked)
+
+
+def test_an_excerpt_keeps_special_tokens_marked_pairs_and_their_neighbours() -> None:
+    short = long_sight(50, ((20, 30),)).excerpt(8)
+    expected = ["unit0", "…", "unit19", "unit20", "unit21", "…", "unit29", "unit30", "unit31"]
+    assert list(short.units) == [*expected, "…", "unit49"]
+    ((start, end),) = short.marked
+    assert (short.units[start], short.units[end]) == ("unit20", "unit30")
+    assert short.weights[start, end] == 20 * 50 + 30
+    assert short.weights[1].sum() == 0, "a gap attends to nothing"
+    assert short.is_special[0]
+    assert short.is_special[-1]
+
+
+def test_an_excerpt_without_marks_is_the_beginning_and_a_short_sight_is_whole() -> None:
+    short = long_sight(50, ()).excerpt(5)
+    assert short.units == ("unit0", "unit1", "unit2", "unit3", "…", "unit49")
+    whole = long_sight(5, ())
+    assert whole.excerpt(5) is whole

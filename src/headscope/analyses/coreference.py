@@ -62,7 +62,7 @@ class Coreference:
         """Right answers by example, head, direction and candidates, for each group; counts once."""
         batch = attention.batch
         questions = batch.remember(
-            ("questions", self), lambda: build_questions(batch, self._ask, GROUPS)
+            ("questions", self), lambda: build_questions(batch, self.ask, GROUPS)
         )
         return measure_groups(attention, questions, GROUPS, self.query_pieces)
 
@@ -81,9 +81,10 @@ class Coreference:
             "coreference-distance-best": best_table(tally, "distance", list(DISTANCES)),
         }
 
-    def _ask(
+    def ask(
         self, example: Example, has_tokens: Bool[NDArray[np.bool_], " word"]
     ) -> Iterator[Asked]:
+        """Every mention that has an antecedent, what competes, and what is right."""
         mentions = [
             mention
             for mention in example.mentions or ()

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt64
 from numpy.typing import NDArray
 
-__all__ = ["ENDS", "Ranking", "Values"]
+__all__ = ["ENDS", "MOST", "Ranking", "Values"]
 
 ENDS = ("best", "worst")
 MOST = 2  # examples kept of each end

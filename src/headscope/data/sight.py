@@ -1,6 +1,6 @@
 """What one head does with one example: enough to draw it, small enough to keep."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Sight"]
 
+GAP = "…"  # stands for units that are left out
 FAINT = 0.005  # weights below it are not kept: nobody would see their lines
 
 
@@ -30,6 +31,40 @@ class Sight:
             raise ValueError(f"A sight of {n_units} units must have so many rows and columns.")
         if any(not 0 <= unit < n_units for pair in self.marked for unit in pair):
             raise ValueError("A marked pair lies outside the units.")
+
+    def excerpt(self, n_units: int) -> "Sight":
+        """At most about `n_units` of a long example: special tokens, marked pairs and those near
+        them, or the beginning where nothing is marked; a gap is a unit of its own.
+        """
+        if len(self.units) <= n_units:
+            return self
+        places = np.arange(len(self.units))
+        marked = sorted({unit for pair in self.marked for unit in pair})[:n_units]
+        apart = np.abs(places[:, None] - np.array(marked or [0])).min(axis=1)  # [unit]
+        order = np.argsort(np.where(self.is_special, -1, apart), kind="stable")
+        kept = sorted(order[:n_units].tolist())
+        return self._take(kept)
+
+    def _take(self, kept: list[int]) -> "Sight":
+        """These units alone, with a gap wherever some between them are left out."""
+        slots: list[int | None] = []
+        for place, unit in enumerate(kept):
+            if unit != (kept[place - 1] + 1 if place else 0):
+                slots.append(None)
+            slots.append(unit)
+        slots += [None] * (kept[-1] < len(self.units) - 1)
+        weights = np.zeros((len(slots), len(slots)))
+        there = [slot for slot, unit in enumerate(slots) if unit is not None]
+        weights[np.ix_(there, there)] = self.weights[np.ix_(kept, kept)]
+        slot_of = dict(zip(kept, there, strict=True))
+        marked = [p for p in self.marked if p[0] in slot_of and p[1] in slot_of]
+        return replace(
+            self,
+            units=tuple(GAP if unit is None else self.units[unit] for unit in slots),
+            is_special=tuple(unit is not None and self.is_special[unit] for unit in slots),
+            weights=weights,
+            marked=tuple((slot_of[start], slot_of[end]) for start, end in marked),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the weights as [from, to, weight] in thousandths, faint ones left out."""

@@ -18,6 +18,7 @@ from headscope.models.loaded import LoadedModel
 from headscope.models.null import randomize
 from headscope.runs.checkpoints import Checkpoint
 from headscope.runs.engine import Progress, Result, measure_examples
+from headscope.runs.examples import Shown, gather_examples, write_examples
 from headscope.runs.given import (
     CorporaLike,
     CorpusLike,
@@ -69,6 +70,7 @@ def analyze(
     combine: bool = False,
     singletons: bool = False,
     skip_bad: bool = False,
+    examples: bool = True,
     resume: bool = False,
     limit: int | None = None,
     seed: int = 0,
@@ -86,7 +88,8 @@ def analyze(
 
     `model` is a hub name, a folder, "demo", or a transformers model in memory with its `tokenizer`;
     a corpus is a path, a registered name, or a list of texts; several treebanks and coreference
-    corpora may be listed. Without `out` nothing is written.
+    corpora may be listed. Without `out` nothing is written. With `examples` the sentences where
+    notable heads do best and worst are read and seen once more.
 
     >>> import headscope
     >>> run = headscope.analyze("demo", text=["A small text.", "Another one."], progress=False)
@@ -129,7 +132,7 @@ def analyze(
     passes = [one for one in passes if one.variant is None or one.variant in watched]
     manifest = describe_run(source, [*passes, *repeats], samples, options, left_out)
     studied = [*passes, *repeats]
-    study = _Study(source, watched, studied, samples, options, manifest, folder)
+    study = _Study(source, watched, studied, samples, options, manifest, folder, examples)
     return study.run(resume, progress)
 
 
@@ -144,6 +147,7 @@ class _Study:
     options: Options
     manifest: dict[str, Any]
     folder: RunFolder | None
+    has_examples: bool = True
     _sources: dict[str, AttentionSource] = field(default_factory=dict)
 
     def run(self, resume: bool, has_progress: bool) -> Run:
@@ -160,7 +164,25 @@ class _Study:
                 analyses = _choose_heads(one, before) if before else one.analyses
                 checkpoints[one.key] = self._run_pass(one, analyses, bars[one.key])
         by_name = {a.name: a for one in self.passes for a in one.analyses}
-        return finish_run(self.folder, self.manifest, by_name, checkpoints)
+        run = finish_run(self.folder, self.manifest, by_name, checkpoints)
+        shown = []
+        for place, one in enumerate(self.passes):
+            shown += self._gather(one, self.passes[:place], checkpoints[one.key], run)
+        if self.folder:
+            write_examples(self.folder.path, shown)
+        return replace(run, examples=shown)
+
+    def _gather(
+        self, one: Pass, before: Sequence[Pass], checkpoint: Checkpoint, run: Run
+    ) -> list[Shown]:
+        """The examples of a pass that show its notable heads; not once more in longer windows."""
+        is_longer = any(o.corpus is one.corpus and o.variant is None for o in before)
+        if one.variant is not None or not self.has_examples or is_longer:
+            return []
+        max_tokens = self.options.tokens_for(one.role, self.source, one.window)
+        rankings = checkpoint.result.rankings
+        sample = self._sample(one)
+        return gather_examples(self.source, one, sample, max_tokens, rankings, run.tables)
 
     @cached_property
     def null_source(self) -> AttentionSource:

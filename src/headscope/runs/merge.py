@@ -1,6 +1,7 @@
 """Merging runs: their tallies add."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from headscope.errors import OutputError
 from headscope.runs.checkpoints import Checkpoint
+from headscope.runs.examples import merge_examples, read_examples, write_examples
 from headscope.runs.results import Run, RunFolder, finish_run, load_run
 from headscope.runs.study import build_analysis
 
@@ -36,7 +38,10 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
     target.create()
     for key, checkpoint in merged.items():
         target.save_checkpoint(key, checkpoint)
-    return finish_run(target, manifest, analyses, merged)
+    run = finish_run(target, manifest, analyses, merged)
+    shown = merge_examples([read_examples(store.path) for store in stores])
+    write_examples(target.path, shown)
+    return replace(run, examples=shown)
 
 
 def _join_passes(key: str, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

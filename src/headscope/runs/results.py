@@ -2,12 +2,13 @@
 
 manifest.json      what was run on what, how, with which counts and times
 tables/NAME.csv    and .parquet
+examples.json      the examples where notable heads do best and worst
 tallies/PASS.safetensors   the sums so far of one pass, and which shards they hold
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from headscope.contracts import Analysis
 from headscope.errors import OutputError
 from headscope.registry import FIGURES
 from headscope.runs.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from headscope.runs.examples import Shown, read_examples
 from headscope.runs.files import explain_write_errors, write_atomically
 from headscope.runs.layout import lay_out
 from headscope.runs.tables import summarize_passes
@@ -34,6 +36,7 @@ class Run:
     tables: dict[str, pd.DataFrame]
     manifest: dict[str, Any]
     folder: Path | None = None
+    examples: list[Shown] = field(default_factory=list)  # notable heads at their best and worst
 
     def __repr__(self) -> str:
         place = f" in {self.folder}" if self.folder else ""
@@ -137,7 +140,7 @@ def load_run(folder: str | Path) -> Run:
             "`headscope analyze ... --resume`."
         )
     tables = {name: store.read_table(name) for name in manifest["tables"]}
-    return Run(tables, manifest, store.path)
+    return Run(tables, manifest, store.path, read_examples(store.path))
 
 
 def finish_run(

@@ -8,7 +8,7 @@ import pandas as pd
 from headscope.contracts import Analysis
 from headscope.data.tally import Tally
 
-__all__ = ["summarize_passes"]
+__all__ = ["labels_of", "summarize_passes"]
 
 
 def summarize_passes(
@@ -31,11 +31,11 @@ def summarize_passes(
     for key, tables in by_pass.items():
         if passes[key]["repeats"] is None:
             for name, table in tables.items():
-                parts.setdefault(name, []).append((_labels(passes[key]), table))
+                parts.setdefault(name, []).append((labels_of(passes[key]), table))
     return {name: _join(tables) for name, tables in parts.items()}
 
 
-def _labels(entry: Mapping[str, Any]) -> dict[str, Any]:
+def labels_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     """What tells a pass from others that give the same tables."""
     if entry["role"] == "coref":
         return {"corpus": entry["corpus"], "window": entry["window"]}
