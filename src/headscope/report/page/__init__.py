@@ -1,0 +1,1 @@
+"""The report: a run as one HTML page that loads nothing."""

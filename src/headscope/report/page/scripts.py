@@ -1,0 +1,18 @@
+"""Values inside script elements: JSON that cannot end the element it stands in."""
+
+import json
+from typing import Any
+
+__all__ = ["as_script"]
+
+
+def as_script(value: Any) -> str:
+    """The value as JSON in which no tag and no comment can begin.
+
+    >>> as_script({"token": "</script>"})
+    '{"token":"\\\\u003c/script\\\\u003e"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text

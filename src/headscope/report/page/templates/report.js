@@ -1,0 +1,152 @@
+"use strict";
+// The charts: each is drawn when it comes into view, the rest when the page is at rest.
+const root = document.documentElement;
+const views = new Map();
+
+function colours() {
+  const style = getComputedStyle(root);
+  const ink = style.getPropertyValue("--ink").trim(), soft = style.getPropertyValue("--soft").trim();
+  return {
+    axis: { labelColor: ink, titleColor: ink, domainColor: soft, tickColor: soft },
+    header: { labelColor: ink, titleColor: ink },
+    legend: { labelColor: ink, titleColor: ink },
+    title: { color: ink },
+    text: { color: ink },
+  };
+}
+
+async function draw(place) {
+  const name = place.dataset.figure;
+  views.get(name)?.finalize();
+  views.delete(name);
+  const spec = JSON.parse(document.getElementById("spec-" + name).textContent);
+  const options = {
+    renderer: spec.usermeta?.renderer ?? "svg",
+    actions: { export: true, source: false, compiled: false, editor: false },
+    downloadFileName: name,
+    config: colours(),
+  };
+  const shown = await vegaEmbed(place, spec, options);
+  views.set(name, shown);
+  shown.view.addEventListener("click", (event, item) => {
+    const datum = item?.datum?.datum ?? item?.datum;
+    if (datum?.layer && datum?.head) openCard(`${datum.layer}-${datum.head}`);
+  });
+  place.dataset.drawn = "yes";
+}
+
+const places = [...document.querySelectorAll(".canvas")];
+const waiting = new Set(places);
+
+function drawOnce(place) {
+  if (waiting.delete(place)) draw(place).catch((error) => {
+    place.textContent = "This figure could not be drawn: " + error.message;
+    console.error(error);
+  });
+}
+
+const watcher = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting) drawOnce(entry.target);
+}, { rootMargin: "300px" });
+for (const place of places) watcher.observe(place);
+
+const whenAtRest = window.requestIdleCallback ?? ((work) => setTimeout(work, 50));
+function drawRest() {
+  const [next] = waiting;
+  if (!next) return;
+  drawOnce(next);
+  whenAtRest(drawRest);
+}
+addEventListener("load", () => setTimeout(() => whenAtRest(drawRest), 500));
+addEventListener("beforeprint", () => waiting.forEach(drawOnce));
+
+// Light and dark.
+const theme = document.getElementById("theme");
+function setTheme(isDark) {
+  root.dataset.theme = isDark ? "dark" : "light";
+  theme.setAttribute("aria-pressed", isDark);
+  theme.textContent = isDark ? "Light" : "Dark";
+  for (const place of places) if (!waiting.has(place)) draw(place);
+}
+theme.addEventListener("click", () => setTheme(root.dataset.theme !== "dark"));
+setTheme(matchMedia("(prefers-color-scheme: dark)").matches);
+
+// Cards.
+const cards = new Map(JSON.parse(document.getElementById("cards").textContent).map((card) => [card.name, card]));
+const names = [...cards.keys()];
+const dialog = document.getElementById("card");
+let shownCard = null;
+
+function openCard(name) {
+  const card = cards.get(name);
+  if (!card) return;
+  shownCard = name;
+  document.getElementById("card-title").textContent = card.title;
+  document.getElementById("card-gist").textContent = card.gist;
+  const facts = document.getElementById("card-facts");
+  facts.replaceChildren();
+  for (const [topic, text] of card.facts) {
+    const dt = document.createElement("dt"), dd = document.createElement("dd");
+    dt.textContent = topic;
+    dd.textContent = text;
+    facts.append(dt, dd);
+  }
+  if (!dialog.open) dialog.showModal();
+  document.getElementById("card-title").focus();
+}
+
+function turn(by) {
+  openCard(names[(names.indexOf(shownCard) + by + names.length) % names.length]);
+}
+document.getElementById("card-before").addEventListener("click", () => turn(-1));
+document.getElementById("card-after").addEventListener("click", () => turn(1));
+dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button.head");
+  if (button) openCard(button.dataset.head);
+});
+
+// Search.
+const search = document.getElementById("search");
+search?.addEventListener("input", () => {
+  const wanted = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  let count = 0;
+  for (const row of document.querySelectorAll("#heads-table tbody tr")) {
+    row.hidden = !wanted.every((word) => row.dataset.words.includes(word));
+    count += !row.hidden;
+  }
+  document.getElementById("found").textContent = count === 1 ? "1 head" : `${count} heads`;
+});
+
+// Sorting: a column that holds numbers (or heads, 8-10) by them, else by its text.
+function keyOf(cell) {
+  const text = cell.textContent.trim();
+  const head = text.match(/^(\d+)-(\d+)\b/);
+  if (head) return 1000 * Number(head[1]) + Number(head[2]);
+  const number = text.match(/^[<+]?\s*(-?\d*\.?\d+(e-?\d+)?)/i);
+  return number ? Number(number[1]) : text.toLowerCase();
+}
+
+function sortBy(table, column, header) {
+  const isUp = header.getAttribute("aria-sort") !== "ascending";
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  header.setAttribute("aria-sort", isUp ? "ascending" : "descending");
+  const body = table.tBodies[0];
+  const keyed = [...body.rows].map((row) => [keyOf(row.cells[column]), row]);
+  keyed.sort(([a], [b]) => {
+    if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+    const order = a < b ? -1 : a > b ? 1 : 0;
+    return isUp ? order : -order;
+  });
+  body.append(...keyed.map(([, row]) => row));
+}
+
+for (const table of document.querySelectorAll("table.sortable")) {
+  [...table.tHead.rows[0].cells].forEach((header, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...header.childNodes);
+    header.append(button);
+    button.addEventListener("click", () => sortBy(table, column, header));
+  });
+}
