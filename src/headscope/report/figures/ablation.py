@@ -1,8 +1,6 @@
 """What changes when a head is altered, layer by layer."""
 
-import altair as alt
-
-from headscope.report.figures.figure import Figure, Tables
+from headscope.report.figures.figure import Drawing, Figure, Tables
 from headscope.report.figures.layer_dots import LayerDots
 
 __all__ = ["ABLATION", "EFFECTS", "MODES"]
@@ -15,7 +13,7 @@ MODES = {
 EFFECTS = {"loss": "change of the loss", "cosine": "change of the hidden states"}
 
 
-def draw_ablation(tables: Tables) -> alt.TopLevelMixin:
+def draw_ablation(tables: Tables) -> Drawing:
     """A dot for each head, a line for the mean of its layer; one panel a mode."""
     table = tables["ablation"]
     effect = str(table["effect"].iloc[0])

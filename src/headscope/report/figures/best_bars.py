@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import altair as alt
 import pandas as pd
 
-from headscope.report.figures.figure import COLOURS, GREY
+from headscope.report.figures.figure import COLOURS, GREY, Drawing
 from headscope.report.figures.marks import HEAD, INTERVAL, mark_data, name_and_interval, number
 
 __all__ = ["BestBars"]
@@ -32,7 +32,7 @@ class BestBars:
     carried: Sequence[str] = ()
     has_heads: bool = True  # every bar is a head, named at its end
 
-    def draw(self, table: pd.DataFrame) -> alt.TopLevelMixin:
+    def draw(self, table: pd.DataFrame) -> Drawing:
         """The bars; where there is a column of panels, one for each of its values."""
         columns = [self.label, self.value, "low", "high", self.held_out, self.panel, *self.ticks]
         columns += ["layer", "head"] if self.has_heads else []
@@ -49,7 +49,7 @@ class BestBars:
         )
         return panels.resolve_scale(y="independent").resolve_axis(y="independent", x="independent")
 
-    def _layers(self, table: pd.DataFrame) -> list[alt.Chart]:
+    def _layers(self, table: pd.DataFrame) -> list[Drawing]:
         down = alt.Y(
             f"{self.label}:N",
             sort=None,
@@ -68,7 +68,7 @@ class BestBars:
             .encode(self._across("low"), down, x2="high:Q")
         )
         layers += [
-            _of_series(base.mark_tick(thickness=2.6, size=15), called).encode(
+            _of_series(base.mark_tick(thickness=2.6, size=15, opacity=1), called).encode(
                 self._across(column), down, series, tooltip=said
             )
             for column, called in self.ticks.items()
@@ -79,17 +79,24 @@ class BestBars:
             layers.append(points.encode(self._across(self.held_out), down, series, tooltip=said))
         return [*layers, self._names(down)] if self.has_heads else layers
 
-    def _names(self, down: alt.Y) -> alt.Chart:
+    def _names(self, down: alt.Y) -> Drawing:
         """The head of each bar, in a column of its own; coloured as labels of axes are."""
         text = alt.Chart().mark_text(align="left", dx=8, fontSize=10.5, style="guide-label")
-        return text.encode(alt.XValue("width"), down, text="name:N")
+        return text.encode(down, x=alt.value("width"), text="name:N")
 
     def _across(self, column: str) -> alt.X:
         return alt.X(
             f"{column}:Q",
             title=self.title,
             scale=alt.Scale(domain=[0, 1]),
-            axis=alt.Axis(format="%", tickCount=5, grid=True, gridColor=GREY, gridOpacity=0.25),
+            axis=alt.Axis(
+                format="%",
+                tickCount=5,
+                grid=True,
+                gridColor=GREY,
+                gridOpacity=0.25,
+                labelFlush=False,
+            ),
         )
 
     def _said(self) -> list[alt.Tooltip]:
@@ -112,6 +119,6 @@ class BestBars:
         return alt.Color("series:N", scale=scale, legend=legend)
 
 
-def _of_series(chart: alt.Chart, name: str) -> alt.Chart:
+def _of_series(chart: Drawing, name: str) -> Drawing:
     """The chart with its line of the legend; the names are our own and hold no quotes."""
     return chart.transform_calculate(series=f"'{name}'")

@@ -4,7 +4,7 @@ import altair as alt
 import pandas as pd
 
 from headscope.report.figures.best_bars import BestBars
-from headscope.report.figures.figure import Figure, Tables
+from headscope.report.figures.figure import Drawing, Figure, Tables
 
 __all__ = ["COREFERENCE_BEST", "DEPENDENCY_BEST"]
 
@@ -14,7 +14,7 @@ RULES = {"nearest": "nearest mention", "head_match": "same head word", "rule_bas
 FURTHER = [alt.Tooltip("direction:N"), alt.Tooltip("count:Q", title="words", format=",")]
 
 
-def draw_dependency_best(tables: Tables) -> alt.TopLevelMixin:
+def draw_dependency_best(tables: Tables) -> Drawing:
     """The most frequent relations; a panel for each treebank."""
     best = tables["dependency-best"]
     panel = "treebank" if "treebank" in best else ""
@@ -33,7 +33,7 @@ def draw_dependency_best(tables: Tables) -> alt.TopLevelMixin:
     return bars.draw(pd.concat([_most_frequent(part) for part in parts]))
 
 
-def draw_coreference_best(tables: Tables) -> alt.TopLevelMixin:
+def draw_coreference_best(tables: Tables) -> Drawing:
     """Each type of mention; a panel for each corpus, window and set of candidates."""
     best = tables["coreference-best"]
     bars = BestBars(

@@ -3,7 +3,7 @@
 import altair as alt
 import pandas as pd
 
-from headscope.report.figures.figure import GREY, Tables
+from headscope.report.figures.figure import GREY, Drawing, Tables
 from headscope.report.figures.map_of_heads import KINDS, SAID, kind_of
 from headscope.report.figures.marks import mark_data, name_and_interval
 
@@ -13,7 +13,7 @@ NARROWEST, WIDEST = 420, 860
 NAMED = 150  # with more heads there is no room for names
 
 
-def draw_dendrogram(tables: Tables) -> alt.TopLevelMixin:
+def draw_dendrogram(tables: Tables) -> Drawing:
     """Joints as lines, heads as points at the foot with their names below."""
     layout = tables["layout"]
     n_heads = len(layout)
@@ -27,7 +27,7 @@ def draw_dendrogram(tables: Tables) -> alt.TopLevelMixin:
         .encode(across, up, detail="merge:N", order=alt.Order("corner:Q"))
         .transform_window(corner="row_number()")
     )
-    feet = [_feet(layout).encode(across)]
+    feet = [_feet(layout, width / n_heads).encode(across)]
     if n_heads <= NAMED:
         feet.append(_names(layout, width / n_heads).encode(across))
     return alt.layer(lines, *feet).properties(width=width, height=260)
@@ -53,13 +53,13 @@ def joints(dendrogram: pd.DataFrame, layout: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(corners, columns=["merge", "place", "divergence"])
 
 
-def _feet(layout: pd.DataFrame) -> alt.Chart:
+def _feet(layout: pd.DataFrame, room: float) -> Drawing:
     heads = layout.assign(kind=layout["behaviour"].map(kind_of))
     present = [kind for kind in KINDS if (heads["kind"] == kind).any()]
     colours = [KINDS[kind][0] for kind in present]
     columns = ["layer", "head", "place", "kind", "behaviours", "cluster"]
-    drawn: alt.Chart = name_and_interval(alt.Chart(mark_data(heads, columns)))
-    return drawn.mark_circle(size=36, opacity=1, cursor="pointer").encode(
+    drawn = name_and_interval(alt.Chart(mark_data(heads, columns)))
+    return drawn.mark_circle(size=max(6, min(36, room**2)), opacity=1, cursor="pointer").encode(
         alt.YDatum(0),
         alt.Color(
             "kind:N",
@@ -70,8 +70,8 @@ def _feet(layout: pd.DataFrame) -> alt.Chart:
     )
 
 
-def _names(layout: pd.DataFrame, room: float) -> alt.Chart:
-    drawn: alt.Chart = name_and_interval(alt.Chart(mark_data(layout, ["layer", "head", "place"])))
+def _names(layout: pd.DataFrame, room: float) -> Drawing:
+    drawn = name_and_interval(alt.Chart(mark_data(layout, ["layer", "head", "place"])))
     text = drawn.mark_text(
         angle=270,
         align="right",

@@ -5,17 +5,17 @@ import numpy as np
 import pandas as pd
 
 from headscope.report.figures.dendrogram import draw_dendrogram
-from headscope.report.figures.figure import SEQUENTIAL, Figure, Tables
+from headscope.report.figures.figure import SEQUENTIAL, Drawing, Figure, Tables
 from headscope.report.figures.marks import mark_data
 
 __all__ = ["DENDROGRAM", "DISTANCE_MATRIX", "ordered_matrix"]
 
 SIDE = 460
 THOUSANDTHS = 1000
-FEW_HEADS = 40  # up to here every head has its name at the axes
+OVERLAP = 1.1  # of cells, the next one over the last: else seams show between them
 
 
-def draw_matrix(tables: Tables) -> alt.TopLevelMixin:
+def draw_matrix(tables: Tables) -> Drawing:
     """A cell for every two heads.
 
     The values stand in the chart as one list of whole thousandths, and rows and columns are
@@ -43,10 +43,10 @@ def draw_matrix(tables: Tables) -> alt.TopLevelMixin:
         .transform_calculate(
             name="datum.layer + '-' + datum.head",
             other="datum.other_layer + '-' + datum.other_head",
-            right="datum.column + 1",
-            below="datum.row + 1",
+            right=f"min(datum.column + {OVERLAP}, {n_heads})",
+            below=f"min(datum.row + {OVERLAP}, {n_heads})",
         )
-        .mark_rect(cursor="pointer", strokeWidth=0)
+        .mark_rect(cursor="pointer", strokeWidth=0, aria=False)
     )
     return _encode(chart, n_heads)
 
@@ -65,12 +65,12 @@ def ordered_matrix(
     return matrix
 
 
-def _encode(chart: alt.Chart, n_heads: int) -> alt.TopLevelMixin:
+def _encode(chart: Drawing, n_heads: int) -> Drawing:
     scale = alt.Scale(domain=[0, n_heads], nice=False)
     down = alt.Scale(domain=[0, n_heads], nice=False, reverse=True)
     axis = alt.Axis(labels=False, ticks=False, domain=False)
     title = "heads, alike ones side by side"
-    drawn: alt.TopLevelMixin = chart.encode(
+    return chart.encode(
         alt.X("column:Q", scale=scale, axis=axis, title=title),
         alt.Y("row:Q", scale=down, axis=axis, title=title),
         alt.X2("right"),
@@ -79,7 +79,7 @@ def _encode(chart: alt.Chart, n_heads: int) -> alt.TopLevelMixin:
             "divergence:Q",
             title="divergence (nats)",
             scale=alt.Scale(scheme=SEQUENTIAL, reverse=True, nice=False, zero=True),
-            legend=alt.Legend(gradientLength=140),
+            legend=alt.Legend(gradientLength=140, tickCount=5),
         ),
         tooltip=[
             alt.Tooltip("name:N", title="head"),
@@ -87,7 +87,6 @@ def _encode(chart: alt.Chart, n_heads: int) -> alt.TopLevelMixin:
             alt.Tooltip("divergence:Q", title="divergence (nats)", format=".3f"),
         ],
     ).properties(width=SIDE, height=SIDE)
-    return drawn
 
 
 DISTANCE_MATRIX = Figure(

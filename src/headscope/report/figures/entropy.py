@@ -1,8 +1,6 @@
 """How broadly heads attend, layer by layer (the paper's Figure 4)."""
 
-import altair as alt
-
-from headscope.report.figures.figure import Figure, Tables
+from headscope.report.figures.figure import Drawing, Figure, Tables
 from headscope.report.figures.layer_dots import LayerDots
 
 __all__ = ["ENTROPY"]
@@ -10,7 +8,7 @@ __all__ = ["ENTROPY"]
 ROWS = {"all": "from all tokens", "cls": "from the first token ([CLS])"}
 
 
-def draw_entropy(tables: Tables) -> alt.TopLevelMixin:
+def draw_entropy(tables: Tables) -> Drawing:
     """All tokens in one panel, the first token in the other; even attention as a dashed line."""
     dots = LayerDots(
         value="nats",

@@ -2,21 +2,34 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import altair as alt
 import pandas as pd
 
 from headscope.errors import StudyError
+from headscope.report.figures.labels import clean_labels
 
-__all__ = ["COLOURS", "DIVERGING", "FONT", "GREY", "SEQUENTIAL", "Figure", "Tables", "style"]
+__all__ = [
+    "COLOURS",
+    "DIVERGING",
+    "FONT",
+    "GREY",
+    "SEQUENTIAL",
+    "Drawing",
+    "Figure",
+    "Tables",
+    "style",
+]
 
 Tables = Mapping[str, pd.DataFrame]
+Drawing: TypeAlias = Any  # a chart of some kind; the types of Altair do not outlive its methods
 
 # Okabe and Ito's colours, told apart by all eyes, without the two that vanish on white or black.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 GREY = "#808080"  # seen equally well on white and on black: for lines that are no data
-SEQUENTIAL = "yellowgreenblue"
-DIVERGING = "redblue"
+SEQUENTIAL: Final = "yellowgreenblue"
+DIVERGING: Final = "redblue"
 FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
 
 
@@ -37,7 +50,7 @@ class Figure:
     caption: str  # how to read it, for someone who has not read the paper; also its alt text
     needs: tuple[str, ...]  # the tables it draws; all of them must be there
     made_by: str  # what to add to `headscope analyze MODEL` to have them
-    draw_tables: Callable[[Tables], alt.TopLevelMixin]
+    draw_tables: Callable[[Tables], Drawing]
     paper: str = ""  # the paper's own figure, as "Figure 2"
     has_content: Callable[[Tables], bool] = _always  # asked when all tables are there
     content: str = ""  # which rows it draws, if not all: said where there are none
@@ -59,10 +72,11 @@ class Figure:
                 f"not have. Expected {', '.join(self.needs)}; measure with: headscope analyze "
                 f"MODEL {self.made_by}."
             )
-        return style(self.draw_tables(tables), self.caption)
+        clean = {name: clean_labels(tables[name]) for name in self.needs}
+        return style(self.draw_tables(clean), self.caption)
 
 
-def style(chart: alt.TopLevelMixin, caption: str) -> alt.TopLevelMixin:
+def style(chart: Drawing, caption: str) -> alt.TopLevelMixin:
     """The same fonts, colours and lines for every figure, on any background."""
     plain = {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"}
     styled: alt.TopLevelMixin = (

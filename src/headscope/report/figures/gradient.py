@@ -1,15 +1,13 @@
 """Does the loss depend on the attention to a class of tokens? (the paper's Figure 3)"""
 
-import altair as alt
-
-from headscope.report.figures.figure import Figure, Tables
+from headscope.report.figures.figure import Drawing, Figure, Tables
 from headscope.report.figures.layer_dots import LayerDots
 from headscope.report.figures.special_tokens import TARGETS
 
 __all__ = ["GRADIENT"]
 
 
-def draw_gradient(tables: Tables) -> alt.TopLevelMixin:
+def draw_gradient(tables: Tables) -> Drawing:
     """A dot for each head and class, lines for the means; one colour a class."""
     table = tables["gradient"]
     seen = table[table.groupby("target")["gradient"].transform("max") > 0]

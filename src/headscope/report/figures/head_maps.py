@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from headscope.report.figures.ablation import EFFECTS, MODES
-from headscope.report.figures.figure import Figure, Tables
+from headscope.report.figures.figure import Drawing, Figure, Tables
 from headscope.report.figures.heads_grid import HeadsGrid
 from headscope.report.figures.marks import number
 
@@ -29,7 +29,7 @@ def _grid_of(
 ) -> Figure:
     """A figure of the attention that heads give to one thing."""
 
-    def draw(tables: Tables) -> alt.TopLevelMixin:
+    def draw(tables: Tables) -> Drawing:
         return HeadsGrid("weight", SHARE).draw(select(tables))
 
     def has_content(tables: Tables) -> bool:
@@ -56,7 +56,7 @@ def _to_sep(tables: Tables) -> pd.DataFrame:
     return table[(table["source"] == "all") & (table["target"] == "sep")]
 
 
-def draw_entropy_grid(tables: Tables) -> alt.TopLevelMixin:
+def draw_entropy_grid(tables: Tables) -> Drawing:
     """The entropy over all rows."""
     table = tables["entropy"]
     grid = HeadsGrid(
@@ -65,7 +65,7 @@ def draw_entropy_grid(tables: Tables) -> alt.TopLevelMixin:
     return grid.draw(table[table["rows"] == "all"])
 
 
-def draw_relations_grid(tables: Tables) -> alt.TopLevelMixin:
+def draw_relations_grid(tables: Tables) -> Drawing:
     """The relation that a head finds best, above the offsets; a panel for each treebank."""
     best = best_relations(tables)
     said = [
@@ -99,7 +99,7 @@ def best_relations(tables: Tables) -> pd.DataFrame:
     return furthest.drop_duplicates(per_head).sort_values(per_head)
 
 
-def draw_ablation_grid(tables: Tables) -> alt.TopLevelMixin:
+def draw_ablation_grid(tables: Tables) -> Drawing:
     """The change in each mode, each with its own colours."""
     table = tables["ablation"]
     effect = str(table["effect"].iloc[0])

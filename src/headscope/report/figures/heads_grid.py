@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import altair as alt
 import pandas as pd
 
-from headscope.report.figures.figure import DIVERGING, GREY, SEQUENTIAL
+from headscope.report.figures.figure import DIVERGING, GREY, SEQUENTIAL, Drawing
 from headscope.report.figures.marks import HEAD, INTERVAL, mark_data, name_and_interval, number
 
 __all__ = ["HeadsGrid"]
@@ -31,7 +31,7 @@ class HeadsGrid:
     said: Sequence[alt.Tooltip] = ()  # further lines of the tooltip
     carried: Sequence[str] = ()  # further columns that these need
 
-    def draw(self, table: pd.DataFrame) -> alt.TopLevelMixin:
+    def draw(self, table: pd.DataFrame) -> Drawing:
         """A cell for each head; heads that were not measured stay empty."""
         known = table[table[self.value].notna()]
         columns = ["layer", "head", self.value, "low", "high", self.panel, *self.carried]
@@ -51,7 +51,7 @@ class HeadsGrid:
         )
         return panels if self.share_scale else panels.resolve_scale(color="independent")
 
-    def _cells(self, table: pd.DataFrame, n_layers: int, n_heads: int) -> alt.Chart:
+    def _cells(self, table: pd.DataFrame, n_layers: int, n_heads: int) -> Drawing:
         said = [HEAD, *self.said, number(self.value, self.title)]
         said += [INTERVAL] if "low" in table else []
         return (
@@ -61,7 +61,10 @@ class HeadsGrid:
                 _axis(alt.X, "head", n_heads),
                 _axis(alt.Y, "layer", n_layers),
                 alt.Color(
-                    f"{self.value}:Q", title=self.title, scale=self._scale(table), legend=_legend()
+                    f"{self.value}:Q",
+                    title=self.title,
+                    scale=self._scale(table),
+                    legend=alt.Legend(orient="bottom", gradientLength=150, tickCount=4),
                 ),
                 tooltip=said,
             )
@@ -82,7 +85,3 @@ def _axis(channel: type, field: str, n: int) -> alt.X | alt.Y:
         f"{field}:O", title=field, scale=alt.Scale(domain=every), axis=axis
     )
     return drawn
-
-
-def _legend() -> alt.Legend:
-    return alt.Legend(gradientLength=120, gradientThickness=12, titleLimit=220)

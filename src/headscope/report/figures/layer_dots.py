@@ -7,13 +7,14 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from headscope.report.figures.figure import GREY
+from headscope.report.figures.figure import GREY, Drawing
 from headscope.report.figures.marks import HEAD, INTERVAL, mark_data, name_and_interval, number
 
 __all__ = ["LayerDots", "layer_axis"]
 
 PANELS_A_ROW = 3
-MANY_LAYERS = 13  # from here on not every layer has its number
+DODGE = 0.14  # of a layer, between dots of different colours
+MANY_LAYERS = 13  # from here on every fourth layer has its number
 
 
 @dataclass(frozen=True)
@@ -29,25 +30,31 @@ class LayerDots:
     reference_title: str = ""
     share_scale: bool = True
 
-    def draw(self, table: pd.DataFrame) -> alt.TopLevelMixin:
+    def draw(self, table: pd.DataFrame) -> Drawing:
         """A dot for each head and a line through the layers' means."""
         known = table[table[self.value].notna()]
         called = known.assign(split=known[self.split].map(lambda v: self.words.get(v, v)))
-        columns = ["layer", "head", "split", self.value, "low", "high", self.reference]
         order = _order(known[self.split], self.words)
+        places = called["split"].map({name: place for place, name in enumerate(order)})
+        called = called.assign(beside=called["layer"] + DODGE * (places - (len(order) - 1) / 2))
+        columns = ["layer", "head", "split", self.value, "low", "high", self.reference]
+        columns += [] if self.by_panel else ["beside"]
         chart = alt.layer(*self._layers(order, int(known["layer"].max())))
         chart = name_and_interval(chart.properties(data=mark_data(called, columns)))
         if not self.by_panel:
-            return chart.properties(width=420, height=240)
+            return chart.properties(width=520, height=260)
         panels = chart.properties(width=210, height=160).facet(
             facet=alt.Facet("split:N", title=None, sort=order, header=alt.Header(labelPadding=6)),
-            columns=min(PANELS_A_ROW, len(order)),
+            columns=2 if len(order) == 4 else min(PANELS_A_ROW, len(order)),
             spacing=22,
         )
+        # An axis of layers under each panel: a shared one would stand under empty places too.
+        panels = panels.resolve_axis(x="independent")
         return panels if self.share_scale else panels.resolve_scale(y="independent")
 
-    def _layers(self, order: list[str], n_layers: int) -> list[alt.Chart]:
+    def _layers(self, order: list[str], n_layers: int) -> list[Drawing]:
         across = layer_axis(n_layers)
+        own_place = across if self.by_panel else layer_axis(n_layers, "beside")
         up = alt.Y(f"{self.value}:Q", title=self.title)
         shades = alt.Color(
             "split:N",
@@ -58,40 +65,43 @@ class LayerDots:
         )
         said = [HEAD, alt.Tooltip("split:N", title=self.split), number(self.value, self.title)]
         dots = alt.Chart().mark_circle(size=34, cursor="pointer", opacity=0.55)
-        means = alt.Chart().mark_line(strokeWidth=2.2)
         middle = alt.Y(f"mean({self.value}):Q", title=self.title)
         said = [*said, INTERVAL]
         drawn = [
-            dots.encode(across, up, shades, tooltip=said),
-            means.encode(across, middle, shades),
-            _single_layer_mean().encode(across, middle, shades),
+            dots.encode(own_place, up, shades, tooltip=said),
+            _mean_mark(n_layers).encode(across, middle, shades),
         ]
-        return drawn if not self.reference else [self._reference(across), *drawn]
+        return [*self._reference(across), *drawn] if self.reference else drawn
 
-    def _reference(self, across: alt.X) -> alt.Chart:
-        line = alt.Chart().mark_line(strokeDash=[5, 3], color=GREY, strokeWidth=1.5, point=False)
-        return line.encode(
-            across,
-            alt.Y(f"mean({self.reference}):Q"),
-            tooltip=[number(f"mean_{self.reference}", self.reference_title)],
+    def _reference(self, across: alt.X) -> list[Drawing]:
+        height = alt.Y(f"mean({self.reference}):Q", title=self.title)
+        line = alt.Chart().mark_line(strokeDash=[5, 3], color=GREY, strokeWidth=1.5)
+        name = (
+            alt.Chart()
+            .transform_filter("datum.layer == 1")
+            .mark_text(align="left", dx=-8, dy=-7, fontSize=10, style="guide-label")
         )
+        called = alt.TextValue(self.reference_title)
+        return [line.encode(across, height), name.encode(across, height, called)]
 
 
-def layer_axis(n_layers: int) -> alt.X:
+def layer_axis(n_layers: int, field: str = "layer") -> alt.X:
     """Layers from the first to the last, with room at both ends and whole numbers."""
-    step = 1 if n_layers < MANY_LAYERS else 1 + (n_layers - 1) // 12
+    step = 1 if n_layers < MANY_LAYERS else 4
     shown = [layer for layer in range(1, n_layers + 1) if layer == 1 or layer % step == 0]
     return alt.X(
-        "layer:Q",
+        f"{field}:Q",
         title="layer",
         scale=alt.Scale(domain=[0.5, n_layers + 0.5], nice=False),
         axis=alt.Axis(values=shown, format="d"),
     )
 
 
-def _single_layer_mean() -> alt.Chart:
-    """A short stroke at each mean: a line through one layer alone would not be seen."""
-    return alt.Chart().mark_tick(orient="horizontal", size=12, thickness=2.2)
+def _mean_mark(n_layers: int) -> Drawing:
+    """A line, or, where there is one layer and so nothing to connect, a short stroke."""
+    if n_layers > 1:
+        return alt.Chart().mark_line(strokeWidth=2.2)
+    return alt.Chart().mark_tick(orient="horizontal", size=24, thickness=2.2, opacity=1)
 
 
 def _order(values: "pd.Series[Any]", words: Mapping[str, str]) -> list[str]:

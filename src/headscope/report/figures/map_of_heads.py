@@ -4,23 +4,25 @@ import altair as alt
 import pandas as pd
 
 from headscope.analyses.behaviours import BEHAVIOURS, COREFERENCE, OTHER
-from headscope.report.figures.figure import COLOURS, GREY, Figure, Tables
+from headscope.report.figures.figure import COLOURS, GREY, Drawing, Figure, Tables
 from headscope.report.figures.marks import HEAD, mark_data, name_and_interval
 
 __all__ = ["HEADS_MAP", "HEADS_MAP_LAYERS", "kind_of"]
 
-SIZE = 440
-SYNTAX = "a syntactic relation"
+SIZE, MARGIN = 440, 0.04
+MOST_NAMES = 30
+SYNTAX, ANTECEDENT = "a syntactic relation", "an antecedent (coreference)"
 KINDS = {
     "a neighbour or itself": (COLOURS[0], "circle"),
     "special tokens or punctuation": (COLOURS[1], "square"),
     "everything, broadly": (COLOURS[4], "triangle-up"),
     SYNTAX: (COLOURS[2], "diamond"),
-    COREFERENCE: (COLOURS[3], "cross"),
+    ANTECEDENT: (COLOURS[3], "cross"),
     OTHER: (GREY, "circle"),
 }
 OF_TABLE = dict(zip(("position", "special-tokens", "entropy"), KINDS, strict=False))
-KNOWN = {b.name: OF_TABLE[b.table] for b in BEHAVIOURS} | {k: k for k in (COREFERENCE, OTHER)}
+KNOWN = {b.name: OF_TABLE[b.table] for b in BEHAVIOURS}
+KNOWN |= {COREFERENCE: ANTECEDENT, OTHER: OTHER}
 SAID = [HEAD, alt.Tooltip("behaviours:N", title="attends to"), alt.Tooltip("cluster:Q")]
 
 
@@ -33,7 +35,7 @@ def kind_of(behaviour: str) -> str:
     return KNOWN.get(behaviour, SYNTAX)
 
 
-def draw_map(tables: Tables) -> alt.TopLevelMixin:
+def draw_map(tables: Tables) -> Drawing:
     """Coloured and shaped by what the heads do, relations named."""
     layout = tables["layout"]
     heads = layout.assign(kind=layout["behaviour"].map(kind_of))
@@ -47,15 +49,16 @@ def draw_map(tables: Tables) -> alt.TopLevelMixin:
     )
     named = (
         alt.Chart()
-        .transform_filter(alt.FieldOneOfPredicate(field="kind", oneOf=[SYNTAX, COREFERENCE]))
+        .transform_filter(alt.FieldOneOfPredicate(field="kind", oneOf=[SYNTAX]))
         .mark_text(align="left", dx=7, fontSize=10, style="guide-label", limit=110)
         .encode(*_plane(layout), text="behaviour:N")
     )
     columns = ["layer", "head", "x", "y", "kind", "behaviour", "behaviours", "cluster"]
-    return _square(alt.layer(points, named), heads, columns)
+    names = [named] if (heads["kind"] == SYNTAX).sum() <= MOST_NAMES else []
+    return _square(alt.layer(points, *names), heads, columns)
 
 
-def draw_map_by_layer(tables: Tables) -> alt.TopLevelMixin:
+def draw_map_by_layer(tables: Tables) -> Drawing:
     """Coloured by layer."""
     layout = tables["layout"]
     points = _points(layout).encode(
@@ -69,24 +72,27 @@ def draw_map_by_layer(tables: Tables) -> alt.TopLevelMixin:
     return _square(alt.layer(points), layout, ["layer", "head", "x", "y", "behaviours", "cluster"])
 
 
-def _points(layout: pd.DataFrame) -> alt.Chart:
+def _points(layout: pd.DataFrame) -> Drawing:
     points = alt.Chart().mark_point(filled=True, size=80, opacity=0.85, cursor="pointer")
     return points.encode(*_plane(layout))
 
 
 def _plane(layout: pd.DataFrame) -> tuple[alt.X, alt.Y]:
     """Both directions on one scale, without axes: only distances mean something."""
-    reach = 1.06 * float(layout[["x", "y"]].abs().max().max()) or 1.0
-    scale = alt.Scale(domain=[-reach, reach], nice=False)
-    return alt.X("x:Q", axis=None, scale=scale), alt.Y("y:Q", axis=None, scale=scale)
+    plane = layout[["x", "y"]]
+    reach = (float((plane.max() - plane.min()).max()) or 1.0) * (0.5 + MARGIN)
+    scales = [
+        alt.Scale(domain=[middle - reach, middle + reach], nice=False)
+        for middle in (plane.max() + plane.min()) / 2
+    ]
+    return alt.X("x:Q", axis=None, scale=scales[0]), alt.Y("y:Q", axis=None, scale=scales[1])
 
 
-def _square(chart: alt.LayerChart, heads: pd.DataFrame, columns: list[str]) -> alt.TopLevelMixin:
+def _square(chart: Drawing, heads: pd.DataFrame, columns: list[str]) -> Drawing:
     frame = alt.ViewBackground(stroke=GREY, strokeOpacity=0.5)
-    drawn: alt.TopLevelMixin = name_and_interval(
+    return name_and_interval(
         chart.properties(width=SIZE, height=SIZE, view=frame, data=mark_data(heads, columns))
     )
-    return drawn
 
 
 HEADS_MAP = Figure(

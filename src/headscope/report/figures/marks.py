@@ -1,17 +1,14 @@
 """What marks carry: small, clean data, and what they say when pointed at."""
 
-import re
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-__all__ = ["HEAD", "INTERVAL", "clean_label", "mark_data", "name_and_interval", "number", "rounded"]
+from headscope.report.figures.figure import Drawing
 
-DIGITS = 4
-# Neither XML nor UTF-8 can hold these; one of them in a label would spoil a whole SVG.
-UNPRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+__all__ = ["HEAD", "INTERVAL", "mark_data", "name_and_interval", "number", "rounded"]
 
 HEAD = alt.Tooltip("name:N", title="head")
 INTERVAL = alt.Tooltip("interval:N", title="95 % interval")
@@ -27,34 +24,29 @@ def mark_data(table: pd.DataFrame, columns: Sequence[str]) -> alt.InlineData:
     return alt.InlineData(values=[_as_datum(row) for row in kept.to_dict("records")])
 
 
-def clean_label(label: str) -> str:
-    """The label with what no picture file can hold replaced.
-
-    >>> clean_label("obj" + chr(0))
-    'obj\ufffd'
-    """
-    return UNPRINTABLE.sub("\ufffd", label)
-
-
 def rounded(value: Any) -> Any:
-    """A value as JSON holds it shortly: none for what is missing, four digits for a fraction."""
+    """A value as JSON holds it shortly: none for what is missing, four digits for a fraction.
+
+    >>> rounded(0.123456), rounded(0.0000123456), rounded(12.0), rounded(float("nan"))
+    (0.1235, 1.235e-05, 12, None)
+    """
     if isinstance(value, str):
-        return clean_label(value)
+        return value
     if pd.isna(value):
         return None
-    return int(value) if float(value).is_integer() else round(float(value), DIGITS)
+    return int(value) if float(value).is_integer() else float(f"{value:.4g}")
 
 
-def name_and_interval(chart: Any) -> Any:
+def name_and_interval(chart: Drawing) -> Drawing:
     """The chart with the head's name and the interval in its data, computed where it is drawn."""
-    some = "format(datum.low, '.3f') + ' to ' + format(datum.high, '.3f')"
+    some = "format(datum.low, '.3~g') + ' to ' + format(datum.high, '.3~g')"
     return chart.transform_calculate(
         name="datum.layer + '-' + datum.head",
         interval=f"isValid(datum.low) ? {some} : 'not measured'",
     )
 
 
-def number(field: str, title: str, form: str = ".3f") -> alt.Tooltip:
+def number(field: str, title: str, form: str = ".3~g") -> alt.Tooltip:
     """A line of a tooltip with a number in it."""
     return alt.Tooltip(f"{field}:Q", title=title, format=form)
 

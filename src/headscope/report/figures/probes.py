@@ -4,7 +4,7 @@ import altair as alt
 import pandas as pd
 
 from headscope.report.figures.best_bars import BestBars
-from headscope.report.figures.figure import Figure, Tables
+from headscope.report.figures.figure import Drawing, Figure, Tables
 from headscope.report.figures.heads_grid import HeadsGrid
 from headscope.report.figures.marks import mark_data, name_and_interval, number
 from headscope.report.probes import PAPER_TABLE_3
@@ -18,7 +18,7 @@ WORDS = {
 ROOT = {"opening": "word to opening token", "closing": "word to closing token"}
 
 
-def draw_probes(tables: Tables) -> alt.TopLevelMixin:
+def draw_probes(tables: Tables) -> Drawing:
     """The share of words whose head a probe finds, beside the paper's."""
     paper = tables["probes"]["probe"].map(PAPER_TABLE_3) / 100
     bars = BestBars(
@@ -39,7 +39,7 @@ def draw_probes(tables: Tables) -> alt.TopLevelMixin:
     return bars.draw(tables["probes"].assign(paper=paper))
 
 
-def draw_curve(tables: Tables) -> alt.TopLevelMixin:
+def draw_curve(tables: Tables) -> Drawing:
     """UAS by the number of sentences, with intervals."""
     data = mark_data(tables["probe-curve"], ["probe", "sentences", "uas", "low", "high"])
     sizes = sorted({int(n) for n in tables["probe-curve"]["sentences"]})
@@ -49,8 +49,12 @@ def draw_curve(tables: Tables) -> alt.TopLevelMixin:
         scale=alt.Scale(type="log", nice=False, padding=12),
         axis=alt.Axis(values=sizes, format=","),
     )
-    up = alt.Y("uas:Q", title="heads of words found (UAS)", scale=alt.Scale(zero=False))
-    up.axis = alt.Axis(format="%", tickCount=6)
+    up = alt.Y(
+        "uas:Q",
+        title="heads of words found (UAS)",
+        scale=alt.Scale(zero=False),
+        axis=alt.Axis(format="%", tickCount=6),
+    )
     shades = alt.Color("probe:N", title=None, sort=None)
     said = [
         alt.Tooltip("probe:N"),
@@ -68,7 +72,7 @@ def draw_curve(tables: Tables) -> alt.TopLevelMixin:
     return name_and_interval(chart.properties(width=380, height=240, data=data))
 
 
-def draw_weights(tables: Tables) -> alt.TopLevelMixin:
+def draw_weights(tables: Tables) -> Drawing:
     """A grid for each direction; those between words and those for ROOT on scales of their own."""
     weights = _trained(tables["probe-weights"])
     grids = [

@@ -1,9 +1,8 @@
 """Attention to special tokens and punctuation, layer by layer (the paper's Figure 2)."""
 
-import altair as alt
 import pandas as pd
 
-from headscope.report.figures.figure import Figure, Tables
+from headscope.report.figures.figure import Drawing, Figure, Tables
 from headscope.report.figures.layer_dots import LayerDots
 
 __all__ = ["SPECIAL_TOKENS", "SPECIAL_TOKENS_FROM_SEP", "TARGETS"]
@@ -17,17 +16,17 @@ TARGETS = {
 }
 
 
-def draw_special_tokens(tables: Tables) -> alt.TopLevelMixin:
+def draw_special_tokens(tables: Tables) -> Drawing:
     """From all tokens; one panel a class of tokens."""
     return _draw(_rows(tables, "all"))
 
 
-def draw_from_sep(tables: Tables) -> alt.TopLevelMixin:
+def draw_from_sep(tables: Tables) -> Drawing:
     """From the closing tokens alone; one panel a class of tokens."""
     return _draw(_rows(tables, "sep"))
 
 
-def _draw(rows: pd.DataFrame) -> alt.TopLevelMixin:
+def _draw(rows: pd.DataFrame) -> Drawing:
     dots = LayerDots(value="weight", title="share of attention", split="target", words=TARGETS)
     return dots.draw(rows)
 
