@@ -84,7 +84,7 @@ def style(chart: Drawing, caption: str) -> alt.TopLevelMixin:
         .configure_range(category=list(COLOURS))
         .configure_axis(grid=False, domainColor=GREY, tickColor=GREY, labelLimit=240, **plain)
         .configure_legend(labelLimit=300, **plain)
-        .configure_header(labelFontSize=12, labelLimit=300, titleFontWeight="normal")
+        .configure_header(labelFontSize=12, labelLimit=300, labelBaseline="line-bottom")
         .configure_title(fontSize=12, fontWeight="normal")
         .configure_view(stroke=None)
         .properties(description=caption)

@@ -13,7 +13,7 @@ def draw_gradient(tables: Tables) -> Drawing:
     seen = table[table.groupby("target")["gradient"].transform("max") > 0]
     dots = LayerDots(
         value="gradient",
-        title="change of the loss by the weight",
+        title="size of the gradient of the loss",
         split="target",
         words=TARGETS,
         by_panel=False,

@@ -72,7 +72,7 @@ class HeadsGrid:
 
     def _scale(self, table: pd.DataFrame) -> alt.Scale:
         if not self.diverging:
-            return alt.Scale(scheme=SEQUENTIAL, nice=False)
+            return alt.Scale(scheme=SEQUENTIAL, nice=False, zero=True)
         furthest = float(table[self.value].abs().max()) or 1.0
         domain = [-furthest, furthest] if self.share_scale else alt.Undefined
         return alt.Scale(scheme=DIVERGING, reverse=True, domain=domain, domainMid=0, nice=False)
