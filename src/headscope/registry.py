@@ -168,5 +168,85 @@ FIGURES = Registry(
             "headscope.report.figures.position:POSITION",
             "attention to the previous, the same and the next token by layer (Figure 2)",
         ),
+        "special-tokens": Entry(
+            "headscope.report.figures.special_tokens:SPECIAL_TOKENS",
+            "attention to special tokens and punctuation by layer (Figure 2)",
+        ),
+        "special-tokens-from-sep": Entry(
+            "headscope.report.figures.special_tokens:SPECIAL_TOKENS_FROM_SEP",
+            "where closing tokens look, by layer (Figure 2)",
+        ),
+        "gradient": Entry(
+            "headscope.report.figures.gradient:GRADIENT",
+            "does the loss depend on the attention? By layer and class (Figure 3)",
+        ),
+        "entropy": Entry(
+            "headscope.report.figures.entropy:ENTROPY",
+            "how broadly heads attend, by layer (Figure 4)",
+        ),
+        "ablation": Entry(
+            "headscope.report.figures.ablation:ABLATION",
+            "what changes without a head, by layer",
+        ),
+        "heads-previous": Entry(
+            "headscope.report.figures.head_maps:HEADS_PREVIOUS",
+            "grid of heads: attention to the previous token",
+        ),
+        "heads-next": Entry(
+            "headscope.report.figures.head_maps:HEADS_NEXT",
+            "grid of heads: attention to the next token",
+        ),
+        "heads-sep": Entry(
+            "headscope.report.figures.head_maps:HEADS_SEP",
+            "grid of heads: attention to closing tokens",
+        ),
+        "heads-entropy": Entry(
+            "headscope.report.figures.head_maps:HEADS_ENTROPY",
+            "grid of heads: how broadly each attends",
+        ),
+        "heads-relations": Entry(
+            "headscope.report.figures.head_maps:HEADS_RELATIONS",
+            "grid of heads: the relation each finds best, above any offset",
+        ),
+        "heads-ablation": Entry(
+            "headscope.report.figures.head_maps:HEADS_ABLATION",
+            "grid of heads: what changes without each",
+        ),
+        "dependency-best": Entry(
+            "headscope.report.figures.best_heads:DEPENDENCY_BEST",
+            "the best head of each relation against fixed offsets (Table 1)",
+        ),
+        "coreference-best": Entry(
+            "headscope.report.figures.best_heads:COREFERENCE_BEST",
+            "the best head for each type of mention against rules (Table 2)",
+        ),
+        "probes": Entry(
+            "headscope.report.figures.probes:PROBES",
+            "what probes over all heads find (Table 3)",
+        ),
+        "probe-curve": Entry(
+            "headscope.report.figures.probes:PROBE_CURVE",
+            "probes by the number of sentences they learned from",
+        ),
+        "probe-weights": Entry(
+            "headscope.report.figures.probes:PROBE_WEIGHTS",
+            "grid of heads: the weights of the attention-only probe",
+        ),
+        "heads-map": Entry(
+            "headscope.report.figures.map_of_heads:HEADS_MAP",
+            "heads as points, alike ones near, by behaviour (Figure 6)",
+        ),
+        "heads-map-layers": Entry(
+            "headscope.report.figures.map_of_heads:HEADS_MAP_LAYERS",
+            "heads as points, alike ones near, by layer (Figure 6)",
+        ),
+        "distance-matrix": Entry(
+            "headscope.report.figures.distance:DISTANCE_MATRIX",
+            "how alike every two heads attend",
+        ),
+        "dendrogram": Entry(
+            "headscope.report.figures.distance:DENDROGRAM",
+            "which heads belong together",
+        ),
     },
 )

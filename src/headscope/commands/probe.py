@@ -123,7 +123,9 @@ def probe_after(
 
 def show_probes(run: "Run", format: str, min_count: int) -> None:
     """Print the probes beside the paper's, and draw the weights into the run's folder."""
-    from headscope.report.probes import draw_weights, probe_lines, relation_lines  # pandas
+    from headscope.report.figures.probes import PROBE_WEIGHTS  # altair, pandas: slow to import
+    from headscope.report.figures.saving import render
+    from headscope.report.probes import probe_lines, relation_lines
     from headscope.report.terminal import print_rows
     from headscope.runs.files import write_atomically
 
@@ -140,5 +142,5 @@ def show_probes(run: "Run", format: str, min_count: int) -> None:
     show_counts(run)
     if run.folder and (run.tables["probe-weights"]["probe"] == "attention-only").any():
         picture = run.folder / "figures" / "probe-weights.svg"
-        write_atomically(picture, draw_weights(run.tables["probe-weights"]).encode())
+        write_atomically(picture, render(PROBE_WEIGHTS.draw(run.tables), "svg"))
         typer.echo(f"Which heads the parse is made of: {picture}", err=True)

@@ -1,39 +1,136 @@
 """What every figure owes the report, and what it says when its tables are not there."""
 
-import altair as alt
+import json
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
 import pandas as pd
 import pytest
 
 from headscope.errors import StudyError
 from headscope.registry import FIGURES
 from headscope.report.figures.figure import Figure
+from headscope.report.figures.saving import render
+from tests.report.figures.made import make_tables
+
+NAMES = list(FIGURES.built_in)
+WITHOUT_HEADS = {"probes", "probe-curve"}  # their marks are probes
+HOSTILE = "</script><script>alert('1')</script>\x00\"&${datum.layer}\\"
 
 
-@pytest.mark.parametrize("name", FIGURES.entries())
-def test_a_figure_is_registered_under_its_name_and_explains_itself(name: str) -> None:
+def load(name: str) -> Figure:
     figure = FIGURES.find(name).load()
     assert isinstance(figure, Figure)
+    return figure
+
+
+def data_of(chart: Any) -> list[dict[str, Any]]:
+    """All data that a chart carries, wherever it stands."""
+    found: list[dict[str, Any]] = []
+
+    def visit(part: object) -> None:
+        if isinstance(part, dict):
+            if "values" in part and "layer" in str(part["values"][:1]):
+                found.extend(part["values"])
+            for inner in part.values():
+                visit(inner)
+        elif isinstance(part, list):
+            for inner in part:
+                visit(inner)
+
+    spec = chart.to_dict()
+    visit(spec)
+    for rows in spec.get("datasets", {}).values():
+        found += [row for row in rows if isinstance(row, dict)]
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_is_registered_under_its_name_and_explains_itself(name: str) -> None:
+    figure = load(name)
     assert figure.name == name
     assert len(figure.caption) > 60
     assert figure.needs
 
 
-@pytest.mark.parametrize("name", FIGURES.entries())
+@pytest.mark.parametrize("name", NAMES)
 def test_a_figure_without_its_tables_says_what_to_run(name: str) -> None:
-    figure = FIGURES.find(name).load()
+    figure = load(name)
     with pytest.raises(StudyError, match=f"needs the table '{figure.needs[0]}'"):
         figure.draw({figure.needs[0]: pd.DataFrame()})
 
 
-def test_a_dot_stands_for_a_head_and_carries_its_name() -> None:
-    rows = [
-        (layer, head, target, 0.1 * layer, 0.0, 1.0)
-        for layer in (1, 2, 3)
-        for head in (1, 2)
-        for target in ("previous", "self", "next")
-    ]
-    table = pd.DataFrame(rows, columns=["layer", "head", "target", "weight", "low", "high"])
-    chart = FIGURES.find("position").load().draw({"position": table})
-    assert isinstance(chart, alt.TopLevelMixin)
-    (data,) = chart.to_dict()["datasets"].values()
-    assert {row["name"] for row in data} == {"1-1", "1-2", "2-1", "2-2", "3-1", "3-2"}
+@pytest.mark.parametrize("name", NAMES)
+def test_marks_of_heads_carry_layer_and_head_as_whole_numbers(name: str) -> None:
+    rows = data_of(load(name).draw(make_tables(3, 5)))
+    marked = {(row["layer"], row["head"]) for row in rows if "head" in row}
+    if name in WITHOUT_HEADS:
+        assert not marked
+        return
+    assert marked
+    assert marked <= {(layer, head) for layer in (1, 2, 3) for head in (1, 2, 3, 4, 5)}
+    assert all(type(number) is int for pair in marked for number in pair)
+    if not name.endswith("-best"):
+        assert len(marked) == 15
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_leaves_its_tables_alone(name: str) -> None:
+    tables, same = make_tables(), make_tables()
+    load(name).draw(tables)
+    for table in same:
+        pd.testing.assert_frame_equal(tables[table], same[table])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_labels_are_text_in_a_well_formed_picture(name: str) -> None:
+    chart = load(name).draw(make_tables(2, 3, label=HOSTILE))
+    root = ElementTree.fromstring(render(chart, "svg").decode())
+    assert not [part for part in root.iter() if part.tag.endswith("script")]
+    assert "\x00" not in json.dumps(chart.to_dict(), ensure_ascii=False)
+
+
+def test_a_hostile_label_is_shown_as_it_is() -> None:
+    label = "<b>'1'\x00\"&${datum.layer}\\"
+    chart = load("special-tokens").draw(make_tables(2, 3, label=label))
+    root = ElementTree.fromstring(render(chart, "svg").decode())
+    shown = {text.text for text in root.iter() if text.tag.endswith("text")}
+    assert label.replace("\x00", "\ufffd") in shown
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("size", [(1, 4), (24, 16)])
+def test_a_figure_draws_models_small_and_large(name: str, size: tuple[int, int]) -> None:
+    content = json.dumps(load(name).draw(make_tables(*size)).to_dict())
+    assert len(content) < 1_000_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_draws_estimates_without_intervals(name: str) -> None:
+    chart = load(name).draw(make_tables(2, 3, has_intervals=False))
+    assert "NaN" not in json.dumps(chart.to_dict())
+    picture = render(chart, "svg").decode()
+    assert "NaN" not in picture
+    assert "95 % interval: 0" not in picture  # how a number that is not there would be shown
+
+
+@pytest.mark.parametrize("name", ["special-tokens-from-sep", "heads-sep", "heads-next"])
+def test_a_decoder_has_no_figures_of_what_it_cannot_do(name: str) -> None:
+    tables = make_tables(2, 3)
+    special, position = tables["special-tokens"], tables["position"]
+    special.loc[special["source"] == "sep", "weight"] = np.nan
+    special.loc[special["target"] == "sep", "weight"] = 0.0
+    position.loc[position["target"] == "next", "weight"] = 0.0
+    figure = load(name)
+    assert figure.missing(tables) == [figure.needs[0]]
+    with pytest.raises(StudyError, match=r"with attention (from|to) (closing|next) tokens"):
+        figure.draw(tables)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_and_background_are_left_to_whoever_shows_the_figure(name: str) -> None:
+    spec = load(name).draw(make_tables(2, 3)).to_dict()
+    assert spec["config"]["background"] == "transparent"
+    content = json.dumps(spec).lower()
+    assert not [colour for colour in ('"black"', '"white"', "#000", "#fff") if colour in content]

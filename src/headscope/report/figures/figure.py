@@ -2,19 +2,39 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import altair as alt
 import pandas as pd
 
 from headscope.errors import StudyError
+from headscope.report.figures.labels import clean_labels
 
-__all__ = ["COLOURS", "FONT", "Figure", "Tables", "name_heads", "style"]
+__all__ = [
+    "COLOURS",
+    "DIVERGING",
+    "FONT",
+    "GREY",
+    "SEQUENTIAL",
+    "Drawing",
+    "Figure",
+    "Tables",
+    "style",
+]
 
 Tables = Mapping[str, pd.DataFrame]
+Drawing: TypeAlias = Any  # a chart of some kind; the types of Altair do not outlive its methods
 
-# Okabe and Ito's colours: told apart by all eyes, and in grey by their lightness.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif"
+# Okabe and Ito's colours, told apart by all eyes, without the two that vanish on white or black.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+GREY = "#808080"  # seen equally well on white and on black: for lines that are no data
+SEQUENTIAL: Final = "yellowgreenblue"
+DIVERGING: Final = "redblue"
+FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
+
+
+def _always(tables: Tables) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -30,39 +50,43 @@ class Figure:
     caption: str  # how to read it, for someone who has not read the paper; also its alt text
     needs: tuple[str, ...]  # the tables it draws; all of them must be there
     made_by: str  # what to add to `headscope analyze MODEL` to have them
-    draw_tables: Callable[[Tables], alt.TopLevelMixin]
+    draw_tables: Callable[[Tables], Drawing]
     paper: str = ""  # the paper's own figure, as "Figure 2"
+    has_content: Callable[[Tables], bool] = _always  # asked when all tables are there
+    content: str = ""  # which rows it draws, if not all: said where there are none
 
     def missing(self, tables: Tables) -> list[str]:
-        """The tables it needs that are not there or empty."""
-        return [name for name in self.needs if not len(tables.get(name, ()))]
+        """The tables it needs that are not there, empty, or without the rows it draws."""
+        absent = [name for name in self.needs if not len(tables.get(name, ()))]
+        if absent or self.has_content(tables):
+            return absent
+        return [self.needs[0]]
 
     def draw(self, tables: Tables) -> alt.TopLevelMixin:
         """The picture, or an error that says what to run first."""
         missing = self.missing(tables)
         if missing:
+            rows = f" with {self.content}" if self.content else ""
             raise StudyError(
-                f"Figure {self.name!r} needs the table {missing[0]!r}, which this run does not "
-                f"have. Expected {', '.join(self.needs)}; measure with: headscope analyze MODEL "
-                f"{self.made_by}."
+                f"Figure {self.name!r} needs the table {missing[0]!r}{rows}, which this run does "
+                f"not have. Expected {', '.join(self.needs)}; measure with: headscope analyze "
+                f"MODEL {self.made_by}."
             )
-        return style(self.draw_tables(tables), self.caption)
+        clean = {name: clean_labels(tables[name]) for name in self.needs}
+        return style(self.draw_tables(clean), self.caption)
 
 
-def style(chart: alt.TopLevelMixin, caption: str) -> alt.TopLevelMixin:
+def style(chart: Drawing, caption: str) -> alt.TopLevelMixin:
     """The same fonts, colours and lines for every figure, on any background."""
+    plain = {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"}
     styled: alt.TopLevelMixin = (
-        chart.configure(background="transparent", font=FONT)
+        chart.configure(background="transparent", font=FONT, padding=8)
         .configure_range(category=list(COLOURS))
-        .configure_axis(grid=False, labelFontSize=11, titleFontSize=12, titleFontWeight="normal")
-        .configure_legend(labelFontSize=11, titleFontSize=12, titleFontWeight="normal")
+        .configure_axis(grid=False, domainColor=GREY, tickColor=GREY, labelLimit=240, **plain)
+        .configure_legend(labelLimit=300, **plain)
+        .configure_header(labelFontSize=12, labelLimit=300, labelBaseline="line-bottom")
+        .configure_title(fontSize=12, fontWeight="normal")
         .configure_view(stroke=None)
         .properties(description=caption)
     )
     return styled
-
-
-def name_heads(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a column that names each head as people do, `8-10`."""
-    names = table["layer"].astype(str) + "-" + table["head"].astype(str)
-    return table.assign(name=names)

@@ -1,37 +1,110 @@
 """The paper's plot of heads: layers across, a measure up, a dot for each head, a line of means."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from headscope.report.figures.figure import name_heads
+from headscope.report.figures.figure import GREY, Drawing
+from headscope.report.figures.marks import HEAD, INTERVAL, mark_data, name_and_interval, number
 
-__all__ = ["dots_per_layer"]
+__all__ = ["LayerDots", "layer_axis"]
+
+PANELS_A_ROW = 3
+DODGE = 0.14  # of a layer, between dots of different colours
+MANY_LAYERS = 13  # from here on every fourth layer has its number
 
 
-def dots_per_layer(
-    table: pd.DataFrame,
-    value: str,
-    title: str,
-    panel: str | None = None,
-    panels: Sequence[str] | None = None,
-) -> alt.TopLevelMixin:
-    """A dot for each head and a line through the layers' means; a panel for each `panel` value."""
-    shown = name_heads(table)
-    across = alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d"))
-    up = alt.Y(f"{value}:Q", title=title)
-    said = [
-        alt.Tooltip("name:N", title="head"),
-        *([alt.Tooltip(f"{panel}:N")] if panel else []),
-        alt.Tooltip(f"{value}:Q", title=title, format=".3f"),
-        *[alt.Tooltip(f"{end}:Q", format=".3f") for end in ("low", "high")],
-    ]
-    base = alt.Chart(shown)
-    dots = base.mark_circle(size=35, opacity=0.7, cursor="pointer").encode(across, up, tooltip=said)
-    means = base.mark_line(strokeWidth=2).encode(across, alt.Y(f"mean({value}):Q", title=title))
-    chart = alt.layer(means, dots).properties(width=220, height=180)
-    if panel is None:
-        return chart
-    order = list(panels) if panels else list(dict.fromkeys(shown[panel]))
-    return chart.facet(column=alt.Column(f"{panel}:N", title=None, sort=order))
+@dataclass(frozen=True)
+class LayerDots:
+    """How a table is drawn as dots: what goes up, what is told apart, and by panels or colours."""
+
+    value: str
+    title: str
+    split: str  # the column whose values are told apart
+    words: Mapping[str, str]  # what they are called, in their order; others come as they are
+    by_panel: bool = True  # else by colour, in one panel
+    reference: str = ""  # a column drawn as a dashed line: what the value would be by chance
+    reference_title: str = ""
+    share_scale: bool = True
+
+    def draw(self, table: pd.DataFrame) -> Drawing:
+        """A dot for each head and a line through the layers' means."""
+        known = table[table[self.value].notna()]
+        called = known.assign(split=known[self.split].map(lambda v: self.words.get(v, v)))
+        order = _order(known[self.split], self.words)
+        places = called["split"].map({name: place for place, name in enumerate(order)})
+        called = called.assign(beside=called["layer"] + DODGE * (places - (len(order) - 1) / 2))
+        columns = ["layer", "head", "split", self.value, "low", "high", self.reference]
+        columns += [] if self.by_panel else ["beside"]
+        chart = alt.layer(*self._layers(order, int(known["layer"].max())))
+        chart = name_and_interval(chart.properties(data=mark_data(called, columns)))
+        if not self.by_panel:
+            return chart.properties(width=520, height=260)
+        panels = chart.properties(width=210, height=160).facet(
+            facet=alt.Facet("split:N", title=None, sort=order, header=alt.Header(labelPadding=6)),
+            columns=2 if len(order) == 4 else min(PANELS_A_ROW, len(order)),
+            spacing=22,
+        )
+        # An axis of layers under each panel: a shared one would stand under empty places too.
+        panels = panels.resolve_axis(x="independent")
+        return panels if self.share_scale else panels.resolve_scale(y="independent")
+
+    def _layers(self, order: list[str], n_layers: int) -> list[Drawing]:
+        across = layer_axis(n_layers)
+        own_place = across if self.by_panel else layer_axis(n_layers, "beside")
+        up = alt.Y(f"{self.value}:Q", title=self.title)
+        shades = alt.Color(
+            "split:N",
+            sort=order,
+            title=None,
+            scale=alt.Scale(domain=order),
+            legend=None if self.by_panel else alt.Legend(symbolType="circle", symbolOpacity=1),
+        )
+        said = [HEAD, alt.Tooltip("split:N", title=self.split), number(self.value, self.title)]
+        dots = alt.Chart().mark_circle(size=34, cursor="pointer", opacity=0.55)
+        middle = alt.Y(f"mean({self.value}):Q", title=self.title)
+        said = [*said, INTERVAL]
+        drawn = [
+            dots.encode(own_place, up, shades, tooltip=said),
+            _mean_mark(n_layers).encode(across, middle, shades),
+        ]
+        return [*self._reference(across), *drawn] if self.reference else drawn
+
+    def _reference(self, across: alt.X) -> list[Drawing]:
+        height = alt.Y(f"mean({self.reference}):Q", title=self.title)
+        line = alt.Chart().mark_line(strokeDash=[5, 3], color=GREY, strokeWidth=1.5)
+        name = (
+            alt.Chart()
+            .transform_filter("datum.layer == 1")
+            .mark_text(align="left", dx=-8, dy=-7, fontSize=10, style="guide-label")
+        )
+        called = alt.TextValue(self.reference_title)
+        return [line.encode(across, height), name.encode(across, height, called)]
+
+
+def layer_axis(n_layers: int, field: str = "layer") -> alt.X:
+    """Layers from the first to the last, with room at both ends and whole numbers."""
+    step = 1 if n_layers < MANY_LAYERS else 4
+    shown = [layer for layer in range(1, n_layers + 1) if layer == 1 or layer % step == 0]
+    return alt.X(
+        f"{field}:Q",
+        title="layer",
+        scale=alt.Scale(domain=[0.5, n_layers + 0.5], nice=False),
+        axis=alt.Axis(values=shown, format="d"),
+    )
+
+
+def _mean_mark(n_layers: int) -> Drawing:
+    """A line, or, where there is one layer and so nothing to connect, a short stroke."""
+    if n_layers > 1:
+        return alt.Chart().mark_line(strokeWidth=2.2)
+    return alt.Chart().mark_tick(orient="horizontal", size=24, thickness=2.2, opacity=1)
+
+
+def _order(values: "pd.Series[Any]", words: Mapping[str, str]) -> list[str]:
+    present = list(dict.fromkeys(values))
+    known = [words[value] for value in words if value in present]
+    return known + [value for value in present if value not in words]

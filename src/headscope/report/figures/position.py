@@ -1,18 +1,17 @@
 """Attention to the previous, the same and the next token, layer by layer (the paper's Figure 2)."""
 
-import altair as alt
-
-from headscope.report.figures.figure import Figure, Tables
-from headscope.report.figures.layer_dots import dots_per_layer
+from headscope.report.figures.figure import Drawing, Figure, Tables
+from headscope.report.figures.layer_dots import LayerDots
 
 __all__ = ["POSITION"]
 
+WORDS = {"previous": "to the previous token", "self": "to itself", "next": "to the next token"}
 
-def draw_position(tables: Tables) -> alt.TopLevelMixin:
+
+def draw_position(tables: Tables) -> Drawing:
     """A dot for each head, a line for the mean of its layer; one panel a target."""
-    return dots_per_layer(
-        tables["position"], value="weight", title="mean attention", panel="target"
-    )
+    dots = LayerDots(value="weight", title="share of attention", split="target", words=WORDS)
+    return dots.draw(tables["position"])
 
 
 POSITION = Figure(

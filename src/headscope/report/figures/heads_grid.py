@@ -1,0 +1,87 @@
+"""A measure of every head as a grid of colours: layers down, heads across."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import altair as alt
+import pandas as pd
+
+from headscope.report.figures.figure import DIVERGING, GREY, SEQUENTIAL, Drawing
+from headscope.report.figures.marks import HEAD, INTERVAL, mark_data, name_and_interval, number
+
+__all__ = ["HeadsGrid"]
+
+LARGEST_CELL, SMALLEST_CELL, GRID_WIDTH = 22, 11, 260
+PANELS_A_ROW = 3
+
+
+@dataclass(frozen=True)
+class HeadsGrid:
+    """How a table of heads is drawn as a grid, for any table with layer, head and a value.
+
+    A diverging scale is centred on 0: red above it, blue below.
+    """
+
+    value: str
+    title: str
+    diverging: bool = False
+    panel: str = ""  # the column with a panel for each of its values
+    panel_order: Sequence[str] = ()
+    share_scale: bool = True  # one scale of colours for all panels
+    said: Sequence[alt.Tooltip] = ()  # further lines of the tooltip
+    carried: Sequence[str] = ()  # further columns that these need
+
+    def draw(self, table: pd.DataFrame) -> Drawing:
+        """A cell for each head; heads that were not measured stay empty."""
+        known = table[table[self.value].notna()]
+        columns = ["layer", "head", self.value, "low", "high", self.panel, *self.carried]
+        n_layers, n_heads = int(known["layer"].max()), int(known["head"].max())
+        cell = max(SMALLEST_CELL, min(LARGEST_CELL, GRID_WIDTH // n_heads))
+        chart = self._cells(known, n_layers, n_heads).properties(
+            width=cell * n_heads, height=cell * n_layers, data=mark_data(known, columns)
+        )
+        chart = name_and_interval(chart)
+        if not self.panel:
+            return chart
+        order = list(self.panel_order) or list(dict.fromkeys(known[self.panel]))
+        panels = chart.facet(
+            facet=alt.Facet(f"{self.panel}:N", title=None, sort=order),
+            columns=min(PANELS_A_ROW, known[self.panel].nunique()),
+            spacing=24,
+        )
+        return panels if self.share_scale else panels.resolve_scale(color="independent")
+
+    def _cells(self, table: pd.DataFrame, n_layers: int, n_heads: int) -> Drawing:
+        said = [HEAD, *self.said, number(self.value, self.title)]
+        said += [INTERVAL] if "low" in table else []
+        return (
+            alt.Chart()
+            .mark_rect(cursor="pointer", stroke=GREY, strokeWidth=0.2)
+            .encode(
+                _axis(alt.X, "head", n_heads),
+                _axis(alt.Y, "layer", n_layers),
+                alt.Color(
+                    f"{self.value}:Q",
+                    title=self.title,
+                    scale=self._scale(table),
+                    legend=alt.Legend(orient="bottom", gradientLength=150, tickCount=4),
+                ),
+                tooltip=said,
+            )
+        )
+
+    def _scale(self, table: pd.DataFrame) -> alt.Scale:
+        if not self.diverging:
+            return alt.Scale(scheme=SEQUENTIAL, nice=False, zero=True)
+        furthest = float(table[self.value].abs().max()) or 1.0
+        domain = [-furthest, furthest] if self.share_scale else alt.Undefined
+        return alt.Scale(scheme=DIVERGING, reverse=True, domain=domain, domainMid=0, nice=False)
+
+
+def _axis(channel: type, field: str, n: int) -> alt.X | alt.Y:
+    every = list(range(1, n + 1))
+    axis = alt.Axis(labelAngle=0, labelOverlap=True, ticks=False, domain=False, titlePadding=8)
+    drawn: alt.X | alt.Y = channel(
+        f"{field}:O", title=field, scale=alt.Scale(domain=every), axis=axis
+    )
+    return drawn
