@@ -151,6 +151,12 @@ def test_rows_do_not_overlap_however_many_there_are() -> None:
         assert min(np.diff(ys)) > float(group.get("font-size", 0))
 
 
+def test_a_notebook_shows_the_picture_and_a_terminal_one_line() -> None:
+    drawing = draw_sight(make_sight(("a", "b")))
+    assert drawing._repr_html_() == drawing._repr_svg_() == drawing.svg
+    assert "<svg" not in repr(drawing)
+
+
 def test_a_long_title_has_room() -> None:
     title = "a-model-with-quite-a-long-name, head 12-12"
     assert draw_sight(make_sight(("a", "b")), title=title).width > 8 * len(title)

@@ -29,7 +29,7 @@ def show(
         str | None, typer.Option(help="Mark the arcs of this relation alone, e.g. det.")
     ] = None,
     direction: Annotated[
-        str, typer.Option(help="Which way arcs are marked: or head-to-dependent.")
+        str, typer.Option(help="Mark arcs this way, or head-to-dependent.")
     ] = "dependent-to-head",
     hide_special: Annotated[
         bool, typer.Option("--hide-special", help="Leave out [CLS], [SEP] and their like.")

@@ -1,6 +1,6 @@
 """A picture in SVG: shown in a notebook, saved in the form that a file's ending asks for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headscope.errors import OutputError
@@ -36,7 +36,7 @@ svg {{ max-width: 100%; height: auto }}
 class Drawing:
     """A picture, whole in itself: no script, no font, nothing to fetch."""
 
-    svg: str
+    svg: str = field(repr=False)  # long
     width: int
     height: int
     title: str = "Attention"
