@@ -52,13 +52,15 @@ def test_a_token_stands_left_and_right_under_the_heads_name() -> None:
 
 
 def test_a_line_is_as_dark_as_its_weight_and_faint_ones_are_not_drawn() -> None:
-    weights = np.array([[0.75, 0.25], [0.996, 0.004]])
+    weights = np.array([[0.75, 0.25], [0.995, 0.0049]])
     drawn = lines(draw_sight(make_sight(("a", "b"), weights)))
     assert drawn == [
         ("currentColor", 0.25, 1),
         ("currentColor", 0.75, 1),
         ("currentColor", 1.0, 1),
     ]
+    least = lines(draw_sight(make_sight(("a", "b"), np.full((2, 2), 0.005))))
+    assert [(shade, count) for _, shade, count in least] == [(0.01, 2), (0.01, 2)]
 
 
 def test_a_line_leads_from_its_token_to_its_token() -> None:

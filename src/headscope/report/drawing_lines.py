@@ -106,7 +106,7 @@ def _draw_shades(lines: Lines, chosen: Iterable[Line], n_shades: int) -> str:
     """One path for all lines of a shade: a third of the size of one element for each line."""
     shades: dict[tuple[bool, int], list[tuple[int, int]]] = defaultdict(list)
     for line in chosen:
-        shade = round(line.weight * n_shades)
+        shade = int(line.weight * n_shades + 0.5)  # halves up, unlike round()
         shades[line.is_red, shade].append((line.start, line.end))
     scale = min(1, max(0.15, lines.row / USUAL_ROW))
     return "".join(
