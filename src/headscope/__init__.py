@@ -19,6 +19,7 @@ _HOMES = {
     "merge_runs": "headscope.runs.merge",
     "open_corpus": "headscope.corpora.opening",
     "probe": "headscope.runs.probe",
+    "show": "headscope.report.showing",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -13,6 +13,7 @@ from headscope.commands.analyze import analyze
 from headscope.commands.distance import distance, layout
 from headscope.commands.probe import probe
 from headscope.commands.runs import list_names, merge, table
+from headscope.commands.show import show
 from headscope.errors import HeadscopeError
 
 app = typer.Typer(
@@ -75,6 +76,6 @@ def _show_talk() -> None:
     talk.setLevel(logging.INFO)
 
 
-for command in (analyze, probe, distance, layout, merge, table):
+for command in (analyze, probe, distance, layout, show, merge, table):
     app.command()(_explained()(command))
 app.command("list")(_explained()(list_names))

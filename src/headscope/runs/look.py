@@ -86,6 +86,11 @@ def _encode(source: AttentionSource, example: Example, max_tokens: int | None) -
             f"{source.name} takes at most {source.max_tokens} tokens; {example.id} has "
             f"{len(encoding)}. Expected a shorter text; cut it, a sentence or two show more."
         )
+    if not len(encoding):
+        raise StudyError(
+            f"{source.name} makes no tokens of {example.id}. Expected text that its tokenizer "
+            "knows; write words."
+        )
     return encoding
 
 
