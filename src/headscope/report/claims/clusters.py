@@ -50,8 +50,8 @@ def check_clusters(tables: Tables) -> Outcome:
     p = (1 + sum(share >= together for share in dealt)) / (1 + DEALS)
     shows = (
         f"{n_clusters} clusters have more than one head. Two heads with the same behaviour share "
-        f"a cluster in {percent(together)} % of cases, where {percent(float(np.mean(dealt)))} % would be chance (p = "
-        f"{p:.2g})."
+        f"a cluster in {percent(together)} % of cases, where {percent(float(np.mean(dealt)))} % "
+        f"would be chance (p = {p:.2g})."
     )
     return Outcome(n_clusters >= SEVERAL and p < ALPHA, shows)
 
@@ -78,7 +78,7 @@ CLAIMS = (
         ("distance-layers",),
         "--text FILE",
         check_layers,
-        "map-layers",
+        "heads-map-layers",
     ),
     Claim(
         "heads-cluster-by-behaviour",
@@ -89,6 +89,6 @@ CLAIMS = (
         ("layout",),
         "--text FILE",
         check_clusters,
-        "map",
+        "heads-map",
     ),
 )

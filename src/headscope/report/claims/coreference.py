@@ -86,7 +86,7 @@ def _claim(
     needs: tuple[str, ...] = ("coreference-best",),
 ) -> Claim:
     checked = in_each_corpus(check)
-    return Claim(name, "4.3", says, paper, needs, "--coref FILE", checked, "coreference")
+    return Claim(name, "4.3", says, paper, needs, "--coref FILE", checked, "coreference-best")
 
 
 CLAIMS = (

@@ -107,9 +107,8 @@ def _claim(
     says: str,
     paper: str,
     check: Callable[[Tables], Outcome],
-    figure: str = "entropy",
 ) -> Claim:
-    return Claim(name, "3.3", says, paper, ("entropy",), "--text FILE", check, figure)
+    return Claim(name, "3.3", says, paper, ("entropy",), "--text FILE", check, "entropy")
 
 
 CLAIMS = (
@@ -138,7 +137,6 @@ CLAIMS = (
         "In the last layer [CLS] attends very broadly (here: over 78 % of even attention).",
         "3.89 nats, about 80 % of even attention over 128 tokens",
         check_cls_last,
-        "entropy-cls",
     ),
     _claim(
         "cls-is-like-others-below",
@@ -146,6 +144,5 @@ CLAIMS = (
         "within a tenth of even attention).",
         "very close in most layers",
         check_cls_close,
-        "entropy-cls",
     ),
 )

@@ -169,7 +169,8 @@ CLAIMS = (
     ),
     _claim(
         "sep-rises-at-layer-5",
-        "Attention to [SEP] becomes high at layer 5 of 12 (here: on the mean twice as high from there on).",
+        "Attention to [SEP] becomes high at layer 5 of 12 (here: twice as high from there on as "
+        "before).",
         "it becomes high in layer 5",
         check_sep_rises,
     ),
@@ -181,14 +182,15 @@ CLAIMS = (
     ),
     _claim(
         "middle-heads-look-at-sep",
-        "Middle heads attend to [SEP] (here: over 5 %, and most in the middle third of the layers).",
+        "Middle heads attend to [SEP] (here: over 5 %, and most in the middle third of the "
+        "layers).",
         "seen in Figure 2",
         check_sep_middle,
     ),
     _claim(
         "deep-heads-look-at-punctuation",
-        "Deep heads attend to periods and commas (here: over 5 %, and most in the last third of the "
-        "layers).",
+        "Deep heads attend to periods and commas (here: over 5 %, and most in the last third of "
+        "the layers).",
         "seen in Figure 2",
         check_punctuation_deep,
     ),
@@ -205,13 +207,13 @@ CLAIMS = (
         "6-10 of 12).",
         "more than 90 %",
         check_sep_to_sep,
-        "from-sep",
+        "special-tokens-from-sep",
     ),
     _claim(
         "more-to-sep-from-sep",
         "Heads attend to [SEP] even more when the current token is [SEP] itself.",
         "seen in Figure 2",
         check_more_from_sep,
-        "from-sep",
+        "special-tokens-from-sep",
     ),
 )
