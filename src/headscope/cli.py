@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from headscope.commands.analyze import analyze
+from headscope.commands.card import card
 from headscope.commands.distance import distance, layout
 from headscope.commands.probe import probe
 from headscope.commands.runs import list_names, merge, table
@@ -75,6 +76,6 @@ def _show_talk() -> None:
     talk.setLevel(logging.INFO)
 
 
-for command in (analyze, probe, distance, layout, merge, table):
+for command in (analyze, probe, distance, layout, merge, table, card):
     app.command()(_explained()(command))
 app.command("list")(_explained()(list_names))
