@@ -23,4 +23,5 @@ def card(
     tables = load_run(run).tables
     found = make_card(tables, *read_head(head, tables))
     rows = [("gist", found.gist), *((fact.topic, fact.text) for fact in found.facts)]
-    print_rows((found.title.lower(), "what is known"), rows, format)
+    is_table = format is Format.TABLE
+    print_rows((found.title.lower() if is_table else "topic", "text"), rows, format)

@@ -100,8 +100,8 @@ def entropy_facts(tables: Tables) -> Facts:
     def phrase(row: Any) -> str:
         whence = "from the first token " if row.rows == "cls" else ""
         ends = "" if pd.isna(row.low) else f" [{row.low:.2f}-{row.high:.2f}]"
-        share = f"{percent(row.nats / row.uniform)} % of even attention ({row.uniform:.2f})"
-        return f"{whence}{row.nats:.2f} nats{ends}, {share}, rank {row.rank:.0f} of {n_heads}"
+        share = f"{percent(row.nats / row.uniform)} % of even attention, {row.uniform:.2f}"
+        return f"{whence}{row.nats:.2f} nats{ends} ({share}; rank {row.rank:.0f} of {n_heads})"
 
     for place, text in by_head(ranked, phrase).items():
         yield place, Fact("entropy", text)

@@ -26,6 +26,7 @@ WAYS = {
     "mention-to-antecedent": "the mention attends to its antecedent",
     "antecedent-to-mention": "the antecedent attends to the mention",
 }
+UNTRAINED = "random-init-"  # probes of another model: the same one without its training
 CHOICES = {"coreference": ("mention_type", "antecedents"), "gap": ("gender", "GAP: right names")}
 
 
@@ -105,7 +106,8 @@ def best_antecedent_facts(tables: Tables) -> Facts:
 def probe_facts(tables: Tables) -> Facts:
     """Its weights in the probes of attention alone."""
     table = tables["probe-weights"]
-    table = table[table["layer"].notna()]
+    is_own = ~table["probe"].str.startswith(UNTRAINED)
+    table = table[table["layer"].notna() & is_own]
     sizes = add_rank(table.assign(size=table["weight"].abs()), "size", "probe", "direction")
     n_heads = table.groupby(["layer", "head"]).ngroups
 
