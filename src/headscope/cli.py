@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 
 from headscope.commands.analyze import analyze
+from headscope.commands.card import card
 from headscope.commands.distance import distance, layout
 from headscope.commands.probe import probe
+from headscope.commands.report import report
 from headscope.commands.runs import list_names, merge, table
 from headscope.commands.show import show
 from headscope.errors import HeadscopeError
@@ -76,6 +78,6 @@ def _show_talk() -> None:
     talk.setLevel(logging.INFO)
 
 
-for command in (analyze, probe, distance, layout, show, merge, table):
+for command in (analyze, report, show, card, probe, distance, layout, merge, table):
     app.command()(_explained()(command))
 app.command("list")(_explained()(list_names))

@@ -1,0 +1,1 @@
+"""The paper's findings as data, each with a check on the tables of a run."""

@@ -1,0 +1,151 @@
+"""The paper's tables in its own form, with its numbers beside the model's."""
+
+from math import nan
+
+import pandas as pd
+
+from headscope.report.dependency import PAPER_TABLE_1
+from headscope.report.paper_tables import PaperTable, paper_tables
+
+
+def relation(name: str, accuracy: float, count: int = 500, **other: object) -> dict[str, object]:
+    return {
+        **other,
+        "relation": name,
+        "count": count,
+        "layer": 3,
+        "head": 2,
+        "direction": "dependent-to-head",
+        "accuracy": accuracy,
+        "low": accuracy - 0.01,
+        "high": accuracy + 0.01,
+        "heldout_accuracy": accuracy - 0.02,
+        "offset": -2,
+        "baseline_accuracy": 0.4,
+        "heldout_baseline_accuracy": 0.39,
+    }
+
+
+def mention(kind: str, accuracy: float, head: int, **other: object) -> dict[str, object]:
+    return {
+        **other,
+        "mention_type": kind,
+        "candidates": "mentions",
+        "count": 100,
+        "layer": 5,
+        "head": head,
+        "direction": "mention-to-antecedent",
+        "accuracy": accuracy,
+        "low": nan,
+        "high": nan,
+        "heldout_accuracy": accuracy,
+        "nearest": 0.21,
+        "head_match": 0.43,
+        "rule_based": 0.65,
+    }
+
+
+def only(tables: dict[str, pd.DataFrame]) -> PaperTable:
+    (found,) = paper_tables(tables)
+    return found
+
+
+def row(table: PaperTable, name: str) -> dict[str, str]:
+    (found,) = (row for row in table.rows if row[0] == name)
+    return dict(zip(table.columns, found, strict=True))
+
+
+def test_table_1_has_the_papers_rows_first_and_its_numbers_last() -> None:
+    rows = [relation("case", 0.7), relation("obj", 0.9), relation("det", 0.8)]
+    table = only({"dependency-best": pd.DataFrame(rows)})
+    assert table.name == "table-1"
+    firsts = [row[0].partition(" ")[0] for row in table.rows]
+    assert firsts == [*PAPER_TABLE_1, "case"]
+    assert row(table, "dobj (obj)") == {
+        "relation": "dobj (obj)",
+        "words": "500",
+        "head": "3-2",
+        "direction": "dep>head",
+        "accuracy %": "90.0",
+        "95 % interval": "89.0-91.0",
+        "held out %": "88.0",
+        "offset %": "40.0 (-2)",
+        "offset % held out": "39.0",
+        "BERT-base: head": "8-10",
+        "BERT-base: accuracy %": "86.8",
+        "BERT-base: offset %": "40.0",
+    }
+
+
+def test_what_the_treebank_lacks_keeps_the_papers_side() -> None:
+    table = only({"dependency-best": pd.DataFrame([relation("det", 0.8)])})
+    assert row(table, "pobj")["accuracy %"] == "-"
+    assert row(table, "pobj")["BERT-base: accuracy %"] == "76.3"
+
+
+def test_rare_relations_are_shown_only_where_the_paper_shows_them() -> None:
+    rows = [relation("prt", 0.8, count=3), relation("vocative", 0.8, count=3)]
+    names = [row[0] for row in only({"dependency-best": pd.DataFrame(rows)}).rows]
+    assert "prt" in names
+    assert "vocative" not in names
+
+
+def test_every_treebank_has_a_table() -> None:
+    rows = [relation("det", 0.8, treebank="a.conllu"), relation("det", 0.7, treebank="b.conllu")]
+    first, second = paper_tables({"dependency-best": pd.DataFrame(rows)})
+    assert (first.title, row(first, "det")["accuracy %"]) == (
+        "Best heads by relation (a.conllu)",
+        "80.0",
+    )
+    assert row(second, "det")["accuracy %"] == "70.0"
+    assert first.name != second.name
+
+
+def test_table_2_has_a_line_for_each_system_and_one_head_for_all_types() -> None:
+    best = pd.DataFrame([mention("all", 0.7, 4), mention("nominal", 0.66, 1)])
+    every = pd.DataFrame(
+        [mention("all", 0.7, 4), mention("nominal", 0.5, 4), mention("nominal", 0.66, 1)]
+    )
+    table = only({"coreference-best": best, "coreference": every.assign(system="head")})
+    assert table.columns == ("system", "all", "nominal", "BERT-base: all", "BERT-base: nominal")
+    assert row(table, "same head word")["all"] == "43.0"
+    assert row(table, "same head word")["BERT-base: nominal"] == "40"
+    assert row(table, "head 5-4 (best over all)")["nominal"] == "50.0"
+    assert row(table, "head 5-4 (best over all)")["BERT-base: nominal"] == "58"
+    assert row(table, "best head of each type")["nominal"] == "66.0 (5-1)"
+    assert row(table, "neural system (paper alone)")["BERT-base: all"] == "83"
+
+
+def test_every_window_has_a_table_with_its_own_numbers() -> None:
+    windows = {128: 0.7, 512: 0.6}
+    rows = [mention("all", accuracy, 4, window=window) for window, accuracy in windows.items()]
+    best = pd.DataFrame(rows)
+    tables = paper_tables({"coreference-best": best, "coreference": best.assign(system="head")})
+    found = [row(table, "head 5-4 (best over all)")["all"] for table in tables]
+    assert found == ["70.0", "60.0"]
+    assert [table.name for table in tables] == ["table-2 128 tokens", "table-2 512 tokens"]
+
+
+def test_table_3_has_the_papers_probes_in_its_order() -> None:
+    rows = [
+        {"probe": name, "uas": uas, "low": uas - 0.01, "high": uas + 0.01, "sentences": 2000}
+        for name, uas in {"best-offset": 0.3, "attention-only": 0.6}.items()
+    ]
+    table = only({"probes": pd.DataFrame(rows)})
+    assert row(table, "attention-only") == {
+        "probe": "attention-only",
+        "UAS %": "60.0",
+        "95 % interval": "59.0-61.0",
+        "training sentences": "2,000",
+        "BERT-base: UAS %": "61",
+    }
+    assert row(table, "attention-and-words")["UAS %"] == "-"
+    assert row(table, "attention-and-words")["BERT-base: UAS %"] == "77"
+    assert [line[0] for line in table.rows][-2:] == [
+        "best-offset",
+        "structural probe (paper alone)",
+    ]
+
+
+def test_nothing_measured_gives_no_tables() -> None:
+    assert paper_tables({"dependency-best": pd.DataFrame(), "position": pd.DataFrame()}) == []
