@@ -8,7 +8,17 @@ from typing import Any
 
 from headscope.errors import StudyError
 
-__all__ = ["ANALYSES", "CORPORA", "FIGURES", "MODELS", "Entry", "Registry", "suggest"]
+__all__ = [
+    "ANALYSES",
+    "CORPORA",
+    "FIGURES",
+    "MODELS",
+    "NOTEBOOK",
+    "REPORT",
+    "Entry",
+    "Registry",
+    "suggest",
+]
 
 
 @dataclass(frozen=True)
@@ -250,3 +260,7 @@ FIGURES = Registry(
         ),
     },
 )
+
+# What a run is turned into; named here, as what runs are made of must not import what shows them.
+REPORT = Entry("headscope.report.page.write:write_report", "a run as one HTML page")
+NOTEBOOK = Entry("headscope.report.notebook:describe_run", "a run in a cell of a notebook")

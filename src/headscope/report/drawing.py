@@ -63,7 +63,7 @@ def draw_sight(
     Special tokens can be hidden: the other weights stay as they are.
     """
     shown = _without_special(sight) if hide_special else sight
-    heading = title or f"Head {head_name(sight.layer, sight.head)}"
+    heading = f"Head {head_name(sight.layer, sight.head)}" if title is None else title
     cell = _lay_out([shown], heading)
     return _frame([_draw_cell(shown, cell, red, heading)], cell, 1, heading, _describe(shown))
 

@@ -27,7 +27,7 @@ from headscope.runs.windows import cut_windows
 __all__ = ["Progress", "Result", "keep_usable", "measure_examples", "refuse_not_numbers"]
 
 WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
-DRAWN_TOKENS = 40  # what a drawing shows with ease; longer examples come after all others
+DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after all others
 
 Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
 

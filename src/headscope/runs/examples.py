@@ -25,7 +25,7 @@ from headscope.runs.windows import cut_windows
 
 __all__ = ["Shown", "gather_examples", "merge_examples", "read_examples", "write_examples"]
 
-DRAWN_UNITS = 40
+DRAWN_UNITS = 30
 READ_AT_ONCE = 64
 
 

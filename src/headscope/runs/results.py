@@ -17,7 +17,7 @@ import pandas as pd
 
 from headscope.contracts import Analysis
 from headscope.errors import OutputError
-from headscope.registry import FIGURES
+from headscope.registry import FIGURES, NOTEBOOK, REPORT
 from headscope.runs.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
 from headscope.runs.examples import Shown, read_examples
 from headscope.runs.files import explain_write_errors, write_atomically
@@ -41,6 +41,15 @@ class Run:
     def __repr__(self) -> str:
         place = f" in {self.folder}" if self.folder else ""
         return f"<Run of {self.manifest['model']['name']}: {', '.join(self.tables)}{place}>"
+
+    def _repr_html_(self) -> str:
+        html: str = NOTEBOOK.load()(self)
+        return html
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the run as one HTML page, by default into its folder; gives the path."""
+        written: Path = REPORT.load()(self, path)
+        return written
 
     @property
     def figures(self) -> "RunFigures":

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from headscope.registry import FIGURES
 from headscope.report.figures.figure import Figure, Tables
 from headscope.report.page.scripts import as_script
@@ -31,7 +33,7 @@ class Drawn:
     title: str
     caption: str
     paper: str
-    spec: str
+    spec: Markup
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ from headscope.runs.results import Run
 __all__ = ["render_report", "write_report"]
 
 FILE = "report.html"
+HALVES = frozenset(  # figures that stand side by side
+    {"heads-previous", "heads-next", "heads-sep", "heads-entropy", "heads-map", "heads-map-layers"}
+)
+VEGA = "window.vegaEmbed = vegaEmbed;"  # all that the page asks of it
 
 
 def write_report(run: Run, path: str | Path | None = None) -> Path:
@@ -56,27 +60,27 @@ def render_report(run: Run) -> str:
         sections=[s for s in sections if s.id != "examples" or run.examples],
         findings=findings,
         drawn={figure.name for section in sections for figure in section.figures},
+        halves=HALVES,
         roles=list(_roles(run.examples)),
         cards=[_card_row(card) for card in cards],
-        cards_json=Markup(as_script([_card_values(card) for card in cards])),
+        cards_json=as_script([_card_values(card) for card in cards]),
         method=list(_method(run.manifest)),
         css=_asset("report.css"),
         js=_asset("report.js"),
-        vega=Markup(vl_convert.javascript_bundle().replace("</script", "<\\/script")),
+        vega=Markup(vl_convert.javascript_bundle(VEGA).replace("</script", "<\\/script")),
     )
     return text
 
 
 def _environment() -> Environment:
     """Everything is escaped but what is marked as markup of our own."""
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("headscope.report.page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment
 
 
 def _asset(name: str) -> Markup:
@@ -121,6 +125,8 @@ def _roles(examples: Sequence[Shown]) -> Iterator[dict[str, Any]]:
     for (title, layer, head), shown in groupby(
         examples, key=lambda one: (one.role, one.sight.layer, one.sight.head)
     ):
+        group = list(shown)
+        is_of_words = any(one.sight.marked for one in group)  # then special tokens distract
         yield {
             "title": title,
             "head": head_name(layer, head),
@@ -129,9 +135,9 @@ def _roles(examples: Sequence[Shown]) -> Iterator[dict[str, Any]]:
                     "end": one.end,
                     "says": one.says,
                     "example": one.sight.example,
-                    "svg": Markup(draw_sight(one.sight, title="").svg),
+                    "svg": Markup(draw_sight(one.sight, hide_special=is_of_words, title="").svg),
                 }
-                for one in shown
+                for one in group
             ],
         }
 
