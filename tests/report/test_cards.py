@@ -140,6 +140,12 @@ def test_classes_that_a_model_does_not_have_are_left_out(tables: Tables) -> None
     assert "opening" not in topics(make_card(tables, 1, 1))["special tokens"]
 
 
+def test_a_decoder_has_no_attention_to_the_next_token_on_its_card(tables: Tables) -> None:
+    table = tables["position"]
+    table.loc[table["target"] == "next", ["weight", "low", "high"]] = 0.0
+    assert "next token" not in topics(make_card(tables, 1, 1))["position"]
+
+
 def test_ablation_gradient_probes_and_neighbours_are_told() -> None:
     head = {"layer": 1, "head": 1}
     ends = {"low": 0.01, "high": 0.02}
