@@ -108,6 +108,27 @@ def test_a_best_head_has_its_relation_with_baseline_and_direction(tables: Tables
     )
 
 
+def test_the_relation_a_head_finds_best_is_told_even_where_an_offset_is_better() -> None:
+    columns = ["relation", "direction", "layer", "head", "count", "accuracy", "low", "high"]
+    rows = [
+        ("det", "dependent-to-head", 1, 1, 90, 0.6, 0.5, 0.7),
+        ("obj", "head-to-dependent", 1, 1, 90, 0.5, 0.4, 0.6),
+        ("obj", "dependent-to-head", 1, 2, 90, 0.2, 0.1, 0.3),
+        ("rare", "dependent-to-head", 1, 2, 9, 1.0, 1.0, 1.0),
+    ]
+    offsets = [("det", 1, 0.55), ("det", 2, 0.1), ("obj", -2, 0.3), ("rare", 1, 0.0)]
+    tables = {
+        "dependency": pd.DataFrame(rows, columns=columns),
+        "dependency-offset": pd.DataFrame(offsets, columns=["relation", "offset", "accuracy"]),
+    }
+    topic = "relation it finds best, beside offsets"
+    first, second = (topics(card)[topic] for card in make_cards(tables))
+    assert first == (
+        "obj 50.0 % [40.0-60.0] (best offset 30.0 %, -2); the head attends to its dependent"
+    )
+    assert second.startswith("none better than an offset; nearest is obj 20.0 % [10.0-30.0]")
+
+
 def test_only_what_was_measured_is_on_the_card(tables: Tables) -> None:
     card = make_card({"position": tables["position"]}, 1, 1)
     assert [fact.topic for fact in card.facts] == ["position"]
@@ -117,6 +138,12 @@ def test_classes_that_a_model_does_not_have_are_left_out(tables: Tables) -> None
     table = tables["special-tokens"]
     table.loc[table["target"] == "cls", ["weight", "low", "high"]] = 0.0
     assert "opening" not in topics(make_card(tables, 1, 1))["special tokens"]
+
+
+def test_a_decoder_has_no_attention_to_the_next_token_on_its_card(tables: Tables) -> None:
+    table = tables["position"]
+    table.loc[table["target"] == "next", ["weight", "low", "high"]] = 0.0
+    assert "next token" not in topics(make_card(tables, 1, 1))["position"]
 
 
 def test_ablation_gradient_probes_and_neighbours_are_told() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from math import log, nan
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -390,7 +391,22 @@ def test_labels_that_a_treebank_lacks_are_not_held_against_the_model() -> None:
 def test_rare_relations_are_not_judged() -> None:
     found = find("finds-determiners", best(relation("det", 0.9, count=12)))
     assert found.verdict == "not measured"
-    assert "12 words of det. Expected 50 or more" in found.shows
+    assert "Words of det in the treebank: 12. Expected 50 or more" in found.shows
+
+
+def test_a_probe_that_was_not_trained_is_named_with_what_trains_it() -> None:
+    found = find("probe-beats-baselines", probes(attention_only=0.6))
+    assert found.verdict == "not measured"
+    assert "attention-and-words" in found.shows
+    assert "--vectors FILE" in found.shows
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("layers-attend-alike", "one layer"), ("gradient-to-sep-falls", "language-modelling head")],
+)
+def test_models_that_cannot_have_a_table_are_told(name: str, reason: str) -> None:
+    assert reason in find(name, {}).shows
 
 
 def test_a_claim_must_hold_in_every_treebank() -> None:
@@ -410,6 +426,12 @@ def test_coreference_is_judged_in_the_papers_window() -> None:
     found = find("coreference-beats-head-match", both)
     assert found.verdict == "holds"
     assert "Windows of 128 tokens" in found.shows
+
+
+def test_the_page_tells_every_claim() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "claims.md").read_text()
+    for claim in CLAIMS:
+        assert f"| `{claim.name}` | {claim.section} | {claim.says} | {claim.paper} |" in page
 
 
 def test_claims_name_their_sections_and_numbers() -> None:

@@ -86,9 +86,7 @@ def special_token_facts(tables: Tables) -> Facts:
     """How much goes to special tokens, from all and from closing ones."""
     table = tables["special-tokens"]
     for source, topic in {"all": "special tokens", "sep": "from closing tokens"}.items():
-        rows = table[(table["source"] == source) & table["weight"].notna()]
-        is_there = rows.groupby("target")["weight"].transform("max") > 0
-        yield from _share_facts(topic, rows[is_there])
+        yield from _share_facts(topic, table[table["source"] == source])
 
 
 def entropy_facts(tables: Tables) -> Facts:
@@ -171,8 +169,9 @@ def cluster_facts(tables: Tables) -> Facts:
 
 
 def _share_facts(topic: str, table: pd.DataFrame) -> Facts:
-    """Shares of attention by target, each with the head's rank."""
-    ranked = add_rank(table, "weight", "target")
+    """Shares of attention by target, each with the head's rank; not of what no head can see."""
+    is_seen = table.groupby("target")["weight"].transform("max") > 0
+    ranked = add_rank(table[is_seen], "weight", "target")
     n_heads = table.groupby(["layer", "head"]).ngroups
 
     def phrase(row: Any) -> str:

@@ -58,9 +58,10 @@ def own_relation_facts(tables: Tables) -> Facts:
     rows = rows.drop_duplicates([*told, "layer", "head"])
 
     def phrase(row: Any) -> str:
+        but = "" if row.gain > 0 else "none better than an offset; nearest is "
         return (
-            f"{row.relation} {percent(row.accuracy)} %{interval(row)}{_where(row)} (best offset "
-            f"{percent(row.baseline)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
+            f"{but}{row.relation} {percent(row.accuracy)} %{interval(row)}{_where(row)} "
+            f"(best offset {percent(row.baseline)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
         )
 
     for place, text in by_head(rows, phrase).items():

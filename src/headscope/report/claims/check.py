@@ -34,8 +34,9 @@ def check_claims(tables: Tables) -> list[Finding]:
 def _check(claim: Claim, tables: Tables) -> Finding:
     missing = claim.missing(tables)
     if missing:
-        tail = f"measure with: headscope analyze MODEL {claim.made_by}"
-        return Finding(claim, "not measured", f"The run has no table {missing[0]}; {tail}")
+        lacks = f"The run has no table {missing[0]}. {claim.unless}".strip()
+        shows = f"{lacks} Measure with: headscope analyze MODEL {claim.made_by}"
+        return Finding(claim, "not measured", shows)
     # Only what the claim needs: a corpus that other tables tell apart is none of its concern.
     outcome = claim.check({name: tables[name] for name in claim.needs})
     return Finding(claim, outcome.verdict, outcome.shows)

@@ -50,6 +50,7 @@ class Claim:
     made_by: str  # what to add to `headscope analyze MODEL` to have them
     check: Callable[[Tables], Outcome]
     figure: str | None = None  # the figure that shows it
+    unless: str = ""  # of which models the tables cannot be made
 
     def missing(self, tables: Tables) -> list[str]:
         """The tables it needs that are not there or empty."""

@@ -12,6 +12,7 @@ ALPHA = 0.05
 SEVERAL = 3
 DEALS = 1000
 OTHER = "other"
+ONE_LAYER = "A model of one layer cannot have it."
 
 
 def check_layers(tables: Tables) -> Outcome:
@@ -79,6 +80,7 @@ CLAIMS = (
         "--text FILE",
         check_layers,
         "heads-map-layers",
+        ONE_LAYER,
     ),
     Claim(
         "heads-cluster-by-behaviour",
@@ -90,5 +92,6 @@ CLAIMS = (
         "--text FILE",
         check_clusters,
         "heads-map",
+        ONE_LAYER,
     ),
 )

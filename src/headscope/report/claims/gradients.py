@@ -63,7 +63,8 @@ def _say(estimate: Estimate) -> str:
 
 def _claim(name: str, says: str, paper: str, check: Callable[[Tables], Outcome]) -> Claim:
     made_by = "--text FILE --also gradient"
-    return Claim(name, "3.2", says, paper, ("gradient",), made_by, check, "gradient")
+    unless = "A model without a trained language-modelling head cannot have it."
+    return Claim(name, "3.2", says, paper, ("gradient",), made_by, check, "gradient", unless)
 
 
 CLAIMS = (

@@ -10,6 +10,7 @@ __all__ = ["CLAIMS"]
 
 DECENT, SUBSTANTIAL = 0.7, 0.05
 WORDS, ATTENTION, DISTANCES = "attention-and-words", "attention-only", "distances-and-words"
+MADE_BY = "--train FILE --treebank FILE --vectors FILE"
 UNTRAINED, RIGHT = "random-init-attention-and-words", "right-branching"
 
 
@@ -18,7 +19,7 @@ def check_above(tables: Tables, probe: str, others: Sequence[str], margin: float
     found = _scores(tables)
     missing = [name for name in (probe, *others) if name not in found]
     if missing:
-        return Outcome(None, f"The run has no probe {' or '.join(missing)}.")
+        return _not_trained(missing)
     top = found[probe]
     best = max((found[name] for name in others), key=lambda estimate: estimate.value)
     said = ", ".join(f"{name} {found[name]}" for name in (probe, *others))
@@ -31,9 +32,14 @@ def check_decent(tables: Tables) -> Outcome:
     """Attention and words reach a UAS of over 70."""
     found = _scores(tables)
     if WORDS not in found:
-        return Outcome(None, f"The run has no probe {WORDS}.")
+        return _not_trained([WORDS])
     caveat = " The interval includes 70.0 %: this may be chance." * found[WORDS].straddles(DECENT)
     return Outcome(found[WORDS].value > DECENT, f"Its UAS is {found[WORDS]}.{caveat}")
+
+
+def _not_trained(probes: Sequence[str]) -> Outcome:
+    tail = f"Train with: headscope analyze MODEL {MADE_BY}"
+    return Outcome(None, f"The run has no probe {' and no '.join(probes)}. {tail}")
 
 
 def _scores(tables: Tables) -> dict[str, Estimate]:
@@ -45,8 +51,7 @@ def _claim(
     name: str, says: str, probes: Sequence[str], check: Callable[[Tables], Outcome]
 ) -> Claim:
     paper = ", ".join(f"{probe} {PAPER_TABLE_3[probe]}" for probe in probes)
-    made_by = "--train FILE --treebank FILE --vectors FILE"
-    return Claim(name, "5", says, f"UAS: {paper}", ("probes",), made_by, check, "probes")
+    return Claim(name, "5", says, f"UAS: {paper}", ("probes",), MADE_BY, check, "probes")
 
 
 def _compare(name: str, says: str, probe: str, *others: str, margin: float = 0.0) -> Claim:

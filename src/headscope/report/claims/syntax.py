@@ -74,7 +74,7 @@ def check_relation(tables: Tables, relation: str) -> Outcome:
         return Outcome(None, why)
     row = top_row(rows, "count")
     if row["count"] < MIN_COUNT:
-        few = f"The treebank has {row['count']} words of {row['relation']}"
+        few = f"Words of {row['relation']} in the treebank: {row['count']}"
         return Outcome(None, f"{few}. Expected {MIN_COUNT} or more.")
     found = Estimate.from_row(row)
     shows = (
