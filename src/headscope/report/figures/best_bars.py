@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import altair as alt
 import pandas as pd
 
-from headscope.report.figures.figure import COLOURS, GREY, Drawing
+from headscope.report.figures.figure import COLOURS, GREY, TEXT, Drawing
 from headscope.report.figures.marks import HEAD, INTERVAL, mark_data, name_and_interval, number
 
 __all__ = ["BestBars"]
 
-BAR, HELD_OUT = "#8CBFE6", "#004B87"
+BAR, HELD_OUT = "#A6CEEB", COLOURS[0]
 TICKS = (COLOURS[1], COLOURS[2], COLOURS[3])
 STEP = 19
 HELD = "held out"
@@ -80,8 +80,8 @@ class BestBars:
         return [*layers, self._names(down)] if self.has_heads else layers
 
     def _names(self, down: alt.Y) -> Drawing:
-        """The head of each bar, in a column of its own; coloured as labels of axes are."""
-        text = alt.Chart().mark_text(align="left", dx=8, fontSize=10.5, style="guide-label")
+        """The head of each bar, in a column of its own."""
+        text = alt.Chart().mark_text(align="left", dx=8, fontSize=10.5, color=TEXT)
         return text.encode(down, x=alt.value("width"), text="name:N")
 
     def _across(self, column: str) -> alt.X:

@@ -3,7 +3,7 @@
 import altair as alt
 import pandas as pd
 
-from headscope.report.figures.figure import GREY, Drawing, Tables
+from headscope.report.figures.figure import GREY, TEXT, Drawing, Tables
 from headscope.report.figures.map_of_heads import KINDS, SAID, kind_of
 from headscope.report.figures.marks import mark_data, name_and_interval
 
@@ -78,6 +78,6 @@ def _names(layout: pd.DataFrame, room: float) -> Drawing:
         dx=-6,
         baseline="middle",
         fontSize=max(4.5, min(9.5, room * 0.95)),
-        style="guide-label",
+        color=TEXT,
     )
     return text.encode(alt.YDatum(0), text="name:N")

@@ -16,6 +16,7 @@ __all__ = [
     "FONT",
     "GREY",
     "SEQUENTIAL",
+    "TEXT",
     "Drawing",
     "Figure",
     "Tables",
@@ -28,6 +29,7 @@ Drawing: TypeAlias = Any  # a chart of some kind; the types of Altair do not out
 # Okabe and Ito's colours, told apart by all eyes, without the two that vanish on white or black.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 GREY = "#808080"  # seen equally well on white and on black: for lines that are no data
+TEXT = "currentColor"  # of words among the marks: that of the page, and black in a file
 SEQUENTIAL: Final = "yellowgreenblue"
 DIVERGING: Final = "redblue"
 FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
@@ -83,8 +85,10 @@ def style(chart: Drawing, caption: str) -> alt.TopLevelMixin:
         chart.configure(background="transparent", font=FONT, padding=8)
         .configure_range(category=list(COLOURS))
         .configure_axis(grid=False, domainColor=GREY, tickColor=GREY, labelLimit=240, **plain)
-        .configure_legend(labelLimit=300, **plain)
-        .configure_header(labelFontSize=12, labelLimit=300, labelBaseline="line-bottom")
+        .configure_legend(labelLimit=300, titleLimit=300, **plain)
+        .configure_header(
+            labelFontSize=12, labelLimit=300, labelBaseline="line-bottom", labelPadding=-4
+        )
         .configure_title(fontSize=12, fontWeight="normal")
         .configure_view(stroke=None)
         .properties(description=caption)

@@ -80,6 +80,7 @@ def draw_relations_grid(tables: Tables) -> Drawing:
         "accuracy above the best fixed offset",
         diverging=True,
         panel="treebank" if "treebank" in best else "",
+        panel_order=list(dict.fromkeys(tables["dependency-best"].get("treebank", ()))),
         said=said,
         carried=["relation", "direction", "accuracy", "baseline_accuracy", "count"],
     )

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from headscope.report.figures.figure import GREY, Drawing
+from headscope.report.figures.figure import GREY, TEXT, Drawing
 from headscope.report.figures.marks import HEAD, INTERVAL, mark_data, name_and_interval, number
 
 __all__ = ["LayerDots", "layer_axis"]
@@ -44,7 +44,7 @@ class LayerDots:
         if not self.by_panel:
             return chart.properties(width=520, height=260)
         panels = chart.properties(width=210, height=160).facet(
-            facet=alt.Facet("split:N", title=None, sort=order, header=alt.Header(labelPadding=6)),
+            facet=alt.Facet("split:N", title=None, sort=order),
             columns=2 if len(order) == 4 else min(PANELS_A_ROW, len(order)),
             spacing=22,
         )
@@ -79,7 +79,7 @@ class LayerDots:
         name = (
             alt.Chart()
             .transform_filter("datum.layer == 1")
-            .mark_text(align="left", dx=-8, dy=-7, fontSize=10, style="guide-label")
+            .mark_text(align="left", dx=-8, dy=-7, fontSize=10, color=TEXT)
         )
         called = alt.TextValue(self.reference_title)
         return [line.encode(across, height), name.encode(across, height, called)]

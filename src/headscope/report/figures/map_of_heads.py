@@ -4,7 +4,7 @@ import altair as alt
 import pandas as pd
 
 from headscope.analyses.behaviours import BEHAVIOURS, COREFERENCE, OTHER
-from headscope.report.figures.figure import COLOURS, GREY, Drawing, Figure, Tables
+from headscope.report.figures.figure import COLOURS, GREY, TEXT, Drawing, Figure, Tables
 from headscope.report.figures.marks import HEAD, mark_data, name_and_interval
 
 __all__ = ["HEADS_MAP", "HEADS_MAP_LAYERS", "kind_of"]
@@ -50,7 +50,7 @@ def draw_map(tables: Tables) -> Drawing:
     named = (
         alt.Chart()
         .transform_filter(alt.FieldOneOfPredicate(field="kind", oneOf=[SYNTAX]))
-        .mark_text(align="left", dx=7, fontSize=10, style="guide-label", limit=110)
+        .mark_text(align="left", dx=7, fontSize=10, color=TEXT, limit=110)
         .encode(*_plane(layout), text="behaviour:N")
     )
     columns = ["layer", "head", "x", "y", "kind", "behaviour", "behaviours", "cluster"]
