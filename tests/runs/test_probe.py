@@ -188,8 +188,7 @@ def test_the_command_prints_the_table_beside_the_papers(tmp_path: Path) -> None:
     lines = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line}
     assert lines["attention-only"][-3:] == ["60", "289", "61"]
     assert float(lines["attention-only"][1]) > 20 + float(lines["right-branching"][1])
-    picture = (tmp_path / "run/figures/probe-weights.svg").read_text()
-    assert picture.count('aria-roledescription="rect mark"') == 4 * 72
+    assert 'id="figure-probe-weights"' in (tmp_path / "run/report.html").read_text()
     again = CliRunner().invoke(app, [*arguments, "json", "--resume"])
     assert set(json.loads(again.stdout)) == set(TABLES)
     assert "Writing the word attention" not in again.stderr

@@ -6,7 +6,24 @@ from typing import Annotated, Any
 import typer
 
 from headscope.commands.probe import probe_after, refuse_untested
-from headscope.commands.shared import Format, FormatOption, show_run
+from headscope.commands.shared import (
+    BatchTokens,
+    Device,
+    Dtype,
+    Format,
+    FormatOption,
+    Limit,
+    MinCount,
+    QueryPieces,
+    Replicates,
+    Resume,
+    Revision,
+    Seed,
+    TrustRemoteCode,
+    name_folder,
+    show_report,
+    show_run,
+)
 from headscope.errors import StudyError
 
 __all__ = ["analyze"]
@@ -41,9 +58,7 @@ def analyze(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="runs/MODEL")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")
-    ] = False,
+    resume: Resume = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Run this analysis only (repeat for several).")
     ] = None,
@@ -57,9 +72,7 @@ def analyze(
     coarse: Annotated[
         bool, typer.Option("--coarse", help="Merge subtypes of relations: nsubj:pass into nsubj.")
     ] = False,
-    query_pieces: Annotated[
-        str, typer.Option(help="Which pieces attend for a split word: mean (of all) or first.")
-    ] = "mean",
+    query_pieces: QueryPieces = "mean",
     weights: Annotated[
         str, typer.Option(help="attention, or norm: the size of what each token really adds.")
     ] = "attention",
@@ -69,9 +82,7 @@ def analyze(
     heads: Annotated[
         str | None, typer.Option(help="Heads to ablate, as 3-5,8-10.", show_default="all")
     ] = None,
-    min_count: Annotated[
-        int, typer.Option(help="Print relations with at least so many words (files have all).")
-    ] = 50,
+    min_count: MinCount = 50,
     null: Annotated[
         bool, typer.Option("--null", help="Also measure MODEL with random weights, to compare.")
     ] = False,
@@ -88,25 +99,23 @@ def analyze(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Do without files of a folder that are bad.")
     ] = False,
-    limit: Annotated[
-        int | None, typer.Option(help="At most so many examples, a seeded random sample.")
-    ] = None,
+    limit: Limit = None,
     max_tokens: Annotated[
         int | None,
         typer.Option(help="Longest input.", show_default="128 for text, 128 and 512 for --coref"),
     ] = None,
-    replicates: Annotated[
-        int, typer.Option(help="Bootstrap replicates for the intervals; 0 for none.")
-    ] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the sample and the bootstrap.")] = 0,
-    batch_tokens: Annotated[int, typer.Option(help="Most tokens in a batch.")] = 2048,
+    replicates: Replicates = 200,
+    seed: Seed = 0,
+    batch_tokens: BatchTokens = 2048,
     shard_examples: Annotated[int, typer.Option(help="Examples between two saves.")] = 1024,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="float32, float16, bfloat16 or auto.")] = "float32",
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
-    ] = False,
+    examples: Annotated[
+        bool, typer.Option(help="Show notable heads at the examples where they do best and worst.")
+    ] = True,
+    report: Annotated[bool, typer.Option(help="Write report.html into --out.")] = True,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Measure every head of MODEL on the data you give, and write tables to --out."""
@@ -127,7 +136,7 @@ def analyze(
         text=text or ("starter" if demo else None),
         treebank=treebank,
         coref=coref or (["starter"] if demo else None),
-        out=out or Path("runs") / name.strip("/.").replace("/", "--"),
+        out=out or Path("runs") / name_folder(name),
         only=only,
         also=also or (),
         token_classes=classes,
@@ -142,13 +151,16 @@ def analyze(
         limit=limit,
         max_tokens=max_tokens,
         shard_examples=shard_examples,
+        examples=examples,
         **running,
         **loading,
     )
-    show_run(run, format, min_count)
     if train and treebank:
         running |= {"train": train, "test": treebank[0], "vectors": vectors}
-        probe_after(run, name, {**running, **loading}, format, min_count)
+        run = probe_after(run, name, {**running, **loading})
+    show_run(run, format, min_count)
+    if report:
+        show_report(run)
 
 
 def _read_token_class(item: str) -> tuple[str, list[str]]:

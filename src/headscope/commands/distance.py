@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headscope.commands.shared import Format, FormatOption, show_counts
+from headscope.commands.shared import (
+    BatchTokens,
+    Device,
+    Dtype,
+    Format,
+    FormatOption,
+    Limit,
+    Replicates,
+    Resume,
+    Seed,
+    TrustRemoteCode,
+    name_folder,
+    show_counts,
+)
 
 if TYPE_CHECKING:
     from headscope.runs.results import Run
@@ -23,26 +36,18 @@ def distance(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="runs/A--B")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")
-    ] = False,
+    resume: Resume = False,
     rows: Annotated[int, typer.Option(help="Most query rows of an example to compare by.")] = 128,
-    limit: Annotated[
-        int | None, typer.Option(help="At most so many examples, a seeded random sample.")
-    ] = None,
+    limit: Limit = None,
     max_tokens: Annotated[
         int | None, typer.Option(help="Longest input.", show_default="128")
     ] = None,
-    replicates: Annotated[
-        int, typer.Option(help="Bootstrap replicates for the intervals; 0 for none.")
-    ] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the sample and the bootstrap.")] = 0,
-    batch_tokens: Annotated[int, typer.Option(help="Most tokens in a batch.")] = 2048,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="float32, float16, bfloat16 or auto.")] = "float32",
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
-    ] = False,
+    replicates: Replicates = 200,
+    seed: Seed = 0,
+    batch_tokens: BatchTokens = 2048,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    trust_remote_code: TrustRemoteCode = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Match the heads of MODEL_A and MODEL_B, one to one, by how alike they attend to the text."""
@@ -50,7 +55,7 @@ def distance(
     from headscope.report.terminal import print_rows
     from headscope.runs.match import match_models
 
-    names = [name.strip("/.").replace("/", "--") for name in (model_a, model_b)]
+    names = [name_folder(name) for name in (model_a, model_b)]
     run = match_models(
         model_a,
         model_b,

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from headscope.commands.shared import Device, Dtype, Revision, TrustRemoteCode, name_folder
+
 __all__ = ["show"]
 
 
@@ -42,12 +44,10 @@ def show(
         Path | None,
         typer.Option(help=".svg, .html, .png or .pdf file.", show_default="MODEL-8-10.svg"),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="float32, float16, bfloat16 or auto.")] = "float32",
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
-    ] = False,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Draw what one head, a layer or all heads of MODEL attend to in a text."""
     from headscope.report.drawing_file import refuse_ending  # torch: only when it is needed
@@ -77,4 +77,4 @@ def show(
 
 def _name_file(model: str, head: str | None, layer: int | None) -> str:
     what = head.strip() if head else f"layer-{layer}" if layer is not None else "heads"
-    return f"{model.strip('/.').replace('/', '--')}-{what}"
+    return f"{name_folder(model)}-{what}"

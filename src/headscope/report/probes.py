@@ -2,6 +2,8 @@
 
 import pandas as pd
 
+from headscope.report.cells import percent
+
 __all__ = ["PAPER_TABLE_3", "probe_lines", "relation_lines"]
 
 # Clark et al. 2019, Table 3 (BERT-base on WSJ): UAS without punctuation.
@@ -21,14 +23,12 @@ def probe_lines(table: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, .
     """Header and rows: every probe's scores, with the paper's UAS last."""
     lines = []
     for row in table.to_dict("records"):
-        interval = (
-            "" if pd.isna(row["low"]) else f" [{_percent(row['low'])}-{_percent(row['high'])}]"
-        )
+        interval = "" if pd.isna(row["low"]) else f" [{percent(row['low'])}-{percent(row['high'])}]"
         lines.append(
             (
                 str(row["probe"]),
-                f"{_percent(row['uas'])}{interval}",
-                *(_percent(row[name]) for name in ("uas_with_punctuation", "uuas", "mst_uas")),
+                f"{percent(row['uas'])}{interval}",
+                *(percent(row[name]) for name in ("uas_with_punctuation", "uuas", "mst_uas")),
                 f"{row['sentences']:,}",
                 f"{row['parameters']:,}",
                 str(PAPER_TABLE_3.get(row["probe"], "")),
@@ -49,18 +49,14 @@ def relation_lines(
         has_head = not pd.isna(row["gain"])
         arrow = " (h>d)" if row["best_direction"] == "head-to-dependent" else ""
         head = f"{row['best_layer']}-{row['best_head']}{arrow}" if has_head else ""
-        of_head = (_percent(row["best_head_accuracy"]), f"{100 * row['gain']:+.1f}")
+        of_head = (percent(row["best_head_accuracy"]), f"{100 * row['gain']:+.1f}")
         lines.append(
             (
                 str(row["relation"]),
                 str(row["count"]),
-                _percent(row["accuracy"]),
+                percent(row["accuracy"]),
                 head,
                 *(of_head if has_head else ("", "")),
             )
         )
     return header, lines
-
-
-def _percent(share: float) -> str:
-    return "" if pd.isna(share) else f"{100 * share:.1f}"

@@ -4,7 +4,7 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -19,6 +19,19 @@ __all__ = ["describe_counts", "print_rows", "print_run"]
 Rows = Sequence[tuple[str, ...]]
 
 PIPE_WIDTH = 200
+LOOKS = ("looks at", "heads", "strongest heads (layer-head, share, 95 % interval)")
+PRINTED = (
+    "gradient",
+    "ablation",
+    "distance-layers",
+    "dependency-best",
+    "coreference-best",
+    "gap-best",
+    "probes",
+    "probe-relations",
+    "probe-curve",
+    "probe-weights",
+)
 
 
 def print_rows(header: tuple[str, ...], rows: Rows, format: str = "table") -> None:
@@ -50,9 +63,8 @@ def print_run(tables: Mapping[str, "pd.DataFrame"], format: str, min_count: int)
     """
     from headscope.report.summary import behaviour_table  # pandas: `list` does without
 
-    shown = ("distance-layers", "dependency-best", "coreference-best", "gap-best")
     found = {"behaviours": behaviour_table(tables)}
-    found |= {name: tables[name] for name in shown if name in tables}
+    found |= {name: tables[name] for name in PRINTED if name in tables}
     found = {name: table for name, table in found.items() if len(table)}
     if format == "json":
         records = {name: json.loads(t.to_json(orient="records")) for name, t in found.items()}
@@ -84,39 +96,36 @@ def _print_readable(found: Mapping[str, "pd.DataFrame"], min_count: int) -> None
     from headscope.report.coreference import antecedent_lines, gap_lines  # pandas: as above
     from headscope.report.dependency import best_lines
     from headscope.report.distance import layer_lines
+    from headscope.report.matter import ablation_lines, gradient_lines
+    from headscope.report.probes import probe_lines, relation_lines
     from headscope.report.summary import summary_lines
 
-    parts: list[tuple[tuple[str, ...], Rows]] = []
-    notes: dict[int, str] = {}
-    if "behaviours" in found:
-        looks = ("looks at", "heads", "strongest heads (layer-head, share, 95 % interval)")
-        parts.append((looks, summary_lines(found["behaviours"])))
-    if "distance-layers" in found:
-        parts.append(layer_lines(found["distance-layers"]))
-    if "dependency-best" in found:
-        best = found["dependency-best"]
-        parts.append(best_lines(best, min_count))
-        notes[len(parts)] = _count_rare(best, min_count)
-        if "treebank" in best:
-            parts.append(_compare_treebanks(best, min_count))
-    if "coreference-best" in found:
-        parts.append(antecedent_lines(found["coreference-best"]))
-    if "gap-best" in found:
-        parts.append(gap_lines(found["gap-best"]))
-    for number, (header, rows) in enumerate(parts, start=1):
-        print("\n" * (number > 1), end="")
-        print_rows(header, rows)
-        print(notes.get(number, ""), end="")
+    lines_of: dict[str, Callable[[pd.DataFrame], tuple[tuple[str, ...], Rows]]] = {
+        "behaviours": lambda table: (LOOKS, summary_lines(table)),
+        "gradient": gradient_lines,
+        "ablation": ablation_lines,
+        "distance-layers": layer_lines,
+        "dependency-best": lambda table: best_lines(table, min_count),
+        "coreference-best": antecedent_lines,
+        "gap-best": gap_lines,
+        "probes": probe_lines,
+        "probe-relations": lambda table: relation_lines(table, min_count),
+    }
+    for place, name in enumerate(name for name in lines_of if name in found):
+        print("\n" * (place > 0), end="")
+        print_rows(*lines_of[name](found[name]))
+        if name == "dependency-best":
+            _print_about_relations(found[name], min_count)
 
 
-def _count_rare(best: "pd.DataFrame", min_count: int) -> str:
-    n_rare = int((best["count"] < min_count).sum())
-    told = f"({n_rare} relations with fewer than {min_count} words are in the tables alone)\n"
-    return told if n_rare else ""
-
-
-def _compare_treebanks(best: "pd.DataFrame", min_count: int) -> tuple[tuple[str, ...], Rows]:
+def _print_about_relations(best: "pd.DataFrame", min_count: int) -> None:
+    """What is not shown, and several treebanks beside each other."""
     from headscope.report.dependency import across_treebanks  # pandas: as above
 
-    header = ("caught by a head", "in (held-out accuracy)")
-    return header, across_treebanks(best, min_count)
+    n_rare = int((best["count"] < min_count).sum())
+    if n_rare:
+        print(f"({n_rare} relations with fewer than {min_count} words are in the tables alone)")
+    if "treebank" in best:
+        print()
+        header = ("caught by a head", "in (held-out accuracy)")
+        print_rows(header, across_treebanks(best, min_count))

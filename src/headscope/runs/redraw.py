@@ -21,7 +21,8 @@ def redraw_layout(
     own_seed = run.manifest["options"]["seed"]
     layout = lay_out(run.tables, thresholds, n_clusters, own_seed if seed is None else seed)
     tables = {**run.tables, **layout.tables}
-    manifest = {**run.manifest, "tables": list(tables), "layout": layout.facts}
+    own = list(dict.fromkeys([*run.manifest["tables"], *layout.tables]))
+    manifest = {**run.manifest, "tables": own, "layout": layout.facts}
     store = RunFolder(Path(folder))
     for name, table in layout.tables.items():
         store.write_table(name, table)

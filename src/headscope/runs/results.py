@@ -8,7 +8,7 @@ tallies/PASS.safetensors   the sums so far of one pass, and which shards they ho
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from headscope.runs.files import explain_write_errors, write_atomically
 from headscope.runs.layout import lay_out
 from headscope.runs.tables import summarize_passes
 
-__all__ = ["Run", "RunFolder", "finish_run", "load_run"]
+__all__ = ["PROBES", "Run", "RunFolder", "add_probes", "finish_run", "load_run"]
 
+PROBES = "probes"  # the folder, within a run's, of the probes that `analyze --train` trained
 FORMAT = 1  # of the folder; raised when an older headscope could not read it
 
 
@@ -149,7 +150,14 @@ def load_run(folder: str | Path) -> Run:
             "`headscope analyze ... --resume`."
         )
     tables = {name: store.read_table(name) for name in manifest["tables"]}
-    return Run(tables, manifest, store.path, read_examples(store.path))
+    run = Run(tables, manifest, store.path, read_examples(store.path))
+    has_probes = (store.path / PROBES / "manifest.json").exists()
+    return add_probes(run, load_run(store.path / PROBES)) if has_probes else run
+
+
+def add_probes(run: Run, probes: Run) -> Run:
+    """The run with the tables of its probes, which keep a manifest of their own."""
+    return replace(run, tables={**run.tables, **probes.tables})
 
 
 def finish_run(

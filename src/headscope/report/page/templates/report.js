@@ -109,10 +109,12 @@ document.addEventListener("click", (event) => {
 // Search.
 const search = document.getElementById("search");
 search?.addEventListener("input", () => {
-  const wanted = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = search.value.trim().toLowerCase();
+  const isName = /^\d+-\d*$/.test(wanted);
   let count = 0;
   for (const row of document.querySelectorAll("#heads-table tbody tr")) {
-    row.hidden = !wanted.every((word) => row.dataset.words.includes(word));
+    const name = row.querySelector("button").dataset.head;
+    row.hidden = isName ? !name.startsWith(wanted) : !row.dataset.words.includes(wanted);
     count += !row.hidden;
   }
   document.getElementById("found").textContent = count === 1 ? "1 head" : `${count} heads`;
