@@ -150,3 +150,10 @@ def test_a_probe_that_the_paper_does_not_have_is_not_said_to_have_zero_there() -
 def test_dots_lie_over_the_line_of_means_so_that_they_can_be_clicked() -> None:
     layers = draw("position", make_tables(2, 3)).to_dict()["spec"]["layer"]
     assert [layer["mark"]["type"] for layer in layers] == ["line", "circle"]
+
+
+def test_a_loss_can_fall_but_hidden_states_only_differ() -> None:
+    tables = make_tables(2, 3)
+    assert "redblue" in draw("heads-ablation", tables).to_json()
+    tables["ablation"]["effect"] = "cosine"
+    assert "redblue" not in draw("heads-ablation", tables).to_json()
