@@ -9,6 +9,7 @@ from headscope.registry import FIGURES
 from headscope.report.figures.dendrogram import joints
 from headscope.report.figures.distance import ordered_matrix
 from headscope.report.figures.head_maps import best_relations
+from headscope.report.figures.saving import render
 from tests.report.figures.made import make_tables
 from tests.report.figures.test_figure import data_of
 
@@ -135,3 +136,24 @@ def test_a_dendrogram_joins_the_middles_of_its_parts_at_its_height() -> None:
         (5, 2.5, 0.6),
         (5, 2.5, 0.2),
     ]
+
+
+def test_a_probe_that_the_paper_does_not_have_is_not_said_to_have_zero_there() -> None:
+    tables = make_tables(2, 3)
+    tables["probes"] = tables["probes"].assign(probe=["mine", "attention-only"])
+    picture = render(draw("probes", tables), "svg").decode()
+    assert "the paper (BERT-base, WSJ): 61.0%" in picture
+    assert "the paper (BERT-base, WSJ): -" in picture
+    assert "the paper (BERT-base, WSJ): 0" not in picture
+
+
+def test_dots_lie_over_the_line_of_means_so_that_they_can_be_clicked() -> None:
+    layers = draw("position", make_tables(2, 3)).to_dict()["spec"]["layer"]
+    assert [layer["mark"]["type"] for layer in layers] == ["line", "circle"]
+
+
+def test_a_loss_can_fall_but_hidden_states_only_differ() -> None:
+    tables = make_tables(2, 3)
+    assert "redblue" in draw("heads-ablation", tables).to_json()
+    tables["ablation"]["effect"] = "cosine"
+    assert "redblue" not in draw("heads-ablation", tables).to_json()

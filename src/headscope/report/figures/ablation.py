@@ -8,7 +8,7 @@ __all__ = ["ABLATION", "EFFECTS", "MODES"]
 MODES = {
     "zero": "head taken away",
     "mean": "its mean in its place",
-    "sink": "its rest on [SEP] dealt out",
+    "sink": "its resting attention dealt out",
 }
 EFFECTS = {"loss": "change of the loss", "cosine": "change of the hidden states"}
 

@@ -15,6 +15,7 @@ BAR, HELD_OUT = "#A6CEEB", COLOURS[0]
 TICKS = (COLOURS[1], COLOURS[2], COLOURS[3])
 STEP = 19
 HELD = "held out"
+PERCENT = ".1%"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class BestBars:
         chart = alt.layer(*self._layers(table)).properties(
             width=330, height=STEP * int(n_lines), data=mark_data(table, [*columns, *self.carried])
         )
-        chart = name_and_interval(chart)
+        chart = name_and_interval(chart, PERCENT).transform_calculate(**self._in_words())
         if not self.panel:
             return chart
         order = list(dict.fromkeys(table[self.panel]))
@@ -100,16 +101,24 @@ class BestBars:
         )
 
     def _said(self) -> list[alt.Tooltip]:
-        held = [number(self.held_out, HELD, ".1%")] if self.held_out else []
         return [
-            alt.Tooltip(f"{self.label}:N"),
+            alt.Tooltip(f"{self.label}:N", title=self.label.replace("_", " ")),
             *([HEAD] if self.has_heads else []),
             *self.said,
-            number(self.value, self.title, ".1%"),
+            number(self.value, self.title, PERCENT),
             INTERVAL,
-            *held,
-            *(number(column, called, ".1%") for column, called in self.ticks.items()),
+            *(alt.Tooltip(f"said_{c}:N", title=called) for c, called in self._compared().items()),
         ]
+
+    def _compared(self) -> dict[str, str]:
+        return ({self.held_out: HELD} if self.held_out else {}) | dict(self.ticks)
+
+    def _in_words(self) -> dict[str, str]:
+        """What bars are compared with, as text: a missing number would be said as 0."""
+        return {
+            f"said_{column}": f"isValid(datum.{column}) ? format(datum.{column}, '{PERCENT}') : '-'"
+            for column in self._compared()
+        }
 
     def _series(self) -> alt.Color:
         names = [self.bar, *([HELD] if self.held_out else []), *self.ticks.values()]

@@ -11,7 +11,7 @@ __all__ = ["COREFERENCE_BEST", "DEPENDENCY_BEST"]
 SHOWN = 25  # relations of a treebank
 OFFSET = {"baseline_accuracy": "best fixed offset"}
 RULES = {"nearest": "nearest mention", "head_match": "same head word", "rule_based": "rules"}
-FURTHER = [alt.Tooltip("direction:N"), alt.Tooltip("count:Q", title="words", format=",")]
+FURTHER = [alt.Tooltip("direction:N"), alt.Tooltip("count:Q", format=",")]
 
 
 def draw_dependency_best(tables: Tables) -> Drawing:

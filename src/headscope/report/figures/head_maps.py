@@ -105,12 +105,10 @@ def draw_ablation_grid(tables: Tables) -> Drawing:
     table = tables["ablation"]
     effect = str(table["effect"].iloc[0])
     called = table.assign(mode=table["mode"].map(lambda mode: MODES.get(mode, mode)))
-    grids = [
-        HeadsGrid("change", EFFECTS.get(effect, effect), diverging=True, panel="mode").draw(
-            called[called["mode"] == mode]
-        )
-        for mode in dict.fromkeys(called["mode"])
-    ]
+    has_sign = effect == "loss"  # hidden states can only differ
+    grid = HeadsGrid("change", EFFECTS.get(effect, effect), diverging=has_sign, panel="mode")
+    modes = dict.fromkeys(called["mode"])
+    grids = [grid.draw(called[called["mode"] == mode]) for mode in modes]
     return alt.hconcat(*grids, spacing=24).resolve_scale(color="independent")
 
 
@@ -159,9 +157,10 @@ HEADS_ABLATION = Figure(
     name="heads-ablation",
     title="What each head is worth",
     caption=(
-        f"{HOW_TO_READ} Red: the loss is higher (the model worse) or the hidden states differ when "
-        "the head is altered; blue: the loss is lower. One panel for each way to alter it, each "
-        "with its own scale."
+        f"{HOW_TO_READ} A change of the loss when the head is altered is red where the loss is "
+        "higher (the model is worse), blue where it is lower; a change of the hidden states is "
+        "the darker, the larger. One panel for each way to alter the head, each with its own "
+        "scale."
     ),
     needs=("ablation",),
     made_by="--text FILE --also ablation",

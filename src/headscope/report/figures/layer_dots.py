@@ -68,8 +68,8 @@ class LayerDots:
         middle = alt.Y(f"mean({self.value}):Q", title=self.title)
         said = [*said, INTERVAL]
         drawn = [
-            dots.encode(own_place, up, shades, tooltip=said),
             _mean_mark(n_layers).encode(across, middle, shades),
+            dots.encode(own_place, up, shades, tooltip=said),  # on top, where they can be clicked
         ]
         return [*self._reference(across), *drawn] if self.reference else drawn
 

@@ -37,9 +37,9 @@ def rounded(value: Any) -> Any:
     return int(value) if float(value).is_integer() else float(f"{value:.4g}")
 
 
-def name_and_interval(chart: Drawing) -> Drawing:
+def name_and_interval(chart: Drawing, form: str = ".3~g") -> Drawing:
     """The chart with the head's name and the interval in its data, computed where it is drawn."""
-    some = "format(datum.low, '.3~g') + ' to ' + format(datum.high, '.3~g')"
+    some = f"format(datum.low, '{form}') + ' to ' + format(datum.high, '{form}')"
     return chart.transform_calculate(
         name="datum.layer + '-' + datum.head",
         interval=f"isValid(datum.low) ? {some} : 'not measured'",

@@ -69,7 +69,7 @@ def draw_curve(tables: Tables) -> Drawing:
         base.mark_line(strokeWidth=2).encode(across, up, shades),
         base.mark_circle(size=60, opacity=1).encode(across, up, shades, tooltip=said),
     )
-    return name_and_interval(chart.properties(width=380, height=240, data=data))
+    return name_and_interval(chart.properties(width=380, height=240, data=data), ".1%")
 
 
 def draw_weights(tables: Tables) -> Drawing:

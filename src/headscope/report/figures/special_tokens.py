@@ -62,8 +62,8 @@ SPECIAL_TOKENS_FROM_SEP = Figure(
     name="special-tokens-from-sep",
     title="Where closing tokens look",
     caption=(
-        f"{HOW_TO_READ} Only the attention of the closing tokens ([SEP]) themselves is counted: a "
-        "head that has nothing to do rests on them, and they on themselves and each other."
+        f"{HOW_TO_READ} Only the attention of the closing tokens ([SEP]) themselves is counted. In "
+        "the paper they look at themselves and each other where other tokens look at them."
     ),
     needs=("special-tokens",),
     made_by="--text FILE",
