@@ -125,10 +125,9 @@ def analyze(
     refuse_untested(train, treebank, vectors)
     name = model or "demo"
     classes = dict(_read_token_class(item) for item in token_class or [])
-    running: dict[str, Any] = {"resume": resume, "seed": seed, "replicates": replicates}
-    running |= {"query_pieces": query_pieces, "batch_tokens": batch_tokens}
-    loading: dict[str, Any] = {"revision": revision, "device": device, "dtype": dtype}
-    loading["trust_remote_code"] = trust_remote_code
+    both: dict[str, Any] = {"resume": resume, "seed": seed, "replicates": replicates}
+    both |= {"query_pieces": query_pieces, "batch_tokens": batch_tokens, "revision": revision}
+    both |= {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
     from headscope.runs.analyze import analyze as run_analyze  # torch: only when it is needed
 
     run = run_analyze(
@@ -152,12 +151,11 @@ def analyze(
         max_tokens=max_tokens,
         shard_examples=shard_examples,
         examples=examples,
-        **running,
-        **loading,
+        **both,
     )
     if train and treebank:
-        running |= {"train": train, "test": treebank[0], "vectors": vectors}
-        run = probe_after(run, name, {**running, **loading})
+        both |= {"train": train, "test": treebank[0], "vectors": vectors}
+        run = probe_after(run, name, both)
     show_run(run, format, min_count)
     if report:
         show_report(run)

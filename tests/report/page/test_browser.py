@@ -81,10 +81,10 @@ def test_a_click_on_a_dot_opens_the_card_of_its_head(visit: Visit) -> None:
 def test_a_click_on_a_cell_of_a_grid_opens_its_card(visit: Visit) -> None:
     visit.wait_until_drawn()
     cell = visit.page.locator('#figure-heads-entropy path[aria-roledescription="rect mark"]').nth(7)
-    name = re.search(r"head: (\d+-\d+)", cell.get_attribute("aria-label") or "")
+    name = re.search(r"head: (\d+); layer: (\d+)", cell.get_attribute("aria-label") or "")
     assert name
     cell.click(force=True)
-    assert visit.page.locator("#card-title").inner_text() == f"Head {name[1]}"
+    assert visit.page.locator("#card-title").inner_text() == f"Head {name[2]}-{name[1]}"
 
 
 def test_cards_open_and_turn_by_keyboard(visit: Visit) -> None:
