@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test check bench fix
+.PHONY: setup demo test check browser pictures bench fix
 
 setup: $(READY)
 
@@ -22,8 +22,22 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: check
+# The report is tested in a real browser where there is one, or where one may be installed.
+browser:
+	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || \
+		(apt-get update && apt-get install -y chromium) > /dev/null 2>&1 || \
+		echo "No browser could be installed; the tests that need one are skipped."
+
+test: check browser
 	$(BIN)/python -m pytest -n 2
+
+# What the README and the pages show, drawn from the demo's run.
+PICTURES := position dependency-best heads-map
+pictures: demo
+	$(BIN)/headscope report runs/demo --figures png
+	cp $(PICTURES:%=runs/demo/figures/%.png) docs/images
+	$(BIN)/headscope show demo --treebank starter --sentence starter_encyclopedia_beaver-5 \
+		--head 3-9 --relation det --words --hide-special --out docs/images/determiners.png
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -65,7 +65,7 @@ class BestBars:
         layers = [bars.encode(self._across(self.value), down, series, tooltip=said)]
         layers.append(
             base.transform_filter("isValid(datum.low)")
-            .mark_rule(color=HELD_OUT, strokeWidth=1)
+            .mark_rule(color=GREY, strokeWidth=1.2)  # of the bar, so not in the diamond's colour
             .encode(self._across("low"), down, x2="high:Q")
         )
         layers += [

@@ -1,0 +1,63 @@
+"""The tour runs from its first cell to its last, and what is shown shows itself."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headscope.report.notebook import describe_run
+from headscope.runs.results import Run
+from tests.report.page.made import HOSTILE, hostile_run, planted_run
+
+TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"
+
+
+EXECUTE = """
+import sys, nbclient, nbformat
+notebook = nbformat.read(sys.argv[1], as_version=4)
+nbclient.NotebookClient(notebook, timeout=300).execute()
+nbformat.write(notebook, "tour.ipynb")
+"""
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    for name in ("nbclient", "ipykernel"):
+        if find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+    folder = tmp_path_factory.mktemp("tour")
+    command = [sys.executable, "-c", EXECUTE, str(TOUR)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "report.html").exists()
+    notebook = json.loads((folder / "tour.ipynb").read_text())
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def shown_by(cells: list[Any], source: str) -> dict[str, Any]:
+    cell = next(cell for cell in cells if source in "".join(cell["source"]))
+    results = [o for o in cell["outputs"] if o["output_type"] in ("execute_result", "display_data")]
+    return {kind: "".join(data) for kind, data in results[-1]["data"].items()}
+
+
+def test_the_tour_runs_and_its_values_show_themselves(cells: list[Any]) -> None:
+    assert "previous token" in shown_by(cells, "hs.analyze")["text/html"]
+    chart = shown_by(cells, 'run.figures["position"]')
+    assert "vegaEmbed" in chart["text/html"]
+    drawing = shown_by(cells, 'head="3-9"')
+    assert "keeper" in drawing["image/svg+xml"]
+
+
+def test_a_run_in_a_notebook_names_its_tables_and_figures_and_escapes_the_rest() -> None:
+    html = describe_run(planted_run())
+    assert "position" in html
+    assert "<table>" in html
+    hostile = hostile_run()._repr_html_()
+    assert HOSTILE not in hostile
+    assert "&lt;script&gt;" in hostile
+    bare = Run({}, {"model": {"name": "none"}, "counts": {}})
+    assert "<table>" not in describe_run(bare)
