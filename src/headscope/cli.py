@@ -16,7 +16,7 @@ from headscope.commands.probe import probe
 from headscope.commands.report import report
 from headscope.commands.runs import list_names, merge, table
 from headscope.commands.show import show
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, WriteError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,19 +54,27 @@ def main() -> None:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(can_resume: bool) -> Iterator[None]:
     """Turn errors a user can mend, and Ctrl-C, into a message and exit code 2."""
     _show_talk()
     try:
         yield
     except HeadscopeError as error:
         typer.echo(f"Error: {error}", err=True)
+        if can_resume and isinstance(error, WriteError):
+            _say_how_to_go_on()
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
-        again = shlex.join(["headscope", *arguments, "--resume"])
-        typer.echo(f"\nInterrupted. Finished shards are kept; go on with:\n  {again}", err=True)
+        typer.echo("\nInterrupted.", err=True)
+        if can_resume:
+            _say_how_to_go_on()
         raise typer.Exit(2) from None
+
+
+def _say_how_to_go_on() -> None:
+    arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
+    again = shlex.join(["headscope", *arguments, "--resume"])
+    typer.echo(f"Finished shards are kept; go on with:\n  {again}", err=True)
 
 
 def _show_talk() -> None:
@@ -79,5 +87,5 @@ def _show_talk() -> None:
 
 
 for command in (analyze, report, show, card, probe, distance, layout, merge, table):
-    app.command()(_explained()(command))
-app.command("list")(_explained()(list_names))
+    app.command()(_explained("resume" in command.__annotations__)(command))
+app.command("list")(_explained(can_resume=False)(list_names))

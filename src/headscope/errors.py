@@ -1,6 +1,6 @@
 """The errors a user can mend. Each says what is wrong, what was expected, and what to do."""
 
-__all__ = ["HeadscopeError", "InputError", "ModelError", "OutputError", "StudyError"]
+__all__ = ["HeadscopeError", "InputError", "ModelError", "OutputError", "StudyError", "WriteError"]
 
 
 class HeadscopeError(Exception):
@@ -21,3 +21,7 @@ class StudyError(HeadscopeError):
 
 class OutputError(HeadscopeError):
     """A folder or file that cannot be written, or one that belongs to another run."""
+
+
+class WriteError(OutputError):
+    """A file that could not be written, as the disk is full or the folder is not ours."""

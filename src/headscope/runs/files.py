@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkstemp
 
-from headscope.errors import OutputError
+from headscope.errors import WriteError
 
 __all__ = ["explain_write_errors", "write_atomically"]
 
@@ -34,8 +34,7 @@ def explain_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(
+        raise WriteError(
             f"{path} cannot be written: {error.strerror or error}. Expected a writable folder with "
-            "free space; free some, or choose another --out. What was finished is kept and "
-            "--resume continues it."
+            "free space; free some, or choose another --out."
         ) from error

@@ -90,6 +90,13 @@ def test_what_a_run_lacks_is_named_with_the_command_that_measures_it(text: str) 
     assert 'id="figure-entropy"' not in bare
 
 
+def test_what_could_not_be_measured_is_given_with_its_reason() -> None:
+    run = planted_run()
+    manifest = {**run.manifest, "left_out": {"gradient": "This model has no head to lose with."}}
+    text = render_report(Run(run.tables, manifest))
+    assert "This model has no head to lose with." in text.partition('id="matter"')[2]
+
+
 def test_hostile_labels_stay_text() -> None:
     text = render_report(hostile_run())
     page = Page(text)

@@ -38,10 +38,11 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Missing:
-    """What this run could have and has not, and the options that measure it."""
+    """What this run could have and has not, and the options that measure it; or why it cannot."""
 
     title: str
     made_by: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,18 +140,23 @@ TABLES = {
 }
 
 
-def build_sections(tables: Tables) -> list[Section]:
-    """Every part of the report with its figures and tables, and what is missing from it."""
+def build_sections(tables: Tables, left_out: Mapping[str, str]) -> list[Section]:
+    """Every part of the report with its figures and tables, and what is missing from it.
+
+    `left_out` are the analyses that the run was to do and could not, with the reason.
+    """
     in_paper = paper_tables(tables)
-    return [_build(part, tables, in_paper) for part in _with_plug_ins(PARTS)]
+    return [_build(part, tables, in_paper, left_out) for part in _with_plug_ins(PARTS)]
 
 
-def _build(part: Part, tables: Tables, in_paper: Sequence[PaperTable]) -> Section:
+def _build(
+    part: Part, tables: Tables, in_paper: Sequence[PaperTable], left_out: Mapping[str, str]
+) -> Section:
     figures: Mapping[str, Figure] = {name: FIGURES.find(name).load() for name in part.figures}
     missing = {
-        Missing(figure.title, figure.made_by): None
+        Missing(figure.title, figure.made_by, left_out.get(absent[0], "")): None
         for figure in figures.values()
-        if figure.missing(tables)
+        if (absent := figure.missing(tables))
     }
     own = [table for table in in_paper if part.table and table.name.startswith(part.table)]
     if part.table and not own:

@@ -46,7 +46,7 @@ def write_report(run: Run, path: str | Path | None = None) -> Path:
 
 def render_report(run: Run) -> str:
     """The page as text: it holds all it needs, and loads nothing."""
-    sections = build_sections(run.tables)
+    sections = build_sections(run.tables, run.manifest.get("left_out", {}))
     findings = check_claims(run.tables)
     cards = make_cards(run.tables)
     template = _environment().get_template("report.html.j2")
