@@ -1,4 +1,4 @@
-"""Gradients and norms: what they cost beside the bare passes that they look into."""
+"""Gradients, norms and ablation: what they cost beside the bare passes that they look into."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +17,8 @@ from benchmarks.workload import (
 )
 from headscope.analyses.gradient import Gradient
 from headscope.data.encoding import Batch
+from headscope.models.ablation import MODES, AblationSource, mean_outputs
+from headscope.models.answers import LossAnswers
 from headscope.models.batching import equal_length_batches
 from headscope.models.gradients import GradientSource, only_activations
 from headscope.models.language import Task, build_task
@@ -26,6 +28,7 @@ from headscope.runs.study import Options
 __all__ = ["back_and_forth", "run"]
 
 N_SEGMENTS, N_TOKENS = 16, 128
+N_BARE = 8  # bare passes that are timed, to stand for all
 OPTIONS = Options(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
 
 
@@ -56,6 +59,30 @@ def run(settings: Settings) -> Iterator[Row]:
     best = best_seconds(works, settings.repeats)
     measured = "three analyses on norms / on attention, BERT-base, the same segments"
     yield Row("matter", measured, best["norms"] / best["plain"], "x", at_most(1.15))
+    yield _compare_ablation(task, batches[0], settings)
+
+
+def _compare_ablation(task: Task, batch: Batch, settings: Settings) -> Row:
+    """All heads of one segment, altered in every way, beside a bare pass for each of them."""
+    source, model = task.source, task.source.model
+    one = source.batch(batch.encodings[:1])
+    means = mean_outputs(source, [one])
+    altered = AblationSource(LossAnswers(task), means)
+
+    def bare() -> None:
+        model.set_attn_implementation("sdpa")
+        with torch.inference_mode():
+            for _ in range(N_BARE):
+                task.losses(*task.prepare(one))
+
+    works: dict[str, Work] = {"bare": bare, "ablation": lambda: altered.attend(one, lambda c: None)}
+    best = best_seconds(works, settings.repeats)
+    n_passes = source.n_layers * source.n_heads * len(MODES) + 1
+    measured = (
+        f"ablation of {source.n_layers} x {source.n_heads} heads in {len(MODES)} ways / {n_passes} "
+        f"bare SDPA forward passes, BERT-base with its MLM head, one segment of {N_TOKENS} tokens"
+    )
+    return Row("matter", measured, best["ablation"] / (best["bare"] * n_passes / N_BARE), "x")
 
 
 def back_and_forth(task: Task, batches: Sequence[Batch]) -> None:
