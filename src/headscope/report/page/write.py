@@ -1,6 +1,7 @@
 """A run as one HTML page: its figures, tables, claims, examples and head cards."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -67,7 +68,7 @@ def render_report(run: Run) -> str:
         method=list(_method(run.manifest)),
         css=_asset("report.css"),
         js=_asset("report.js"),
-        vega=Markup(vl_convert.javascript_bundle(VEGA).replace("</script", "<\\/script")),
+        vega=_bundle_vega(),
     )
     return text
 
@@ -81,6 +82,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+@cache
+def _bundle_vega() -> Markup:
+    """The library that draws charts, in one script; it takes seconds to put together."""
+    return Markup(vl_convert.javascript_bundle(VEGA).replace("</script", "<\\/script"))
 
 
 def _asset(name: str) -> Markup:
