@@ -197,7 +197,16 @@ def test_a_second_run_into_the_same_folder_needs_resume(tmp_path: Path, text: Pa
 
 
 def start(text: Path, out: Path, *more: str) -> subprocess.Popen[str]:
-    options = ["--text", str(text), "--out", str(out), "--shard-examples", "1", *more]
+    options = [
+        "--text",
+        str(text),
+        "--out",
+        str(out),
+        "--shard-examples",
+        "1",
+        "--no-report",
+        *more,
+    ]
     for name in ("position", "special-tokens", "entropy"):
         options += ["--only", name]
     return subprocess.Popen(
@@ -221,7 +230,7 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_run_resumes_to_the_same_tables(tmp_path: Path, how: signal.Signals) -> None:
     text = tmp_path / "ships.txt"
-    text.write_text("\n".join([TEXT] * 12))  # long enough to be interrupted
+    text.write_text("\n".join([TEXT] * 4))  # long enough to be interrupted
     whole = start(text, tmp_path / "whole")
     killed = start(text, tmp_path / "killed")
     wait_for(tmp_path / "killed/tallies/text.safetensors", killed)
