@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -15,11 +16,12 @@ from benchmarks.workload import bert_base, build_analyses, encode_ahead, forward
 from headscope.contracts import Analysis
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
+from headscope.data.ranking import Values
 from headscope.models.loaded import LoadedModel
 from headscope.runs.engine import Result, measure_examples
 from headscope.runs.study import Options
 
-__all__ = ["run"]
+__all__ = ["OPTIONS", "check_agreement", "run"]
 
 N_BATCHES, N_SEGMENTS, N_TOKENS = 2, 16, 128
 OPTIONS = Options(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
@@ -54,7 +56,7 @@ def _works(source: LoadedModel, seed: int) -> dict[str, Work]:
     examples = make_segments(N_SEGMENTS, N_TOKENS, seed)
     ready = encode_ahead(source, examples, N_TOKENS)
     batch = ready.batch(ready.encode(examples, N_TOKENS))
-    _check_agreement(measure_usually(ready, [batch]), _measure(ready, examples, build_analyses()))
+    check_agreement(measure_usually(ready, [batch]), _measure(ready, examples, build_analyses()))
     return {
         "bare": partial(forward, ready, [batch.inputs], "sdpa"),
         "analyze": partial(_measure_in_parts, ready, examples),
@@ -83,7 +85,7 @@ def _measure_in_parts(source: LoadedModel, examples: Sequence[Example]) -> Parts
 class _Timed:
     """An analysis that counts the seconds it takes."""
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Any) -> None:
         self.analysis, self.name, self.seconds = analysis, analysis.name, 0.0
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
@@ -92,8 +94,11 @@ class _Timed:
         self.seconds += perf_counter() - start
         return values
 
+    def rank(self, values: Mapping[str, Values]) -> Mapping[str, Values]:
+        return self.analysis.rank(values)  # within "replicates and adding"
 
-def _check_agreement(usual: UsualTotals, result: Result) -> None:
+
+def check_agreement(usual: UsualTotals, result: Result) -> None:
     """Both ways must give the same numbers, or their times could not be compared."""
     for analysis, name in {
         "position": "weight", "special-tokens": "weight", "entropy": "nats"

@@ -50,7 +50,10 @@ def _special_tokens(maps: Array, batch: Batch) -> Array:
     surfaces = np.array([encoding.surfaces for encoding in batch.encodings])
     is_cls, is_sep = kinds == TokenKind.CLS, kinds == TokenKind.SEP
     is_mark = np.isin(surfaces, PUNCTUATION) & (kinds == TokenKind.TEXT)
-    classes = [is_cls, is_sep, is_mark, ~(is_cls | is_sep | is_mark)]
+    is_first = np.zeros_like(is_cls)
+    is_first[:, 0] = ~(is_cls | is_sep)[:, 0]  # an ordinary token at the beginning
+    is_mark &= ~is_first
+    classes = [is_cls, is_sep, is_first, is_mark, ~(is_cls | is_sep | is_first | is_mark)]
     targets = np.stack(classes, axis=-1).astype(maps.dtype)  # [example, key, target]
     sources = [np.ones_like(is_sep), is_sep, ~is_sep]
     rows = np.stack(sources, axis=1).astype(maps.dtype)  # [example, source, query]
