@@ -27,9 +27,7 @@ from headscope.runs.results import Run
 __all__ = ["render_report", "write_report"]
 
 FILE = "report.html"
-HALVES = frozenset(  # figures that stand side by side
-    {"heads-previous", "heads-next", "heads-sep", "heads-entropy", "heads-map", "heads-map-layers"}
-)
+HALVES = frozenset({"heads-previous", "heads-next", "heads-sep", "heads-entropy"})  # side by side
 VEGA = "window.vegaEmbed = vegaEmbed;"  # all that the page asks of it
 
 

@@ -2,6 +2,7 @@
 // The charts: each is drawn when it comes into view, the rest when the page is at rest.
 const root = document.documentElement;
 const views = new Map();
+const crowded = new Set(["distance-matrix"]); // too many marks for elements of their own
 
 function colours() {
   const style = getComputedStyle(root);
@@ -21,7 +22,7 @@ async function draw(place) {
   views.delete(name);
   const spec = JSON.parse(document.getElementById("spec-" + name).textContent);
   const options = {
-    renderer: spec.usermeta?.renderer ?? "svg",
+    renderer: crowded.has(name) ? "canvas" : "svg",
     actions: { export: true, source: false, compiled: false, editor: false },
     downloadFileName: name,
     config: colours(),
