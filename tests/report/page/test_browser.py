@@ -97,6 +97,16 @@ def test_cards_open_and_turn_by_keyboard(visit: Visit) -> None:
     assert visit.page.locator("#card-title").inner_text() == "Head 2-4"
 
 
+def test_a_card_leads_to_the_drawings_of_its_head(visit: Visit) -> None:
+    visit.page.locator('#heads-table button[data-head="1-2"]').click()
+    link = visit.page.locator("#card-facts a", has_text="previous token")
+    link.click()
+    assert not visit.page.locator("dialog#card").is_visible()
+    place = visit.page.evaluate("location.hash")
+    assert "head 1-2" in visit.page.locator(f"h3{place}").inner_text()
+    assert visit.page.locator(f"h3{place} + .drawings svg").count() >= 2
+
+
 def test_the_search_box_filters_heads(visit: Visit) -> None:
     rows = visit.page.locator("#heads-table tbody tr:visible")
     assert rows.count() == 15

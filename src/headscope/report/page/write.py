@@ -48,6 +48,7 @@ def render_report(run: Run) -> str:
     sections = build_sections(run.tables, run.manifest.get("left_out", {}))
     findings = check_claims(run.tables)
     cards = make_cards(run.tables)
+    roles = list(_roles(run.examples))
     template = _environment().get_template("report.html.j2")
     nonce = token_urlsafe(16)
     text: str = template.render(
@@ -60,9 +61,9 @@ def render_report(run: Run) -> str:
         findings=findings,
         drawn={figure.name for section in sections for figure in section.figures},
         halves=HALVES,
-        roles=list(_roles(run.examples)),
+        roles=roles,
         cards=[_card_row(card) for card in cards],
-        cards_json=as_script([_card_values(card) for card in cards]),
+        cards_json=as_script([_card_values(card, roles) for card in cards]),
         method=list(_method(run.manifest)),
         css=_asset("report.css"),
         js=_asset("report.js"),
@@ -127,12 +128,12 @@ def _tiles(
 
 def _roles(examples: Sequence[Shown]) -> Iterator[dict[str, Any]]:
     """What heads are shown for, with their drawings."""
-    for (title, layer, head), shown in groupby(
-        examples, key=lambda one: (one.role, one.sight.layer, one.sight.head)
-    ):
+    groups = groupby(examples, key=lambda one: (one.role, one.sight.layer, one.sight.head))
+    for place, ((title, layer, head), shown) in enumerate(groups, start=1):
         group = list(shown)
         is_of_words = any(one.sight.marked for one in group)  # then special tokens distract
         yield {
+            "id": f"role-{place}",
             "title": title,
             "head": head_name(layer, head),
             "shown": [
@@ -153,9 +154,12 @@ def _card_row(card: Card) -> dict[str, str]:
     return {"name": _name(card), "gist": card.gist, "words": words.lower()}
 
 
-def _card_values(card: Card) -> dict[str, Any]:
+def _card_values(card: Card, roles: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """All of a card, and where its head is drawn."""
     facts = [[fact.topic, fact.text] for fact in card.facts]
-    return {"name": _name(card), "title": card.title, "gist": card.gist, "facts": facts}
+    drawn = [[role["title"], role["id"]] for role in roles if role["head"] == _name(card)]
+    own = {"name": _name(card), "title": card.title, "gist": card.gist}
+    return {**own, "facts": facts, "drawn": drawn}
 
 
 def _name(card: Card) -> str:

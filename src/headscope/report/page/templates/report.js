@@ -92,6 +92,18 @@ function openCard(name) {
     dd.textContent = text;
     facts.append(dt, dd);
   }
+  if (card.drawn.length) {
+    const dt = document.createElement("dt"), dd = document.createElement("dd");
+    dt.textContent = "drawn";
+    card.drawn.forEach(([title, id], place) => {
+      const link = document.createElement("a");
+      link.textContent = title;
+      link.href = "#" + id;
+      link.addEventListener("click", () => dialog.close());
+      dd.append(...(place ? ["; "] : []), link);
+    });
+    facts.append(dt, dd);
+  }
   if (!dialog.open) dialog.showModal();
   document.getElementById("card-title").focus();
 }
