@@ -1,5 +1,6 @@
 """The attention of one layer over one batch: what every analysis measures."""
 
+import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from headscope.data.encoding import Batch, remember
 
-__all__ = ["LayerAttention", "head_name"]
+__all__ = ["LayerAttention", "head_name", "parse_head_name"]
 
 T = TypeVar("T")
 
@@ -22,6 +23,16 @@ def head_name(layer: int, head: int) -> str:
     '8-10'
     """
     return f"{layer + 1}-{head + 1}"
+
+
+def parse_head_name(name: str) -> tuple[int, int] | None:
+    """The layer and head that a name means, counted from 0; None for what is no such name.
+
+    >>> parse_head_name("8-10"), parse_head_name("0-1"), parse_head_name("8x10")
+    ((7, 9), None, None)
+    """
+    found = re.fullmatch(r"\s*([1-9][0-9]*)-([1-9][0-9]*)\s*", name)
+    return (int(found[1]) - 1, int(found[2]) - 1) if found else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,5 @@
 """Everything that a run knows about a head, on one card."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from headscope.analyses.behaviours import (
     behaviour_table,
     label_heads,
 )
+from headscope.data.attention import parse_head_name
 from headscope.errors import StudyError
 from headscope.report.card_facts import ATTENTION_FACTS, Fact, FactMaker, Place, Tables
 from headscope.report.card_language import LANGUAGE_FACTS
@@ -74,8 +74,8 @@ def make_card(tables: Tables, layer: int, head: int) -> Card:
 
 def read_head(name: str, tables: Tables) -> Place:
     """Layer and head of a name as `8-10`, or an error that says which heads there are."""
-    found = re.fullmatch(r"([0-9]+)-([0-9]+)", name.strip())
-    place = (int(found[1]), int(found[2])) if found else None
+    found = parse_head_name(name)
+    place = (found[0] + 1, found[1] + 1) if found else None
     return _refuse_unknown(name, place, tables)
 
 

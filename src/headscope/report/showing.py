@@ -1,6 +1,5 @@
 """`headscope show`: one text, and what a head, a layer or all heads of a model do with it."""
 
-import re
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from itertools import islice
@@ -9,6 +8,7 @@ from typing import Any
 from unicodedata import category
 
 from headscope.contracts import AttentionSource
+from headscope.data.attention import head_name, parse_head_name
 from headscope.data.example import Example
 from headscope.data.sight import Sight
 from headscope.errors import StudyError
@@ -81,7 +81,7 @@ def _draw(
     name = Path(source.name).name
     if len(sights) == 1:
         (sight,) = sights
-        title = f"{name}, head {sight.layer + 1}-{sight.head + 1}"
+        title = f"{name}, head {head_name(sight.layer, sight.head)}"
         return draw_sight(sight, hide_special, red, title)
     if layer is not None:
         return draw_sights(sights, LAYER_COLUMNS, hide_special, red, f"{name}, layer {layer}")
@@ -98,13 +98,13 @@ def _read_asked(head: str | None, layer: int | None) -> list[tuple[int, int]]:
             f"Both head {head} and layer {layer} were asked for. Expected one of them, or neither "
             "for all heads; leave one out."
         )
-    found = re.fullmatch(r"\s*([1-9]\d*)-([1-9]\d*)\s*", head)
-    if not found:
+    found = parse_head_name(head)
+    if found is None:
         raise StudyError(
             f"Head {head!r} cannot be read. Expected layer-head, both counted from 1; write it as "
             "8-10."
         )
-    return [(int(found[1]) - 1, int(found[2]) - 1)]
+    return [found]
 
 
 def _find_example(

@@ -1,6 +1,5 @@
 """What a user gives, made into what a study needs: analyses, corpora, the model."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from logging import getLogger
@@ -10,7 +9,7 @@ from typing import Any, cast
 from headscope.contracts import Analysis, AttentionSource, Corpus
 from headscope.corpora.memory import MemoryCorpus
 from headscope.corpora.opening import open_corpus
-from headscope.data.attention import head_name
+from headscope.data.attention import parse_head_name
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
 from headscope.errors import HeadscopeError, StudyError
@@ -21,6 +20,7 @@ from headscope.models.language import build_task, find_objective
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.registry import ANALYSES
+from headscope.runs.look import refuse_absent_heads
 from headscope.runs.sample import Sample
 from headscope.runs.study import Pass, build_analysis, watched_by
 
@@ -157,19 +157,10 @@ def watch(
     if one.variant == "gradients":
         return GradientSource(build_task(model, seed))
     heads = getattr(one.analyses[0], "heads", None)
-    _refuse_absent_heads(model, heads)
+    refuse_absent_heads(model, heads or ())
     has_head = find_objective(type(model.model).__name__) is not None
     answers: Answers = LossAnswers(build_task(model, seed)) if has_head else HiddenAnswers(model)
     return cast(AttentionSource, AblationSource(answers, mean_outputs(model, batches()), heads))
-
-
-def _refuse_absent_heads(model: LoadedModel, heads: Collection[tuple[int, int]] | None) -> None:
-    for layer, head in heads or ():
-        if layer >= model.n_layers or head >= model.n_heads:
-            raise StudyError(
-                f"--heads {head_name(layer, head)} is not there: {model.name} has "
-                f"{model.n_layers} layers of {model.n_heads} heads. Expected heads of the model."
-            )
 
 
 def refuse_idle_heads(heads: str | None, analyses: Collection[Analysis]) -> None:
@@ -189,13 +180,13 @@ def read_heads(names: str | None) -> tuple[tuple[int, int], ...] | None:
     """
     if names is None:
         return None
-    found = [re.fullmatch(r"\s*([1-9]\d*)-([1-9]\d*)\s*", name) for name in names.split(",")]
-    if not all(found):
+    found = [parse_head_name(name) for name in names.split(",")]
+    if None in found:
         raise StudyError(
             f"--heads {names} cannot be read. Expected layer-head, counted from 1, with commas "
             "between them, for example --heads 3-5,8-10."
         )
-    return tuple((int(match[1]) - 1, int(match[2]) - 1) for match in found if match)
+    return tuple(head for head in found if head is not None)
 
 
 def tell_short_corpora(samples: Iterable[Sample], limit: int | None) -> None:

@@ -74,8 +74,8 @@ def refuse_absent_heads(source: AttentionSource, heads: Collection[tuple[int, in
         if not (0 <= layer < source.n_layers and 0 <= head < source.n_heads):
             raise StudyError(
                 f"{source.name} has no head {head_name(layer, head)}. Expected layers 1 to "
-                f"{source.n_layers} and heads 1 to {source.n_heads}; choose one from 1-1 to "
-                f"{source.n_layers}-{source.n_heads}."
+                f"{source.n_layers} and heads 1 to {source.n_heads}; choose another of its "
+                f"{source.n_layers} layers of {source.n_heads} heads."
             )
 
 
