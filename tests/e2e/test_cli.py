@@ -158,11 +158,19 @@ def test_heads_of_two_models_are_matched_and_a_map_is_drawn_anew(
     assert len(pd.read_csv(tmp_path / "pair/tables/head-matches.csv")) == 6 * 12
     folder = ["--out", tmp_path / "run"]
     assert call("analyze", "demo", *options, "--only", "distance", *folder).exit_code == 0
+    before = (tmp_path / "run/report.html").read_text()
     drawn = call("layout", tmp_path / "run", "--clusters", 5, "--format", "json")
     assert {row["cluster"] for row in json.loads(drawn.stdout)} == {1, 2, 3, 4, 5}
     readable = call("layout", tmp_path / "run", "--clusters", 5)
     assert readable.stdout.count("\n") == 1 + 5
     assert "Stress of the map" in readable.stderr
+    after = (tmp_path / "run/report.html").read_text()
+    maps = [
+        page.partition('id="spec-heads-map"')[2].partition("</script>")[0]
+        for page in (before, after)
+    ]
+    assert "cluster" in maps[0]
+    assert maps[0] != maps[1], "the page still shows the old clusters"
 
 
 def test_a_sentence_too_long_for_the_model_is_skipped_and_named(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from headscope.commands.shared import (
     TrustRemoteCode,
     name_folder,
     show_counts,
+    show_report,
 )
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def layout(
     facts = drawn.manifest["layout"]
     typer.echo(f"Stress of the map: {facts['stress']:.3f}", err=True)
     typer.echo(f"Tables: {run}/tables (layout and dendrogram written anew)", err=True)
+    show_report(drawn)
 
 
 def _print_table(run: "Run", name: str, format: Format) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from headscope.commands.shared import Format, FormatOption, show_run
+from headscope.commands.shared import Format, FormatOption, show_report, show_run
 from headscope.errors import StudyError
 from headscope.registry import ANALYSES, CORPORA, FIGURES, MODELS, suggest
 
@@ -20,7 +20,9 @@ def merge(
     """Add runs of one model over different corpora: the numbers of one run over all of them."""
     from headscope.runs.merge import merge_runs  # torch: only when it is needed
 
-    show_run(merge_runs(runs, out), format)
+    merged = merge_runs(runs, out)
+    show_run(merged, format)
+    show_report(merged)
 
 
 def table(
