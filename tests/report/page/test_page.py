@@ -2,18 +2,22 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from headscope.errors import OutputError, StudyError
+from headscope.registry import FIGURES, Entry
+from headscope.report.figures.figure import Figure
 from headscope.report.page.write import render_report
 from headscope.runs.layout import lay_out
 from headscope.runs.results import Run, RunFolder, load_run
 from tests.report.page.made import HOSTILE, hostile_run, large_tables, planted_run
 
 MEGABYTE = 2**20
+REACH: Figure | None = None  # as another package would hold it
 
 
 class Page(HTMLParser):
@@ -95,6 +99,16 @@ def test_what_could_not_be_measured_is_given_with_its_reason() -> None:
     manifest = {**run.manifest, "left_out": {"gradient": "This model has no head to lose with."}}
     text = render_report(Run(run.tables, manifest))
     assert "This model has no head to lose with." in text.partition('id="matter"')[2]
+
+
+def test_a_figure_of_another_package_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    reach = replace(FIGURES.find("position").load(), name="reach", title="How far heads look")
+    monkeypatch.setattr("tests.report.page.test_page.REACH", reach)
+    target = "tests.report.page.test_page:REACH"
+    monkeypatch.setitem(FIGURES.built_in, "reach", Entry(target, "from a plug-in"))
+    page = Page(render_report(planted_run()))
+    assert "figure-reach" in page.ids
+    assert page.ids.index("more") < page.ids.index("figure-reach") < page.ids.index("heads")
 
 
 def test_hostile_labels_stay_text() -> None:

@@ -59,9 +59,11 @@ class LayerDots:
         shades = alt.Color(
             "split:N",
             sort=order,
-            title=None,
+            title=self.split,  # read aloud with each dot
             scale=alt.Scale(domain=order),
-            legend=None if self.by_panel else alt.Legend(symbolType="circle", symbolOpacity=1),
+            legend=None
+            if self.by_panel
+            else alt.Legend(title=None, symbolType="circle", symbolOpacity=1),
         )
         said = [HEAD, alt.Tooltip("split:N", title=self.split), number(self.value, self.title)]
         dots = alt.Chart().mark_circle(size=34, cursor="pointer", opacity=0.55)
