@@ -173,6 +173,24 @@ def test_heads_of_two_models_are_matched_and_a_map_is_drawn_anew(
     assert maps[0] != maps[1], "the page still shows the old clusters"
 
 
+def test_a_report_does_without_a_table_that_is_gone_and_says_so(tmp_path: Path, text: Path) -> None:
+    options = ["--text", text, "--limit", 3, "--only", "position", "--only", "entropy"]
+    assert call("analyze", "demo", *options, "--out", tmp_path / "run").exit_code == 0
+    (tmp_path / "run/tables/entropy.parquet").unlink()
+    done = call("report", tmp_path / "run", "--figures", "svg")
+    assert done.exit_code == 0, done.stderr
+    assert "Table entropy" in done.stderr
+    page = (tmp_path / "run/report.html").read_text()
+    assert 'id="figure-position"' in page
+    assert 'id="figure-entropy"' not in page
+    assert "Broad and narrow attention: measure it with" in page
+    assert [path.name for path in (tmp_path / "run/figures").iterdir()].count("position.svg") == 1
+    (tmp_path / "run/tables/position.parquet").write_bytes(b"no table")
+    damaged = call("report", tmp_path / "run")
+    assert damaged.exit_code == 2
+    assert "position.parquet is missing or damaged" in damaged.stderr
+
+
 def test_a_sentence_too_long_for_the_model_is_skipped_and_named(tmp_path: Path) -> None:
     row = "{}\tword\t_\t_\t_\t_\t{}\t{}\t_\t_\n"
     long = "".join(row.format(i, i - 1, "dep" if i > 1 else "root") for i in range(1, 600))

@@ -23,7 +23,7 @@ def report(
     from headscope.report.page.write import write_report
     from headscope.runs.results import load_run
 
-    done = load_run(run)
+    done = load_run(run, skip_missing=True)
     formats = [format.strip() for format in figures.split(",")] if figures is not None else []
     saved = save_figures(done.tables, run / "figures", formats) if formats else []
     typer.echo(write_report(done, out))

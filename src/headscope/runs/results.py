@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from headscope.runs.layout import lay_out
 from headscope.runs.tables import summarize_passes
 
 __all__ = ["PROBES", "Run", "RunFolder", "add_probes", "finish_run", "load_run"]
+
+log = getLogger("headscope")
 
 PROBES = "probes"  # the folder, within a run's, of the probes that `analyze --train` trained
 FORMAT = 1  # of the folder; raised when an older headscope could not read it
@@ -121,6 +124,9 @@ class RunFolder:
         write_atomically(self.path / "tables" / f"{name}.parquet", parquet.getvalue())
         write_atomically(self.path / "tables" / f"{name}.csv", table.to_csv(index=False).encode())
 
+    def has_table(self, name: str) -> bool:
+        return (self.path / "tables" / f"{name}.parquet").exists()
+
     def read_table(self, name: str) -> pd.DataFrame:
         path = self.path / "tables" / f"{name}.parquet"
         try:
@@ -140,8 +146,11 @@ class RunFolder:
         return read_checkpoint(path) if path.exists() else Checkpoint()
 
 
-def load_run(folder: str | Path) -> Run:
-    """A finished run, read back from its folder."""
+def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
+    """A finished run, read back from its folder.
+
+    A table whose file is gone is an error, or, with `skip_missing`, left out and told.
+    """
     store = RunFolder(Path(folder))
     manifest = store.read_manifest()
     if manifest["status"] != "complete":
@@ -149,7 +158,13 @@ def load_run(folder: str | Path) -> Run:
             f"{folder} holds a run that is not finished. Expected a complete one; continue it with "
             "`headscope analyze ... --resume`."
         )
-    tables = {name: store.read_table(name) for name in manifest["tables"]}
+    names = manifest["tables"]
+    if skip_missing:
+        gone = [name for name in names if not store.has_table(name)]
+        names = [name for name in names if name not in gone]
+        for name in gone:
+            log.info("Table %s of %s is gone; what it would show is left out.", name, folder)
+    tables = {name: store.read_table(name) for name in names}
     run = Run(tables, manifest, store.path, read_examples(store.path))
     has_probes = (store.path / PROBES / "manifest.json").exists()
     return add_probes(run, load_run(store.path / PROBES)) if has_probes else run
