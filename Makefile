@@ -45,4 +45,4 @@ bench: setup
 fix: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/typer headscope.cli utils docs --name headscope --title "Command line" --output docs/cli.md
+	$(BIN)/typer --app app headscope.cli utils docs --name headscope --title "Command line" --output docs/cli.md

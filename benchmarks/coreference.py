@@ -8,21 +8,22 @@ from pathlib import Path
 from benchmarks.row import Row, Settings, at_most
 from benchmarks.timing import Work, best_seconds
 from benchmarks.workload import encode_ahead, forward
-from headscope.analyses.coreference import Coreference
+from headscope.analyses.coreference.measure import Coreference
+from headscope.contracts import CorpusRole
 from headscope.corpora.opening import open_corpus
-from headscope.data.account import Account
-from headscope.models.batching import equal_length_batches
+from headscope.data.counts import ExampleCounts
+from headscope.engine.measure import measure_examples
+from headscope.engine.windows import cut_windows
+from headscope.models.encode import equal_length_batches
 from headscope.models.load import load_model
-from headscope.runs.engine import measure_examples
-from headscope.runs.study import Options
-from headscope.runs.windows import cut_windows
+from headscope.options import RunOptions
 
 __all__ = ["run"]
 
 SHARED = Path(__file__).parents[2] / "shared"
 MODEL, FOLDER = SHARED / "models/e5-small", SHARED / "data/coref/ontogum"
 WINDOW = 128
-OPTIONS = Options(max_tokens=WINDOW)
+OPTIONS = RunOptions(max_tokens=WINDOW)
 
 
 def run(settings: Settings) -> Iterator[Row]:
@@ -32,15 +33,19 @@ def run(settings: Settings) -> Iterator[Row]:
         return
     source = load_model(MODEL)
     documents = list(open_corpus(FOLDER, "coref"))
-    windows = cut_windows(documents, source, WINDOW, Account())
+    windows = cut_windows(documents, source, WINDOW, ExampleCounts())
     ready = encode_ahead(source, windows, WINDOW)
     members = equal_length_batches(ready.encode(windows, WINDOW), OPTIONS.batch_tokens)
     batches = [ready.batch(encodings) for encodings in members]
     analyses = [Coreference()]
     works: dict[str, Work] = {
         "bare": partial(forward, ready, [batch.inputs for batch in batches], "sdpa"),
-        "coreference": partial(measure_examples, windows, ready, analyses, OPTIONS, "windows"),
-        "with cutting": partial(measure_examples, documents, source, analyses, OPTIONS, "coref"),
+        "coreference": partial(
+            measure_examples, windows, ready, analyses, OPTIONS, CorpusRole.TREEBANK
+        ),
+        "with cutting": partial(
+            measure_examples, documents, source, analyses, OPTIONS, CorpusRole.COREF
+        ),
     }
     best = best_seconds(works, settings.repeats)
     measured = (

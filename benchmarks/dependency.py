@@ -12,24 +12,25 @@ import torch
 from benchmarks.row import Row, Settings, at_least, at_most
 from benchmarks.timing import Work, best_seconds
 from benchmarks.workload import encode_ahead, forward
-from headscope.analyses.dependency import Dependency
-from headscope.analyses.trees import Trees
+from headscope.analyses.dependency.measure import Dependency
+from headscope.analyses.trees.measure import Trees
+from headscope.contracts import CorpusRole
 from headscope.corpora.opening import open_corpus
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
-from headscope.models.batching import equal_length_batches
+from headscope.engine.measure import measure_examples
+from headscope.models.encode import equal_length_batches
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel
 from headscope.models.tap import observe_outputs
-from headscope.runs.engine import measure_examples
-from headscope.runs.study import Options
+from headscope.options import RunOptions
 
 __all__ = ["run"]
 
 SHARED = Path(__file__).parents[2] / "shared"
 MODEL, TREEBANK = SHARED / "models/e5-small", SHARED / "data/treebanks/en_ewt-ud-dev.conllu"
 N_SENTENCES, N_LOOPED = 2000, 40
-OPTIONS = Options(shard_examples=N_SENTENCES)
+OPTIONS = RunOptions(shard_examples=N_SENTENCES)
 
 
 def run(settings: Settings) -> Iterator[Row]:
@@ -63,14 +64,14 @@ def run(settings: Settings) -> Iterator[Row]:
 
 
 def _measure(source: LoadedModel, examples: Sequence[Example], analyses: list[object]) -> None:
-    measure_examples(examples, source, analyses, OPTIONS, "treebank")  # type: ignore[arg-type]
+    measure_examples(examples, source, analyses, OPTIONS, CorpusRole.TREEBANK)  # type: ignore[arg-type]
 
 
 def _scoring_seconds(source: LoadedModel, examples: Sequence[Example], settings: Settings) -> float:
     """Seconds a sentence that measuring and adding up take within a pass, best of several."""
     seconds = []
     for _ in range(settings.repeats):
-        result = measure_examples(examples, source, [Dependency()], OPTIONS, "treebank")
+        result = measure_examples(examples, source, [Dependency()], OPTIONS, CorpusRole.TREEBANK)
         seconds.append(result.seconds["measure (within model)"] + result.seconds["add"])
     return min(seconds) / len(examples)
 

@@ -10,19 +10,18 @@ from numpy.typing import NDArray
 from benchmarks.row import Row, Settings, at_least, at_most
 from benchmarks.timing import Work, best_seconds
 from benchmarks.workload import bert_base, build_analyses, encode_ahead, forward, make_segments
-from headscope.analyses.distance import Distance
+from headscope.analyses.distance.measure import Distance
 from headscope.data.encoding import Batch
+from headscope.engine.measure import RowBuffer, measure_examples
 from headscope.kernels.jensen_shannon import divergence_within, sum_pairs, sum_pairs_in_torch
-from headscope.models.batching import equal_length_batches
+from headscope.models.encode import equal_length_batches
 from headscope.models.loaded import LoadedModel
-from headscope.runs.engine import measure_examples
-from headscope.runs.layers import RowBuffer
-from headscope.runs.study import Options
+from headscope.options import RunOptions
 
 __all__ = ["run"]
 
 N_BATCHES, N_SEGMENTS, N_TOKENS = 2, 16, 128
-OPTIONS = Options(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
+OPTIONS = RunOptions(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
 SMOOTHING = np.float32(0.001)  # what the released code mixes in
 
 Maps = NDArray[np.float32]  # [head, row, key]

@@ -15,21 +15,20 @@ from benchmarks.workload import (
     encode_ahead,
     make_segments,
 )
-from headscope.analyses.gradient import Gradient
+from headscope.analyses.gradient.measure import Gradient
 from headscope.data.encoding import Batch
+from headscope.engine.measure import measure_examples
 from headscope.models.ablation import MODES, AblationSource, mean_outputs
-from headscope.models.answers import LossAnswers
-from headscope.models.batching import equal_length_batches
+from headscope.models.encode import equal_length_batches
 from headscope.models.gradients import GradientSource, only_activations
-from headscope.models.language import Task, build_task
-from headscope.runs.engine import measure_examples
-from headscope.runs.study import Options
+from headscope.models.language import LossOutcome, Task, build_task
+from headscope.options import RunOptions
 
 __all__ = ["back_and_forth", "run"]
 
 N_SEGMENTS, N_TOKENS = 16, 128
 N_BARE = 8  # bare passes that are timed, to stand for all
-OPTIONS = Options(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
+OPTIONS = RunOptions(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
 
 
 def run(settings: Settings) -> Iterator[Row]:
@@ -67,7 +66,7 @@ def _compare_ablation(task: Task, batch: Batch, settings: Settings) -> Row:
     source, model = task.source, task.source.model
     one = source.batch(batch.encodings[:1])
     means = mean_outputs(source, [one])
-    altered = AblationSource(LossAnswers(task), means)
+    altered = AblationSource(LossOutcome(task), means)
 
     def bare() -> None:
         model.set_attn_implementation("sdpa")

@@ -20,18 +20,18 @@ from benchmarks.workload import (
     make_segments,
     minilm,
 )
-from headscope.analyses.gradient import Gradient
+from headscope.analyses.gradient.measure import Gradient
 from headscope.corpora.starter import STARTER
 from headscope.corpora.text import TextCorpus
 from headscope.data.encoding import Batch
+from headscope.engine.analyze import analyze
+from headscope.engine.measure import measure_examples
+from headscope.engine.probe import probe
+from headscope.engine.sample import draw_sample
 from headscope.models.gradients import GradientSource
 from headscope.models.language import Task, build_task
 from headscope.models.loaded import LoadedModel
-from headscope.runs.analyze import analyze
-from headscope.runs.engine import measure_examples
-from headscope.runs.probe import probe
-from headscope.runs.sample import draw_sample
-from headscope.runs.study import Options
+from headscope.options import RunOptions
 
 SHARD_EXAMPLES, SEGMENT_TOKENS = 16, 128  # even the short corpus has several shards
 SAMPLED = 64
@@ -112,7 +112,7 @@ def tapped(n_tokens: int) -> int:
     source = _warm(bert_base(n_tokens))
     examples = make_segments(1, n_tokens)
     ready = encode_ahead(source, examples, n_tokens)
-    options = Options(max_tokens=n_tokens, batch_tokens=n_tokens)
+    options = RunOptions(max_tokens=n_tokens, batch_tokens=n_tokens)
     return peak_above(lambda: measure_examples(examples, ready, build_analyses(), options))
 
 

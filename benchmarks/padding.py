@@ -10,17 +10,18 @@ from torch import Tensor
 from benchmarks.row import Row, Settings, at_least
 from benchmarks.timing import Work, best_seconds
 from benchmarks.workload import build_analyses, encode_ahead, forward, make_sentences, minilm
+from headscope.contracts import CorpusRole
 from headscope.data.encoding import Encoding
-from headscope.models.batching import equal_length_batches
+from headscope.engine.measure import measure_examples
+from headscope.models.encode import equal_length_batches
 from headscope.models.loaded import LoadedModel
-from headscope.runs.engine import measure_examples
-from headscope.runs.study import Options
+from headscope.options import RunOptions
 
 __all__ = ["run"]
 
 N_SENTENCES, SHORTEST, LONGEST = 512, 5, 60
 PADDED_SENTENCES = 32
-OPTIONS = Options()  # all sentences are in one shard
+OPTIONS = RunOptions()  # all sentences are in one shard
 SHAPE = f"MiniLM, {N_SENTENCES} sentences of {SHORTEST}-{LONGEST} words"
 
 Inputs = dict[str, Tensor]
@@ -36,7 +37,9 @@ def run(settings: Settings) -> Iterator[Row]:
     works: dict[str, Work] = {
         "padded": partial(forward, ready, padded, "sdpa"),
         "equal": partial(forward, ready, equal, "sdpa"),
-        "analyze": partial(measure_examples, examples, ready, analyses, OPTIONS, "treebank"),
+        "analyze": partial(
+            measure_examples, examples, ready, analyses, OPTIONS, CorpusRole.TREEBANK
+        ),
     }
     best = best_seconds(works, settings.repeats)
     gain = {name: best["padded"] / seconds for name, seconds in best.items()}

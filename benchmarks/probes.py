@@ -12,21 +12,21 @@ from benchmarks.memory import peak_of_case
 from benchmarks.row import Row, Settings, at_most, under
 from benchmarks.timing import Work, best_seconds
 from benchmarks.workload import encode_ahead, forward
+from headscope.corpora.collection import MemoryCorpus
 from headscope.corpora.lines import read_lines
-from headscope.corpora.memory import MemoryCorpus
 from headscope.corpora.opening import open_corpus
 from headscope.data.example import Example
-from headscope.models.batching import equal_length_batches
+from headscope.engine.sample import draw_sample
+from headscope.engine.word_maps import StoredMaps
+from headscope.models.encode import equal_length_batches
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel
+from headscope.options import RunOptions
 from headscope.probes.attention_only import AttentionOnly, fit_attention_only
 from headscope.probes.attention_words import AttentionAndWords
-from headscope.probes.train import NoCheckpoint, Plan, train
+from headscope.probes.train import NoStateStore, TrainingOptions, train
 from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.vectors import WordVectors, read_vectors
-from headscope.runs.sample import draw_sample
-from headscope.runs.study import Options
-from headscope.runs.word_maps import StoredMaps
 
 __all__ = ["run"]
 
@@ -36,7 +36,7 @@ VECTORS = SHARED / "data/vectors/glove-100d.txt.gz"
 N_STORED = 1000  # sentences of the comparison with the bare forward pass
 N_LEARNED: int | None = None  # sentences that probes learn from; None: all
 N_MEMORY = (500, 4000)
-OPTIONS = Options(shard_examples=N_STORED)
+OPTIONS = RunOptions(shard_examples=N_STORED)
 
 
 def run(settings: Settings) -> Iterator[Row]:
@@ -107,4 +107,4 @@ def _read_vectors(treebank: ProbeTreebank) -> WordVectors:
 
 def _train_epoch(treebank: ProbeTreebank, probe: AttentionOnly, vectors: WordVectors) -> None:
     model = AttentionAndWords(vectors, probe)
-    train(model, treebank, vectors.row_of, Plan(epochs=1), NoCheckpoint())
+    train(model, treebank, vectors.row_of, TrainingOptions(epochs=1), NoStateStore())

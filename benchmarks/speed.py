@@ -16,15 +16,15 @@ from benchmarks.workload import bert_base, build_analyses, encode_ahead, forward
 from headscope.contracts import Analysis
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
-from headscope.data.ranking import Values
+from headscope.engine.measure import Result, measure_examples
 from headscope.models.loaded import LoadedModel
-from headscope.runs.engine import Result, measure_examples
-from headscope.runs.study import Options
+from headscope.options import RunOptions
+from headscope.stats.ranking import Values
 
 __all__ = ["OPTIONS", "check_agreement", "run"]
 
 N_BATCHES, N_SEGMENTS, N_TOKENS = 2, 16, 128
-OPTIONS = Options(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
+OPTIONS = RunOptions(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
 MEASURING = "measure (within model)"  # the engine's name of that stage
 
 WHOLE = {
@@ -87,6 +87,7 @@ class _Timed:
 
     def __init__(self, analysis: Any) -> None:
         self.analysis, self.name, self.seconds = analysis, analysis.name, 0.0
+        self.watches = analysis.watches
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         start = perf_counter()

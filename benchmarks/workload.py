@@ -18,10 +18,10 @@ from transformers import (
 from headscope.contracts import Analysis
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
+from headscope.engine.resolve import build_analysis
 from headscope.models.demo import find_demo_folder
 from headscope.models.encode import Encoder
 from headscope.models.loaded import LoadedModel, wrap_model
-from headscope.runs.study import build_analysis
 
 __all__ = [
     "ANALYSES", "bert_base", "bert_base_with_head", "build_analyses", "encode_ahead", "forward",

@@ -4,7 +4,7 @@ from benchmarks.speed import OPTIONS, check_agreement
 from benchmarks.usual import measure_usually
 from benchmarks.workload import build_analyses, make_segments, minilm
 
-from headscope.runs.engine import measure_examples
+from headscope.engine.measure import measure_examples
 
 
 def test_the_usual_way_gives_the_numbers_of_the_engine() -> None:

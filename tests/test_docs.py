@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from headscope.cli import app
 from headscope.registry import ANALYSES
+from tests.conftest import DemoRun
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -50,17 +49,15 @@ def test_the_python_examples_work(tmp_path: Path, page: str) -> None:
     assert done.stdout
 
 
-def test_the_readme_shows_what_the_demo_prints(tmp_path: Path) -> None:
-    runner = CliRunner(env={"COLUMNS": "120"})
-    printed = runner.invoke(app, ["analyze", "--demo", "--out", str(tmp_path / "demo")]).stdout
+def test_the_readme_shows_what_the_demo_prints(demo_run: DemoRun) -> None:
     shown = blocks(README, "text")[0]
     # Digits may move by one on other hardware; the heads and the words may not.
     heads = re.compile(r"\d+-\d+(?= \d+%)|\d+ of \d+|[a-z]{3,}")
-    assert heads.findall(shown) == heads.findall(printed)
+    assert heads.findall(shown) == heads.findall(demo_run.stdout)
 
 
 def test_the_command_line_page_is_current() -> None:
-    command = [sys.executable, "-m", "typer", "headscope.cli", "utils", "docs"]
+    command = [sys.executable, "-m", "typer", "--app", "app", "headscope.cli", "utils", "docs"]
     options = ["--name", "headscope", "--title", "Command line"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
     assert PAGES["cli.md"].strip() == done.stdout.strip(), "write it again with: make fix"

@@ -4,35 +4,81 @@ The public names load on first use, so that importing the package costs next to 
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOMES = {
-    "Example": "headscope.data.example",
-    "HeadscopeError": "headscope.errors",
-    "LayerAttention": "headscope.data.attention",
-    "Run": "headscope.runs.results",
-    "Tally": "headscope.data.tally",
-    "analyze": "headscope.runs.analyze",
-    "load_model": "headscope.models.load",
-    "load_run": "headscope.runs.results",
-    "match_models": "headscope.runs.match",
-    "merge_runs": "headscope.runs.merge",
-    "open_corpus": "headscope.corpora.opening",
-    "probe": "headscope.runs.probe",
-    "show": "headscope.report.showing",
+if TYPE_CHECKING:
+    from headscope.contracts import Analysis as Analysis
+    from headscope.contracts import Annotation as Annotation
+    from headscope.contracts import Corpus as Corpus
+    from headscope.contracts import CorpusRole as CorpusRole
+    from headscope.contracts import Source as Source
+    from headscope.contracts import Watch as Watch
+    from headscope.corpora.opening import open_corpus as open_corpus
+    from headscope.corpora.opening import texts as texts
+    from headscope.data.attention import AttentionRows as AttentionRows
+    from headscope.data.attention import LayerAttention as LayerAttention
+    from headscope.data.attention import LayerChange as LayerChange
+    from headscope.data.attention import LayerGradient as LayerGradient
+    from headscope.data.example import Example as Example
+    from headscope.data.mention import Mention as Mention
+    from headscope.data.table import empty_tables as empty_tables
+    from headscope.data.table import head_axes as head_axes
+    from headscope.data.table import tidy_table as tidy_table
+    from headscope.data.tree import Tree as Tree
+    from headscope.engine.analyze import analyze as analyze
+    from headscope.engine.finish import redraw_map as redraw_map
+    from headscope.engine.match import match_models as match_models
+    from headscope.engine.merge import merge_runs as merge_runs
+    from headscope.engine.probe import probe as probe
+    from headscope.engine.show import show as show
+    from headscope.errors import HeadscopeError as HeadscopeError
+    from headscope.models.load import load_model as load_model
+    from headscope.options import option as option
+    from headscope.runs.run import Run as Run
+    from headscope.runs.run import load_run as load_run
+    from headscope.stats.tally import Tally as Tally
+    from headscope.view.card import Card as Card
+    from headscope.view.presentation import Presentation as Presentation
+
+    __version__: str
+
+_NAMES = {
+    "contracts": ("Analysis", "Annotation", "Corpus", "CorpusRole", "Source", "Watch"),
+    "corpora.opening": ("open_corpus", "texts"),
+    "data.attention": ("AttentionRows", "LayerAttention", "LayerChange", "LayerGradient"),
+    "data.example": ("Example",),
+    "data.mention": ("Mention",),
+    "data.table": ("empty_tables", "head_axes", "tidy_table"),
+    "data.tree": ("Tree",),
+    "engine.analyze": ("analyze",),
+    "engine.finish": ("redraw_map",),
+    "engine.match": ("match_models",),
+    "engine.merge": ("merge_runs",),
+    "engine.probe": ("probe",),
+    "engine.show": ("show",),
+    "errors": ("HeadscopeError",),
+    "models.load": ("load_model",),
+    "options": ("option",),
+    "runs.run": ("Run", "load_run"),
+    "stats.tally": ("Tally",),
+    "view.card": ("Card",),
+    "view.presentation": ("Presentation",),
 }
+_HOMES = {name: f"headscope.{home}" for home, names in _NAMES.items() for name in names}
 
 __all__ = ["__version__", *_HOMES]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version  # slow to import; few ask
+if not TYPE_CHECKING:  # to a type checker, a module with it would have any name at all
 
-        return version("headscope")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'headscope' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version  # slow to import; few ask
+
+            return version("headscope")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'headscope' has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

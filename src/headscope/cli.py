@@ -5,25 +5,90 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
 
 from headscope.commands.analyze import analyze
-from headscope.commands.card import card
-from headscope.commands.distance import distance, layout
 from headscope.commands.probe import probe
-from headscope.commands.report import report
-from headscope.commands.runs import list_names, merge, table
+from headscope.commands.runs import card, distance, layout, list_names, merge, report, table
+from headscope.commands.shared import expand_options
 from headscope.commands.show import show
-from headscope.errors import HeadscopeError, WriteError
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+from headscope.contracts import Watch
+from headscope.errors import HeadscopeError, WriteError, on_command_line
+from headscope.options import (
+    ModelOptions,
+    Option,
+    ProbeOptions,
+    RunOptions,
+    ShowOptions,
+    collect_options,
+    flag_of,
 )
+
+OF_MODEL, OF_RUN, OF_ANALYSES = "Model", "Run", "Analyses"
+
+
+def main() -> None:
+    """The `headscope` command."""
+    with on_command_line():  # to ask analyses for their options may find a bad plug-in
+        app = build_app(None if len(sys.argv) < 2 else sys.argv[1])
+    app()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":  # all commands with all their options
+        return build_app()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def build_app(command: str | None = "") -> typer.Typer:
+    """The commands; with options of analyses for the one that is called ("": for all of them).
+
+    Analyses declare their own options, and to ask them loads torch: `headscope --help` need not.
+    """
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(headscope)
+    panels: dict[Any, dict[str, Any]] = {
+        analyze: {OF_ANALYSES: [], OF_RUN: [RunOptions], OF_MODEL: [ModelOptions]},
+        show: {"Drawing": [ShowOptions], OF_MODEL: [ModelOptions]},
+        probe: {"Probes": [ProbeOptions], OF_MODEL: [ModelOptions]},
+        distance: {OF_ANALYSES: [], OF_RUN: _run_options_of_pairs(), OF_MODEL: [ModelOptions]},
+        layout: {"Thresholds": []},
+    }
+    if command in ("", analyze.__name__, distance.__name__):
+        from headscope.engine.resolve import analysis_kinds  # torch: see above
+
+        for kind in analysis_kinds().values():
+            is_of_pair = kind.watches is Watch.MODEL_PAIR
+            panels[distance if is_of_pair else analyze][OF_ANALYSES].append(kind)
+    if command in ("", layout.__name__):
+        panels[layout]["Thresholds"] = list(_list_thresholds())
+    for function in (analyze, report, show, card, probe, distance, layout, merge, table):
+        called = expand_options(function, panels[function]) if function in panels else function
+        app.command()(_explained("resume" in function.__annotations__)(called))
+    app.command("list")(_explained(can_resume=False)(list_names))
+    return app
+
+
+def _run_options_of_pairs() -> list[Option]:
+    """The options of a run that make sense for two models."""
+    options = collect_options(RunOptions)
+    options["max_tokens"] = replace(options["max_tokens"], shown_default="128")
+    return [option for option in options.values() if option.name != "null"]
+
+
+def _list_thresholds() -> Iterator[Option]:
+    from headscope.view.behaviour import list_thresholds  # altair: only for `layout`
+
+    for t in list_thresholds():
+        yield Option(t.name, float, t.default, t.help, flag_of(t.name), None, False, None, True)
 
 
 def _print_version(is_asked: bool) -> None:
@@ -34,7 +99,6 @@ def _print_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def headscope(
     version: Annotated[
         bool,
@@ -48,19 +112,15 @@ def headscope(
     """
 
 
-def main() -> None:
-    """The `headscope` command."""
-    app()
-
-
 @contextmanager
 def _explained(can_resume: bool) -> Iterator[None]:
     """Turn errors a user can mend, and Ctrl-C, into a message and exit code 2."""
-    _show_talk()
     try:
-        yield
+        with _show_talk(), on_command_line():
+            yield
     except HeadscopeError as error:
-        typer.echo(f"Error: {error}", err=True)
+        with on_command_line():
+            typer.echo(f"Error: {error}", err=True)
         if can_resume and isinstance(error, WriteError):
             _say_how_to_go_on()
         raise typer.Exit(2) from None
@@ -77,15 +137,21 @@ def _say_how_to_go_on() -> None:
     typer.echo(f"Finished shards are kept; go on with:\n  {again}", err=True)
 
 
-def _show_talk() -> None:
+@contextmanager
+def _show_talk() -> Iterator[None]:
     """Notes of the library on stderr, one plain line each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     talk = logging.getLogger("headscope")
-    talk.handlers = [handler]
+    level = talk.level
+    talk.addHandler(handler)
     talk.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        talk.removeHandler(handler)
+        talk.setLevel(level)
 
 
-for command in (analyze, report, show, card, probe, distance, layout, merge, table):
-    app.command()(_explained("resume" in command.__annotations__)(command))
-app.command("list")(_explained(can_resume=False)(list_names))
+if __name__ == "__main__":
+    main()

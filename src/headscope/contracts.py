@@ -1,13 +1,19 @@
-"""READ FIRST: the three things one can add to headscope.
+"""READ FIRST: the three things one can add to headscope, and what flows between them.
 
-A Corpus yields examples, an AttentionSource turns a batch of them into attention one layer at a
-time, and an Analysis measures it. To add one, write a class that fits and register its name: a
-line in `registry.py`, or an entry point of your own package. The engine does the rest: batches,
-bootstrap replicates, folds, shards, resuming and files.
+    Corpus -> Example -> Source -> what is observed -> Analysis.measure -> sums by example
+                                                                            |
+                                  tables <- Analysis.summarize <- Tally <- (+)
+
+A Corpus yields examples. A Source runs a model over a batch of them and shows what it observes,
+layer by layer. An Analysis measures that, and turns the totals into tables. To add one, write a
+class that fits and register its name: a line in `registry.py`, or an entry point of your own
+package. The engine does the rest: batches, replicates, shards, resuming and files.
+`headscope.testing` checks your class against what is said here.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,23 +24,86 @@ if TYPE_CHECKING:
     from headscope.data.attention import LayerAttention
     from headscope.data.encoding import Batch, Encoding
     from headscope.data.example import Example
-    from headscope.data.rows import AttentionRows
-    from headscope.data.tally import Tally
+    from headscope.stats.tally import Tally
 
     Array = NDArray[np.floating[Any]]
 
-__all__ = ["Analysis", "AttentionSource", "Corpus", "LayersAnalysis", "RankedAnalysis"]
+__all__ = [
+    "Analysis",
+    "Annotation",
+    "AttentionSource",
+    "Corpus",
+    "CorpusRole",
+    "Observation",
+    "Source",
+    "Watch",
+]
+
+
+class CorpusRole(StrEnum):
+    """What a corpus is read as: the option of the command line that names it."""
+
+    TEXT = "text"  # segments of running text; long ones are cut
+    TREEBANK = "treebank"  # sentences of words; long ones are left out
+    COREF = "coref"  # documents with mentions; read in windows
+
+
+class Annotation(StrEnum):
+    """What examples can have, and analyses can need. A plug-in may use strings of its own."""
+
+    TEXT = "text"
+    WORDS = "words"
+    DEPENDENCIES = "dependency trees"
+    COREFERENCE = "coreference chains"
+    PRONOUN_CHOICES = "pronoun choices"
+
+
+class Watch(Enum):
+    """What a source emits and an analysis measures, as `headscope.data.attention` defines it."""
+
+    ATTENTION = "attention"  # LayerAttention, first layer first
+    ALL_LAYERS = "attention of all layers"  # AttentionRows, once a batch, after the last layer
+    MODEL_PAIR = "attention of two models"  # AttentionRows of both, the first model's layers first
+    GRADIENT = "gradients"  # LayerGradient, last layer first
+    CHANGE = "changes"  # LayerChange, first layer first
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether it costs more than a forward pass, so that a user must ask for it."""
+        return self in (Watch.GRADIENT, Watch.CHANGE)
+
+    @property
+    def compares_layers(self) -> bool:
+        """Whether all layers are measured at once."""
+        return self in (Watch.ALL_LAYERS, Watch.MODEL_PAIR)
+
+
+class Observation(Protocol):
+    """What a source shows of one layer of a batch. Numbers are float32 (or float64), never half."""
+
+    @property
+    def layer(self) -> int: ...
+
+    @property
+    def batch(self) -> "Batch": ...
+
+    def find_not_finite(self) -> list[int]:
+        """The places of examples with numbers that are NaN or infinite."""
 
 
 class Corpus(Protocol):
-    """Examples, in the same order with the same unique ids each time it is iterated."""
+    """Examples, in the same order with the same unique ids each time it is iterated.
+
+    A class that reads files also declares `roles` (CorpusRole) and `suffixes`, by which
+    `open_corpus` finds it; one without `suffixes` is a corpus by its registered name.
+    """
 
     @property
     def name(self) -> str: ...
 
     @property
     def provides(self) -> frozenset[str]:
-        """What its examples have: "text", "words", "dependencies", "coreference"."""
+        """What all its examples have (Annotation)."""
 
     def __iter__(self) -> Iterator["Example"]: ...
 
@@ -42,8 +111,14 @@ class Corpus(Protocol):
         """A hash of the content: the same text gives the same digest."""
 
 
-class AttentionSource(Protocol):
-    """A model whose attention can be seen."""
+Shown = TypeVar("Shown", covariant=True)
+
+
+class Source(Protocol[Shown]):
+    """A model that shows one kind of observation."""
+
+    @property
+    def emits(self) -> Watch: ...
 
     @property
     def name(self) -> str: ...
@@ -64,21 +139,42 @@ class AttentionSource(Protocol):
     def batch(self, encodings: Sequence["Encoding"]) -> "Batch":
         """Encodings of equal length, where the model is."""
 
-    def attend(self, batch: "Batch", observe: Callable[["LayerAttention"], None]) -> None:
-        """Run the model and show `observe` every layer's attention in turn, first layer first."""
+    def attend(self, batch: "Batch", observe: Callable[[Shown], None]) -> None:
+        """Run the model and show `observe` each layer once, in the order of its `Watch`."""
 
     def describe(self) -> dict[str, object]:
         """What the manifest says of the model; its "digest" names the weights."""
 
 
+if TYPE_CHECKING:
+    AttentionSource: TypeAlias = Source[LayerAttention]
+else:
+    AttentionSource = Source  # the module that has LayerAttention loads torch
+
+
 class Analysis(Protocol):
-    """A question about attention. It holds options, never data."""
+    """A question about a model. A frozen dataclass: it holds options, never data.
 
-    name: ClassVar[str]
-    needs: ClassVar[frozenset[str]]  # what of an example it reads; empty: any text will do
-    tables: ClassVar[Mapping[str, tuple[str, ...]]]  # the columns of each table it gives
+    Fields made with `headscope.options.option` are its options: the command line, `analyze()`, the
+    manifest and the check whether two runs may be merged are derived from them.
+    """
 
-    def measure(self, attention: "LayerAttention") -> Mapping[str, "Tensor"]:
+    # These four are attributes of the class.
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def watches(self) -> Watch: ...
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What of an example it reads (Annotation); empty: any text will do."""
+
+    @property
+    def tables(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of each table it gives."""
+
+    def measure(self, observed: Any) -> Mapping[str, "Tensor"]:
         """Sums and counts for one layer of a batch; the first axis of each array is the example.
 
         What is the same in every layer, or known at one alone, may be returned for that one alone.
@@ -88,32 +184,64 @@ class Analysis(Protocol):
         """The tables, by name, that the totals of these arrays amount to."""
 
 
+# What an analysis may have beside that. The engine looks for each by its name.
+
+
 class RankedAnalysis(Analysis, Protocol):
-    """An analysis that can say which examples show a head at its best and at its worst."""
+    """One that can say which examples show a head at its best and at its worst."""
 
     def rank(self, values: Mapping[str, "Array"]) -> Mapping[str, "Array"]:
-        """By role, a score of each example for each head: `[example, layer, head, ...]`.
+        """By ranking, a score of each example for each head: `[example, layer, head, ...]`.
 
         `values` is what `measure` gave for all layers, `[example, layer, ...]` each. NaN is for an
         example that has nothing to show.
         """
 
 
-class LayersAnalysis(Protocol):
-    """An analysis that compares layers; it serves wherever an Analysis does.
-
-    It gets the same query rows of all layers at once, at most `rows` of each example.
-    """
-
-    name: ClassVar[str]
-    needs: ClassVar[frozenset[str]]
-    tables: ClassVar[Mapping[str, tuple[str, ...]]]
+class LayersAnalysis(Analysis, Protocol):
+    """One that compares layers (`Watch.compares_layers`)."""
 
     @property
-    def rows(self) -> int: ...
+    def rows(self) -> int:
+        """The most query rows of an example that it is shown."""
 
-    def measure_layers(self, attention: "AttentionRows") -> Mapping[str, "Tensor"]:
-        """Sums and counts for a batch; the first axis of each array is the example."""
 
-    def summarize(self, tally: "Tally") -> Mapping[str, "pd.DataFrame"]:
-        """The tables, by name, that the totals `[fold, replicate, 1, ...]` amount to."""
+class ChangeAnalysis(Analysis, Protocol):
+    """One that watches changes (`Watch.CHANGE`)."""
+
+    @property
+    def heads(self) -> Collection[tuple[int, int]] | None:
+        """The heads to alter (layer, head, from 0); None: all."""
+
+
+class UntrainedAnalysis(Analysis, Protocol):
+    """One that puts the same model without its training beside the model (`--null`)."""
+
+    def add_untrained(
+        self, tables: Mapping[str, "pd.DataFrame"], untrained: Mapping[str, "pd.DataFrame"]
+    ) -> Mapping[str, "pd.DataFrame"]:
+        """Its tables with what the untrained model's say."""
+
+
+class RepeatedAnalysis(Analysis, Protocol):
+    """One that reads its corpus a second time, knowing what the first reading gave."""
+
+    @property
+    def repeats_after(self) -> frozenset[str]:
+        """The analyses whose totals it wants to know; empty: it does not repeat."""
+
+    def repeat(self, tallies: Mapping[str, "Tally"]) -> Analysis:
+        """The analysis of the second reading."""
+
+    def add_repeat(
+        self, tables: Mapping[str, "pd.DataFrame"], repeated: Mapping[str, "pd.DataFrame"]
+    ) -> Mapping[str, "pd.DataFrame"]:
+        """Its tables with those of the second reading."""
+
+
+class UnmergeableAnalysis(Analysis, Protocol):
+    """One whose sums over different corpora do not add."""
+
+    @property
+    def not_mergeable(self) -> str:
+        """Why, in a sentence."""

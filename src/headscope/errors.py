@@ -1,10 +1,89 @@
-"""The errors a user can mend. Each says what is wrong, what was expected, and what to do."""
+"""The errors a user can mend. Each says what is wrong, what was expected, and what to do.
 
-__all__ = ["HeadscopeError", "InputError", "ModelError", "OutputError", "StudyError", "WriteError"]
+Messages name options as the command line does (`--max-tokens`). Where the error was not raised by a
+command, they are shown as the parameters of Python (`max_tokens`).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from difflib import get_close_matches
+
+__all__ = [
+    "HeadscopeError",
+    "InputError",
+    "ModelError",
+    "OutputError",
+    "StudyError",
+    "WriteError",
+    "name_parameters",
+    "on_command_line",
+    "suggest",
+]
+
+# Words that may follow an option in a sentence and are no value of it.
+NO_VALUES = "out|or|and|to|for|has|cannot|where|needs?|implies|was|is|does|beside|with|without"
+# Commands to run stay as they are; what is left are options in a sentence, with or without a value.
+COMMAND_OR_FLAG = re.compile(
+    r"`[^`]*`|headscope [a-z]+ [^.;]*"
+    r"|(?<!\w)--([a-z]+(?:-[a-z]+)*)(?: ((?!(?:" + NO_VALUES + r")\b)[\w./+:=,-]*[\w]))?"
+)
+
+PARAMETERS = {"token_class": "token_classes"}  # where the two have different names
+
+_is_command_line: ContextVar[bool] = ContextVar("is_command_line", default=False)
+
+
+@contextmanager
+def on_command_line() -> Iterator[None]:
+    """Messages name flags, as a command was given."""
+    token = _is_command_line.set(True)
+    try:
+        yield
+    finally:
+        _is_command_line.reset(token)
+
+
+def name_parameters(message: str) -> str:
+    """The message as it suits where it is shown: flags for a command, parameters in Python.
+
+    >>> name_parameters("--max-tokens 3 cannot be used. Try `headscope show --head 1-1`.")
+    'max_tokens=3 cannot be used. Try `headscope show --head 1-1`.'
+    >>> name_parameters("--seed -1 cannot be used.")
+    'seed=-1 cannot be used.'
+    >>> name_parameters("Leave --weights out, or pass --treebank FILE.conllu.")
+    'Leave weights out, or pass treebank="FILE.conllu".'
+    """
+    if _is_command_line.get():
+        return message
+
+    def replace(found: re.Match[str]) -> str:
+        if not found[1]:
+            return found[0]
+        name, value = found[1].replace("-", "_"), found[2]
+        if value and not re.fullmatch(r"-?[\d.]+", value):
+            value = f'"{value}"'
+        return PARAMETERS.get(name, name) + (f"={value}" if value else "")
+
+    return COMMAND_OR_FLAG.sub(replace, message)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """A "did you mean" sentence, or nothing where no known name is near.
+
+    >>> suggest("entrpy", ["entropy", "position"])
+    " Did you mean 'entropy'?"
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 class HeadscopeError(Exception):
     """Something the user can mend; the command line prints it without a traceback."""
+
+    def __str__(self) -> str:
+        return name_parameters(str(self.args[0]) if self.args else "")
 
 
 class InputError(HeadscopeError):

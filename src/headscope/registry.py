@@ -1,47 +1,73 @@
-"""Names of analyses, corpora, models and figures; what a name stands for loads when used."""
+"""Names of analyses, probes, corpora and models; what a name stands for loads when used.
 
-from collections.abc import Iterable
+An entry of an analysis leads to both its halves: the class that measures, and in the module `show`
+beside it the PRESENTATION that shows what was measured.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from logging import getLogger
 from typing import Any
 
-from headscope.errors import StudyError
+from headscope.errors import HeadscopeError, StudyError, name_parameters, suggest
 
 __all__ = [
     "ANALYSES",
     "CORPORA",
-    "FIGURES",
     "MODELS",
-    "NOTEBOOK",
-    "REPORT",
+    "PRESENTATIONS",
+    "PROBES",
     "Entry",
     "Registry",
-    "suggest",
+    "load_presentations",
+    "warn_once",
 ]
+
+log = getLogger("headscope")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where an object lives ("module:Object") and what it is, in one line."""
+    """Where an object lives ("module:Object"), what it is in one line, and whose it is."""
 
     target: str
     summary: str
+    package: str = ""  # of another package than headscope
 
     def load(self) -> Any:
-        """The object itself."""
-        module, _, name = self.target.partition(":")
-        return getattr(import_module(module), name)
+        """The object itself; an error that names the package where it cannot be had."""
+        return self._load(self.target)
 
+    def load_presentation(self) -> Any:
+        """What `show.py` beside the object says of how to show it; None where there is none."""
+        folder = self.target.partition(":")[0].rpartition(".")[0]
+        with self._explain_failure(self.target):  # to look for it loads the package
+            has_show = bool(folder) and find_spec(f"{folder}.show") is not None
+        return self._load(f"{folder}.show:PRESENTATION") if has_show else None
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """A "did you mean" sentence, or nothing where no known name is near.
+    def _load(self, target: str) -> Any:
+        module, _, name = target.partition(":")
+        with self._explain_failure(target):
+            return getattr(import_module(module), name)
 
-    >>> suggest("entrpy", ["entropy", "position"])
-    " Did you mean 'entropy'?"
-    """
-    near = get_close_matches(name, list(known), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    @contextmanager
+    def _explain_failure(self, target: str) -> Iterator[None]:
+        try:
+            yield
+        except HeadscopeError:
+            raise
+        except Exception as error:  # a plug-in may fail in any way
+            if not self.package:
+                raise
+            raise StudyError(
+                f"The plug-in package {self.package!r} cannot be used: {target} fails to load "
+                f"({type(error).__name__}: {error}). Expected a module that imports without an "
+                "error; update or uninstall the package."
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -54,13 +80,9 @@ class Registry:
 
     def entries(self) -> dict[str, Entry]:
         """Every known name; a built-in name cannot be taken over by another package."""
-        from importlib.metadata import entry_points  # slow to import; `--help` needs none of it
-
-        added = {
-            point.name: Entry(point.value, f"from {point.dist.name if point.dist else 'a plug-in'}")
-            for point in entry_points(group=f"headscope.{self.plural}")
+        return self.built_in | {
+            n: e for n, e in _plug_ins(self.plural).items() if n not in self.built_in
         }
-        return added | self.built_in
 
     def find(self, name: str) -> Entry:
         """The entry of a name, or an error that names the nearest ones."""
@@ -72,50 +94,151 @@ class Registry:
             )
         return known[name]
 
+    def load_all(self) -> Iterator[tuple[str, Any]]:
+        """Every object with its name; a plug-in that cannot be loaded is told and left out."""
+        for name, entry in self.entries().items():
+            try:
+                yield name, entry.load()
+            except HeadscopeError as error:
+                warn_once(str(error))
+
+
+@cache
+def _plug_ins(plural: str) -> dict[str, Entry]:
+    """The entry points of installed packages, looked up once: it takes a while."""
+    from importlib.metadata import entry_points  # slow to import; `--help` needs none of it
+
+    found: dict[str, Entry] = {}
+    for point in sorted(entry_points(group=f"headscope.{plural}"), key=lambda point: point.name):
+        package = point.dist.name if point.dist else "a plug-in"
+        found[point.name] = Entry(point.value, f"from {package}", package)
+    return found
+
+
+@cache
+def warn_once(message: str) -> None:
+    """Say it on the first occasion."""
+    log.warning("%s", name_parameters(message))
+
+
+def load_presentations() -> dict[str, Any]:
+    """How each analysis, and the probes, are shown, by name in the order of the registry; then
+    what packages add that only show tables of others.
+
+    A presentation that several entries share stands once, under the first. One of a plug-in that
+    cannot be loaded is told and left out.
+    """
+    beside = {**ANALYSES.entries(), **PROBES.entries()}
+    loaders = {name: entry.load_presentation for name, entry in beside.items()}
+    loaders |= {f"{PRESENTATIONS.kind} {n}": e.load for n, e in PRESENTATIONS.entries().items()}
+    found: dict[str, Any] = {}
+    for name, load in loaders.items():
+        try:
+            presentation = load()
+        except HeadscopeError as error:
+            warn_once(str(error))
+            continue
+        if presentation is not None and all(presentation is not other for other in found.values()):
+            found[name] = presentation
+    return found
+
+
+def _analysis(place: str, summary: str) -> Entry:
+    return Entry(f"headscope.analyses.{place}", summary)
+
 
 ANALYSES = Registry(
     "analysis",
     "analyses",
     {
-        "position": Entry(
-            "headscope.analyses.position:Position",
+        "position": _analysis(
+            "position.measure:Position",
             "attention to the previous, the same and the next token (paper, section 3.1)",
         ),
-        "special-tokens": Entry(
-            "headscope.analyses.special_tokens:SpecialTokens",
+        "special-tokens": _analysis(
+            "special_tokens.measure:SpecialTokens",
             "attention to opening and closing special tokens and punctuation (section 3.2)",
         ),
-        "entropy": Entry(
-            "headscope.analyses.entropy:Entropy",
+        "entropy": _analysis(
+            "entropy.measure:Entropy",
             "how broadly a head attends, from all tokens and from the first one (section 3.3)",
         ),
-        "gradient": Entry(
-            "headscope.analyses.gradient:Gradient",
+        "max-weight": _analysis(
+            "max_weight.measure:MaxWeight",
+            "the largest weight of a row: how much a head puts on one token at most (section 3.3)",
+        ),
+        "gradient": _analysis(
+            "gradient.measure:Gradient",
             "does the loss depend on the weights? By class of token (figure 3); --also gradient",
         ),
-        "ablation": Entry(
-            "headscope.analyses.ablation:Ablation",
+        "ablation": _analysis(
+            "ablation.measure:Ablation",
             "what changes without a head: the loss, or the hidden states; --also ablation",
         ),
-        "distance": Entry(
-            "headscope.analyses.distance:Distance",
+        "distance": _analysis(
+            "distance.measure:Distance",
             "how alike heads attend: Jensen-Shannon divergence of every two (section 6)",
         ),
-        "dependency": Entry(
-            "headscope.analyses.dependency:Dependency",
+        "dependency": _analysis(
+            "dependency.measure:Dependency",
             "which heads find which syntactic relations, against fixed offsets (section 4.2)",
         ),
-        "trees": Entry(
-            "headscope.analyses.trees:Trees",
+        "trees": _analysis(
+            "trees.measure:Trees",
             "whole parses: maximum spanning trees over each head's attention between words",
         ),
-        "coreference": Entry(
-            "headscope.analyses.coreference:Coreference",
+        "coreference": _analysis(
+            "coreference.measure:Coreference",
             "which heads attend from a mention to its antecedent, against rules (section 4.3)",
         ),
-        "gap": Entry(
-            "headscope.analyses.gap:Gap",
+        "gap": _analysis(
+            "gap.measure:Gap",
             "which of two names a pronoun attends to, by gender (the GAP corpus)",
+        ),
+        "head-matches": _analysis(
+            "head_matches.measure:HeadMatches",
+            "which head of one model attends like which of another (`headscope distance`)",
+        ),
+    },
+)
+
+PROBES = Registry(
+    "probe",
+    "probes",
+    {  # in the order of the paper's table, weakest first
+        "right-branching": Entry(
+            "headscope.probes.suite:RIGHT_BRANCHING", "each word's head is the next word"
+        ),
+        "left-branching": Entry(
+            "headscope.probes.suite:LEFT_BRANCHING", "each word's head is the previous word"
+        ),
+        "best-offset": Entry(
+            "headscope.probes.suite:BEST_OFFSET", "the fixed offset that finds most training heads"
+        ),
+        "best-single-head": Entry(
+            "headscope.probes.suite:BEST_SINGLE_HEAD", "the head that finds most training heads"
+        ),
+        "random-init-attention-only": Entry(
+            "headscope.probes.suite:UNTRAINED_ATTENTION_ONLY",
+            "attention-only over the same model with random weights",
+        ),
+        "random-init-attention-and-words": Entry(
+            "headscope.probes.suite:UNTRAINED_ATTENTION_AND_WORDS",
+            "attention-and-words over the same model with random weights",
+        ),
+        "words-only": Entry(
+            "headscope.probes.suite:WORDS_ONLY", "a net over word vectors; needs --vectors"
+        ),
+        "distances-and-words": Entry(
+            "headscope.probes.suite:DISTANCES_AND_WORDS",
+            "a net over word vectors and distances; needs --vectors",
+        ),
+        "attention-only": Entry(
+            "headscope.probes.suite:ATTENTION_ONLY", "one weight per head and direction (section 5)"
+        ),
+        "attention-and-words": Entry(
+            "headscope.probes.suite:ATTENTION_AND_WORDS",
+            "weights of heads that depend on the two words (section 5); needs --vectors",
         ),
     },
 )
@@ -170,97 +293,4 @@ MODELS = Registry(
     },
 )
 
-FIGURES = Registry(
-    "figure",
-    "figures",
-    {
-        "position": Entry(
-            "headscope.report.figures.position:POSITION",
-            "attention to the previous, the same and the next token by layer (Figure 2)",
-        ),
-        "special-tokens": Entry(
-            "headscope.report.figures.special_tokens:SPECIAL_TOKENS",
-            "attention to special tokens and punctuation by layer (Figure 2)",
-        ),
-        "special-tokens-from-sep": Entry(
-            "headscope.report.figures.special_tokens:SPECIAL_TOKENS_FROM_SEP",
-            "where closing tokens look, by layer (Figure 2)",
-        ),
-        "gradient": Entry(
-            "headscope.report.figures.gradient:GRADIENT",
-            "does the loss depend on the attention? By layer and class (Figure 3)",
-        ),
-        "entropy": Entry(
-            "headscope.report.figures.entropy:ENTROPY",
-            "how broadly heads attend, by layer (Figure 4)",
-        ),
-        "ablation": Entry(
-            "headscope.report.figures.ablation:ABLATION",
-            "what changes without a head, by layer",
-        ),
-        "heads-previous": Entry(
-            "headscope.report.figures.head_maps:HEADS_PREVIOUS",
-            "grid of heads: attention to the previous token",
-        ),
-        "heads-next": Entry(
-            "headscope.report.figures.head_maps:HEADS_NEXT",
-            "grid of heads: attention to the next token",
-        ),
-        "heads-sep": Entry(
-            "headscope.report.figures.head_maps:HEADS_SEP",
-            "grid of heads: attention to closing tokens",
-        ),
-        "heads-entropy": Entry(
-            "headscope.report.figures.head_maps:HEADS_ENTROPY",
-            "grid of heads: how broadly each attends",
-        ),
-        "heads-relations": Entry(
-            "headscope.report.figures.head_maps:HEADS_RELATIONS",
-            "grid of heads: the relation each finds best, above any offset",
-        ),
-        "heads-ablation": Entry(
-            "headscope.report.figures.head_maps:HEADS_ABLATION",
-            "grid of heads: what changes without each",
-        ),
-        "dependency-best": Entry(
-            "headscope.report.figures.best_heads:DEPENDENCY_BEST",
-            "the best head of each relation against fixed offsets (Table 1)",
-        ),
-        "coreference-best": Entry(
-            "headscope.report.figures.best_heads:COREFERENCE_BEST",
-            "the best head for each type of mention against rules (Table 2)",
-        ),
-        "probes": Entry(
-            "headscope.report.figures.probes:PROBES",
-            "what probes over all heads find (Table 3)",
-        ),
-        "probe-curve": Entry(
-            "headscope.report.figures.probes:PROBE_CURVE",
-            "probes by the number of sentences they learned from",
-        ),
-        "probe-weights": Entry(
-            "headscope.report.figures.probes:PROBE_WEIGHTS",
-            "grid of heads: the weights of the attention-only probe",
-        ),
-        "heads-map": Entry(
-            "headscope.report.figures.map_of_heads:HEADS_MAP",
-            "heads as points, alike ones near, by behaviour (Figure 6)",
-        ),
-        "heads-map-layers": Entry(
-            "headscope.report.figures.map_of_heads:HEADS_MAP_LAYERS",
-            "heads as points, alike ones near, by layer (Figure 6)",
-        ),
-        "distance-matrix": Entry(
-            "headscope.report.figures.distance:DISTANCE_MATRIX",
-            "how alike every two heads attend",
-        ),
-        "dendrogram": Entry(
-            "headscope.report.figures.distance:DENDROGRAM",
-            "which heads belong together",
-        ),
-    },
-)
-
-# What a run is turned into; named here, as what runs are made of must not import what shows them.
-REPORT = Entry("headscope.report.page.write:write_report", "a run as one HTML page")
-NOTEBOOK = Entry("headscope.report.notebook:describe_run", "a run in a cell of a notebook")
+PRESENTATIONS = Registry("presentation", "presentations", {})

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import headscope as hs
-from headscope.analyses.antecedent_rules import SYSTEMS
-from headscope.analyses.coreference import Coreference
-from headscope.analyses.gap import Gap
+from headscope.analyses.coreference.measure import Coreference
+from headscope.analyses.coreference.rules import SYSTEMS
+from headscope.analyses.gap.measure import Gap
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.data.mention import Mention
-from headscope.runs.engine import measure_examples
-from headscope.runs.study import Options
+from headscope.engine.measure import measure_examples
+from headscope.options import RunOptions
 from tests.making import MadeSource, encode_words, make_example, random_maps
 from tests.references import assert_equals_reference
 
@@ -66,7 +66,7 @@ def test_the_first_sieve_is_the_whole_string_before_a_nearer_head() -> None:
 
 
 def test_the_story_is_counted_by_type_and_distance() -> None:
-    result = measure_examples([STORY], MadeSource(), [Coreference()], Options(replicates=0))
+    result = measure_examples([STORY], MadeSource(), [Coreference()], RunOptions(replicates=0))
     tables = Coreference().summarize(result.tallies["coreference"])
     rules = tables["coreference"].query("system == 'rule-based' and mention_type == 'all'")
     # asked: the boat (right by its head), She (wrong: the boat is nearer), it (right: She is not)
@@ -84,7 +84,7 @@ def test_things_mentioned_once_compete_only_when_asked_to() -> None:
     example = Example("s", words=("Ann", "Bea", "she"), mentions=tuple(single))
     for singletons, expected in ((False, 1), (True, 0)):
         analysis = Coreference(singletons=singletons)
-        result = measure_examples([example], MadeSource(), [analysis], Options(replicates=0))
+        result = measure_examples([example], MadeSource(), [analysis], RunOptions(replicates=0))
         table = analysis.summarize(result.tallies["coreference"])["coreference"]
         nearest = table.query("system == 'nearest' and mention_type == 'all'")
         assert nearest["correct"].item() == expected
@@ -93,7 +93,7 @@ def test_things_mentioned_once_compete_only_when_asked_to() -> None:
 def test_distances_equal_the_slow_reference() -> None:
     encodings = [encode_words(example) for example in EXAMPLES]
     maps = [random_maps(encoding).numpy() for encoding in encodings]
-    result = measure_examples(EXAMPLES, MadeSource(), [Coreference()], Options(replicates=3))
+    result = measure_examples(EXAMPLES, MadeSource(), [Coreference()], RunOptions(replicates=3))
     tables = Coreference().summarize(result.tallies["coreference"])
     table = tables["coreference-distance"]
     assert_equals_reference(table, "coreference-distance", maps, encodings)
@@ -107,7 +107,7 @@ def test_words_without_tokens_neither_ask_nor_compete() -> None:
     encodings = source.encode(EXAMPLES, 512)
     maps = [random_maps(encoding).numpy() for encoding in encodings]
     for analysis in (Coreference(), Gap()):
-        result = measure_examples(EXAMPLES, source, [analysis], Options(replicates=0))
+        result = measure_examples(EXAMPLES, source, [analysis], RunOptions(replicates=0))
         table = analysis.summarize(result.tallies[analysis.name])[analysis.name]
         assert_equals_reference(table, analysis.name, maps, encodings)
 
@@ -149,7 +149,7 @@ def causal(encoding: Encoding) -> torch.Tensor:
 
 def test_in_a_decoder_antecedents_cannot_attend_ahead() -> None:
     source = MadeSource(causal)
-    result = measure_examples(EXAMPLES, source, [Coreference()], Options(replicates=0))
+    result = measure_examples(EXAMPLES, source, [Coreference()], RunOptions(replicates=0))
     table = Coreference().summarize(result.tallies["coreference"])["coreference"]
     by_direction = table.groupby("direction")["correct"].sum()
     assert by_direction["antecedent-to-mention"] == 0
@@ -183,7 +183,7 @@ def test_gap_says_who_is_favoured() -> None:
         return weights / weights.sum(-1, keepdim=True)
 
     source = MadeSource(maps, pieces=lambda word, place: 1)
-    result = measure_examples(examples, source, [Gap()], Options())
+    result = measure_examples(examples, source, [Gap()], RunOptions())
     best = Gap().summarize(result.tallies["gap"])["gap-best"].set_index(["system", "candidates"])
     row = best.loc[("best head", "mentions")]
     assert (row["layer"], row["head"], row["count"]) == (1, 3, 20)

@@ -9,15 +9,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headscope.analyses.accuracy import choose_best, holm
-from headscope.analyses.dependency import Dependency, predict_words
+from headscope.analyses.coreference.measure import Coreference
+from headscope.analyses.dependency.measure import Dependency, predict_words
+from headscope.analyses.gap.measure import Gap
+from headscope.analyses.trees.measure import Trees
+from headscope.contracts import CorpusRole
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.data.tree import ROOT, Tree
 from headscope.data.words import word_weights
-from headscope.runs.engine import measure_examples
-from headscope.runs.study import Options
+from headscope.engine.measure import measure_examples
+from headscope.errors import StudyError
+from headscope.options import RunOptions
+from headscope.stats.accuracy import choose_best, holm
 from tests.making import MadeSource, encode_words, make_example, random_attention, random_maps
 from tests.references import assert_equals_reference
 from tests.references.dependency import dependency, offsets, word_map
@@ -31,8 +36,10 @@ def tables(
     source: MadeSource | None = None,
     replicates: int = 30,
 ) -> dict[str, pd.DataFrame]:
-    options = Options(replicates=replicates)
-    result = measure_examples(examples, source or MadeSource(), [analysis], options, "treebank")
+    options = RunOptions(replicates=replicates)
+    result = measure_examples(
+        examples, source or MadeSource(), [analysis], options, CorpusRole.TREEBANK
+    )
     return analysis.summarize(result.tallies["dependency"])
 
 
@@ -89,6 +96,22 @@ def test_the_first_piece_can_attend_for_its_word() -> None:
     found = {(r.relation, r.direction, r.layer, r.head): r.accuracy for r in table.itertuples()}
     assert found == pytest.approx(expected)
     assert expected != dependency(maps, encodings, "mean")
+
+
+@pytest.mark.parametrize("analysis", [Dependency, Trees, Coreference, Gap])
+def test_only_known_pieces_can_attend_for_a_word(analysis: type[Dependency]) -> None:
+    assert analysis(query_pieces="first").query_pieces == "first"
+    with pytest.raises(StudyError, match=r'query_pieces="last" cannot be used\. Expected mean or'):
+        analysis(query_pieces="last")
+
+
+def test_an_untrained_model_stands_beside_the_model() -> None:
+    own, other = tables(Dependency()), tables(Dependency(), EXAMPLES[:3])
+    both = Dependency().add_untrained(own, other)["dependency-best"]
+    assert both.drop(columns="heldout_null_accuracy").equals(own["dependency-best"])
+    expected = other["dependency-best"].set_index("relation")["heldout_accuracy"]
+    found = both.set_index("relation")["heldout_null_accuracy"].dropna()
+    assert found.sort_index().equals(expected.sort_index().rename("heldout_null_accuracy"))
 
 
 @given(

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from headscope.analyses.distance import Distance
-from headscope.analyses.distance_tables import permutation_test
+from headscope.analyses.distance.measure import Distance
+from headscope.analyses.distance.tables import permutation_test
 from headscope.data.encoding import Encoding
+from headscope.engine.measure import measure_examples
 from headscope.errors import StudyError
-from headscope.runs.engine import measure_examples
-from headscope.runs.study import Options
+from headscope.options import RunOptions, collect_options
 from tests.making import N_HEADS, N_LAYERS, MadeSource, encode_words, make_example, random_maps
 from tests.planted import TWINS, plant_twins
 from tests.references.distance import distance, jensen_shannon
@@ -21,7 +21,7 @@ EXAMPLES = [make_example(seed, n_words=3 + seed % 6) for seed in range(30)]
 
 
 def tables(source: MadeSource, rows: int = 128, **options: int) -> dict[str, pd.DataFrame]:
-    settings = Options(**{"replicates": 20, **options})
+    settings = RunOptions(**{"replicates": 20, **options})
     result = measure_examples(EXAMPLES, source, [Distance(rows)], settings)
     return Distance(rows).summarize(result.tallies["distance"])
 
@@ -104,6 +104,15 @@ def test_the_p_value_is_the_share_of_deals_that_are_as_close() -> None:
     assert np.isnan(permutation_test(matrix, np.array([1, 1, 1, 1]))[0])
 
 
+def test_the_seed_of_the_test_of_layers_is_the_one_given() -> None:
+    result = measure_examples(EXAMPLES, MadeSource(), [Distance()], RunOptions(replicates=0))
+    found = [Distance(seed=seed).summarize(result.tallies["distance"]) for seed in (0, 0, 1)]
+    p_values = [tables["distance-layers"]["p_value"].tolist() for tables in found]
+    assert p_values[0] == p_values[1] != p_values[2]
+    assert p_values[0] == pytest.approx(p_values[2], abs=0.1)
+    assert "seed" not in collect_options(Distance)  # the run's, no option of its own
+
+
 def test_sampled_rows_estimate_the_same_mean() -> None:
     whole, sampled = (tables(MadeSource(), rows)["distance"] for rows in (128, 3))
     difference = (whole["divergence"] - sampled["divergence"]).abs()
@@ -132,12 +141,12 @@ def test_long_examples_count_by_all_their_rows() -> None:
     source = MadeSource(maps, pieces=lambda word, place: 1)
     examples = [make_example(1, n_words=1), make_example(2, n_words=7)]  # 3 and 9 tokens
     for rows in (128, 2):
-        result = measure_examples(examples, source, [Distance(rows)], Options(replicates=0))
+        result = measure_examples(examples, source, [Distance(rows)], RunOptions(replicates=0))
         found = Distance(rows).summarize(result.tallies["distance"])["distance"]
         apart = jensen_shannon([1.0] + [0.0] * 8, [1 / 9] * 9)
         assert found["divergence"].max() == pytest.approx(9 * apart / 12)
 
 
 def test_no_rows_at_all_are_refused() -> None:
-    with pytest.raises(StudyError, match="--rows 0 cannot be used"):
+    with pytest.raises(StudyError, match="rows=0 cannot be used"):
         Distance(rows=0)

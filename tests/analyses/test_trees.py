@@ -5,10 +5,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headscope.analyses.trees import Trees
+from headscope.analyses.dependency.measure import Dependency
+from headscope.analyses.trees.measure import Trees
+from headscope.contracts import CorpusRole
 from headscope.data.encoding import Encoding
-from headscope.runs.engine import measure_examples
-from headscope.runs.study import Options
+from headscope.engine.measure import measure_examples
+from headscope.options import RunOptions
+from headscope.stats.tally import Tally
 from tests.analyses.test_dependency import plant_trees
 from tests.making import MadeSource, encode_words, make_example, random_maps
 from tests.references import assert_equals_reference
@@ -17,7 +20,9 @@ EXAMPLES = [make_example(seed) for seed in range(40)]
 
 
 def table(analysis: Trees, source: MadeSource) -> pd.DataFrame:
-    result = measure_examples(EXAMPLES, source, [analysis], Options(replicates=20), "treebank")
+    result = measure_examples(
+        EXAMPLES, source, [analysis], RunOptions(replicates=20), CorpusRole.TREEBANK
+    )
     return analysis.summarize(result.tallies["trees"])["trees"]
 
 
@@ -35,8 +40,10 @@ def test_any_splits_equal_the_reference(seeds: list[int], cuts: list[int]) -> No
     if not any(len(set(encoding.word_ids)) > 6 for encoding in encodings):
         return  # no arc is left to score
     maps = [random_maps(encoding).numpy() for encoding in encodings]
-    options = Options(replicates=0)
-    result = measure_examples(examples, MadeSource(pieces=pieces), [Trees()], options, "treebank")
+    options = RunOptions(replicates=0)
+    result = measure_examples(
+        examples, MadeSource(pieces=pieces), [Trees()], options, CorpusRole.TREEBANK
+    )
     found = Trees().summarize(result.tallies["trees"])["trees"]
     assert_equals_reference(found, "trees", maps, encodings)
 
@@ -64,7 +71,28 @@ def test_combined_heads_find_what_each_alone_finds_in_part() -> None:
     heads = ((0, 1, 0), (2, 4, 1))
     source = MadeSource(maps)
     alone = table(Trees(), source)
-    together = table(Trees(combine=(heads, heads)), source).set_index("tree")
+    together = table(Trees(combine=True, chosen=(heads, heads)), source).set_index("tree")
     assert set(together["system"]) == {"best heads combined"}
     assert together.loc["dependent-to-head", "accuracy"] > 0.99
     assert alone.loc[alone["system"] == "head", "accuracy"].max() < 0.95
+
+
+def test_the_best_heads_of_one_reading_are_combined_in_a_second() -> None:
+    source = MadeSource(plant_trees(1, 3, is_transposed=False))
+    options, role = RunOptions(replicates=0), CorpusRole.TREEBANK
+    first = Trees(combine=True)
+    before = measure_examples(EXAMPLES, source, [Dependency(), first], options, role).tallies
+    assert first.repeats_after == {"dependency"}
+    again = first.repeat(before)
+    assert not again.repeats_after
+    after = measure_examples(EXAMPLES, source, [again], options, role).tallies
+    tables = first.summarize(before["trees"])
+    both = first.add_repeat(tables, again.summarize(after["trees"]))["trees"]
+    assert len(both) == len(tables["trees"]) + 2
+    combined = both[both["system"] == "best heads combined"].set_index("tree")
+    assert combined.loc["dependent-to-head", "accuracy"] > 0.99
+
+
+def test_nothing_repeats_unless_asked_for_and_no_words_choose_no_heads() -> None:
+    assert not Trees().repeats_after
+    assert Trees(combine=True).repeat({"dependency": Tally()}).chosen == ((), ())

@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headscope.corpora.brackets import Brackets, Span
+from headscope.contracts import CorpusRole
 from headscope.corpora.conll2012 import Conll2012
 from headscope.corpora.conllu_coref import ConlluCoreference
+from headscope.corpora.documents import Brackets
 from headscope.corpora.gap import GapCorpus
+from headscope.corpora.mentions import Span
 from headscope.corpora.opening import open_corpus
 from headscope.data.example import Example
-from headscope.errors import InputError
+from headscope.errors import InputError, on_command_line
 from tests.shared import shared
 
 HEADER = "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL"
@@ -37,7 +39,7 @@ def spans_of(example: Example) -> list[tuple[str, str]]:
 
 def read_one(path: Path, text: str) -> Example:
     path.write_text(text)
-    (example,) = open_corpus(path, "coref")
+    (example,) = open_corpus(path, CorpusRole.COREF)
     return example
 
 
@@ -48,13 +50,12 @@ def nested_spans(draw: st.DrawFn) -> tuple[int, list[Span]]:
     spans: set[Span] = set()
 
     def fill(start: int, end: int, depth: int) -> None:
-        place = start
-        while place < end and depth < 4:
-            stop = draw(st.integers(place + 1, end))
+        while start < end and depth < 4:
+            stop = draw(st.integers(start + 1, end))
             if draw(st.booleans()):
-                spans.add(Span(place, stop, f"e{draw(st.integers(0, 4))}"))
-                fill(place, stop, depth + 1)
-            place = stop
+                spans.add(Span(start, stop, f"e{draw(st.integers(0, 4))}"))
+                fill(start, stop, depth + 1)
+            start = stop
 
     fill(0, n_words, 0)
     return n_words, list(spans)
@@ -244,7 +245,7 @@ def test_bad_files_are_refused_with_path_line_and_remedy(
 ) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=message) as raised:
-        list(open_corpus(tmp_path / name, "coref"))
+        list(open_corpus(tmp_path / name, CorpusRole.COREF))
     assert "Expected" in str(raised.value)
 
 
@@ -255,11 +256,13 @@ def test_one_bad_file_does_not_hide_the_others(tmp_path: Path) -> None:
     for name, text in {"a": GOOD, "b": "junk\n", "c": GOOD.replace("(1)", "(1")}.items():
         (tmp_path / f"{name}.conllu").write_text(text)
     with pytest.raises(InputError, match="2 of the 3 files") as raised:
-        list(open_corpus(tmp_path, "coref"))
+        list(open_corpus(tmp_path, CorpusRole.COREF))
     assert "b.conllu:1" in str(raised.value)
     assert "c.conllu:2" in str(raised.value)
-    assert "--skip-bad" in str(raised.value)
-    kept = open_corpus(tmp_path, "coref", skip_bad=True)
+    assert "pass skip_bad" in str(raised.value)
+    with on_command_line():
+        assert "--skip-bad" in str(raised.value)
+    kept = open_corpus(tmp_path, CorpusRole.COREF, skip_bad=True)
     assert [example.id for example in kept] == ["a.conllu/d"]
     assert list(getattr(kept, "skipped_files")) == ["b.conllu", "c.conllu"]  # noqa: B009
 
@@ -268,11 +271,11 @@ def test_a_folder_of_only_bad_files_is_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.conllu").write_text("junk\n")
     with pytest.raises(InputError, match="2 of the 2 files"):
-        list(open_corpus(tmp_path, "coref", skip_bad=True))
+        list(open_corpus(tmp_path, CorpusRole.COREF, skip_bad=True))
 
 
 def test_real_corpora_have_the_mentions_they_should() -> None:
-    documents = list(open_corpus(shared("data/coref/ontogum"), "coref"))
+    documents = list(open_corpus(shared("data/coref/ontogum"), CorpusRole.COREF))
     assert len(documents) == 70
     sizes = [len(document.mentions or ()) for document in documents]
     assert sum(sizes) > 7000
@@ -285,4 +288,4 @@ def test_real_corpora_have_the_mentions_they_should() -> None:
 
 def test_conll_2012_is_what_conll_means_for_coreference(tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text(CONLL2012)
-    assert isinstance(open_corpus(tmp_path / "a.conll", "coref"), Conll2012)
+    assert isinstance(open_corpus(tmp_path / "a.conll", CorpusRole.COREF), Conll2012)

@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from headscope.corpora.memory import MemoryCorpus
+from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.collection import MemoryCorpus
 from headscope.corpora.opening import open_corpus
 from headscope.data.example import Example
 from headscope.errors import InputError
 
+TEXT, TREEBANK = CorpusRole.TEXT, CorpusRole.TREEBANK
+WITH_WORDS = {Annotation.TEXT, Annotation.WORDS}
+WITH_TREES = {*WITH_WORDS, Annotation.DEPENDENCIES}
 WORD = "{}\t{}\t_\t_\t_\t_\t_\t_\t_\t{}\n"
 
 
@@ -30,13 +34,13 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def texts(path: Path) -> list[tuple[str | None, str | None]]:
-    return [(e.text, e.text_pair) for e in open_corpus(path, "text")]
+    return [(e.text, e.text_pair) for e in open_corpus(path, TEXT)]
 
 
 def test_two_consecutive_paragraphs_of_a_document_make_a_segment(folder: Path) -> None:
     path = write(folder, "a.txt", "one\ntwo\nthree\n\n\nfour\nfive\n")
     assert texts(path) == [("one", "two"), ("three", None), ("four", "five")]
-    assert [e.id for e in open_corpus(path, "text")] == ["a.txt:1", "a.txt:3", "a.txt:6"]
+    assert [e.id for e in open_corpus(path, TEXT)] == ["a.txt:1", "a.txt:3", "a.txt:6"]
 
 
 def test_line_ends_marks_and_blank_lines_are_not_text(folder: Path) -> None:
@@ -47,13 +51,13 @@ def test_line_ends_marks_and_blank_lines_are_not_text(folder: Path) -> None:
 def test_gzipped_files_read_like_plain_ones(folder: Path) -> None:
     plain, zipped = write(folder, "a.txt", "x\ny\n"), write(folder, "b.txt.gz", "x\ny\n")
     assert texts(plain) == texts(zipped)
-    assert open_corpus(plain, "text").digest() == open_corpus(zipped, "text").digest()
+    assert open_corpus(plain, TEXT).digest() == open_corpus(zipped, TEXT).digest()
 
 
 def test_json_lines_are_examples_as_they_stand(folder: Path) -> None:
     lines = '{"id": "a", "text": "x", "text_pair": "y"}\n\n{"id": 7, "words": ["p", "q"]}\n'
     path = write(folder, "a.jsonl", lines + '{"text": "no id"}\n')
-    assert list(open_corpus(path, "text")) == [
+    assert list(open_corpus(path, TEXT)) == [
         Example("a", text="x", text_pair="y"),
         Example("7", words=("p", "q")),
         Example("a.jsonl:4", text="no id"),
@@ -65,7 +69,7 @@ def test_a_treebank_is_sentences_of_words(folder: Path) -> None:
     content += WORD.format(1, "De", "_") + WORD.format(2, "le", "_")
     content += WORD.format("2.1", "ghost", "_") + WORD.format(3, "vin", "SpaceAfter=No")
     path = write(folder, "a.conllu", content + WORD.format(4, ".", "_") + "\n" + rows("Next"))
-    first, second = open_corpus(path, "treebank")
+    first, second = open_corpus(path, TREEBANK)
     assert (first.id, first.words) == ("s1", ("De", "le", "vin", "."))
     assert first.spaces == (False, True, True, False)
     assert (second.id, second.words) == ("a.conllu:10", ("Next",))
@@ -74,7 +78,7 @@ def test_a_treebank_is_sentences_of_words(folder: Path) -> None:
 def test_the_words_of_a_contraction_stand_together(folder: Path) -> None:
     content = rows("I") + "2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
     content += "".join(WORD.format(i, w, "_") for i, w in ((2, "do"), (3, "n't"), (4, "!")))
-    (example,) = open_corpus(write(folder, "a.conllu", content), "treebank")
+    (example,) = open_corpus(write(folder, "a.conllu", content), TREEBANK)
     assert example.spaces == (False, True, False, False)
 
 
@@ -95,16 +99,16 @@ def test_a_folder_is_read_file_by_file_with_ids_of_its_own(folder: Path) -> None
     write(folder, "sub/a.txt", "x\n")
     write(folder, "a.txt", "y\n")
     write(folder, "notes.md", "not read\n")
-    corpus = open_corpus(folder, "text")
+    corpus = open_corpus(folder, TEXT)
     assert [(e.id, e.text) for e in corpus] == [("a.txt/a.txt:1", "y"), ("sub/a.txt/a.txt:1", "x")]
 
 
 def test_the_starter_corpus_serves_as_text_and_as_treebank() -> None:
-    segments, sentences = list(open_corpus("starter", "text")), open_corpus("starter", "treebank")
+    segments, sentences = list(open_corpus("starter", TEXT)), open_corpus("starter", TREEBANK)
     assert all(e.text and e.text_pair for e in segments[:1])
     assert len(segments) >= 14
     assert len(list(sentences)) >= 150
-    assert sentences.provides == {"text", "words", "dependencies"}
+    assert sentences.provides == WITH_TREES
 
 
 def test_a_list_of_texts_is_a_corpus() -> None:
@@ -135,7 +139,7 @@ def test_a_bad_line_is_named_with_path_and_line(
 ) -> None:
     path = write(folder, name, content)
     with pytest.raises(InputError, match=message):
-        list(open_corpus(path, "text"))
+        list(open_corpus(path, TEXT))
 
 
 def tree_rows(*heads: int | str) -> str:
@@ -145,15 +149,15 @@ def tree_rows(*heads: int | str) -> str:
 
 def test_a_treebank_has_trees(folder: Path) -> None:
     path = write(folder, "a.conllx", tree_rows(2, 0, 2) + "\n" + tree_rows(0))
-    corpus = open_corpus(path, "treebank")
-    assert corpus.provides == {"text", "words", "dependencies"}
+    corpus = open_corpus(path, TREEBANK)
+    assert corpus.provides == WITH_TREES
     assert [e.tree.heads for e in corpus if e.tree] == [(1, -1, 1), (-1,)]
 
 
 def test_a_treebank_without_heads_has_words_alone(folder: Path) -> None:
     path = write(folder, "a.conllu", tree_rows("_", "_"))
-    corpus = open_corpus(path, "treebank")
-    assert corpus.provides == {"text", "words"}
+    corpus = open_corpus(path, TREEBANK)
+    assert corpus.provides == WITH_WORDS
     assert next(iter(corpus)).tree is None
 
 
@@ -172,7 +176,7 @@ def test_a_broken_tree_is_named_with_its_line(
 ) -> None:
     path = write(folder, "a.conllu", tree_rows(0) + "\n" + tree_rows(*heads))
     with pytest.raises(InputError, match=message):
-        list(open_corpus(path, "treebank"))
+        list(open_corpus(path, TREEBANK))
 
 
 def test_a_damaged_gzip_file_is_named(folder: Path) -> None:
@@ -182,27 +186,27 @@ def test_a_damaged_gzip_file_is_named(folder: Path) -> None:
     wrong.write_bytes(b"not gzip")
     for path in (cut, wrong):
         with pytest.raises(InputError, match=f"{path.name}:.*gzip data is damaged"):
-            list(open_corpus(path, "text"))
+            list(open_corpus(path, TEXT))
 
 
 def test_a_missing_file_is_answered_with_the_nearest_name(folder: Path) -> None:
     write(folder, "wiki.txt", "x\n")
     with pytest.raises(InputError, match=r"Did you mean '.*wiki\.txt'"):
-        open_corpus(folder / "wikki.txt", "text")
+        open_corpus(folder / "wikki.txt", TEXT)
     with pytest.raises(InputError, match="Did you mean 'starter'"):
-        open_corpus("startr", "text")
+        open_corpus("startr", TEXT)
 
 
 def test_a_file_of_another_kind_is_refused_with_the_kinds_that_go(folder: Path) -> None:
     write(folder, "a.md", "x\n")
     with pytest.raises(InputError, match=r"its ending is '\.md'.*\.txt, \.jsonl"):
-        open_corpus(folder / "a.md", "text")
+        open_corpus(folder / "a.md", TEXT)
     with pytest.raises(InputError, match="has no treebank file"):
-        open_corpus(folder, "treebank")
+        open_corpus(folder, TREEBANK)
 
 
 def test_an_unreadable_path_is_an_input_error(folder: Path) -> None:
     path = folder / "gone.txt"
     path.symlink_to(folder / "nowhere")
     with pytest.raises(InputError, match="no such file"):
-        open_corpus(path, "text")
+        open_corpus(path, TEXT)

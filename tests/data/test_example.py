@@ -2,7 +2,7 @@
 
 import pytest
 
-from headscope.data.account import Account
+from headscope.data.counts import ExampleCounts
 from headscope.data.example import Example
 
 
@@ -21,7 +21,7 @@ def test_an_example_that_makes_no_sense_is_refused(fields: dict[str, object]) ->
 
 
 def test_accounts_add_and_keep_the_first_ids_only() -> None:
-    one, other = Account(used=1, tokens=5), Account(truncated=2)
+    one, other = ExampleCounts(used=1, tokens=5), ExampleCounts(truncated=2)
     for number in range(30):
         other.skip("too long", f"s{number}")
     total = one + other + other

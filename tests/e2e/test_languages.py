@@ -34,7 +34,17 @@ def test_treebanks_of_two_languages_give_one_table_and_a_comparison(tmp_path: Pa
     german = tmp_path / "german.conllu"
     german.write_text("\n".join(german_sentence(k, t) for k, t in product(KEEPERS, THINGS)))
     arguments = ["analyze", "demo", "--treebank", "starter", "--treebank", str(german)]
-    arguments += ["--only", "dependency", "--replicates", "50", "--out", str(tmp_path / "run")]
+    arguments += [
+        "--only",
+        "dependency",
+        "--limit",
+        "100",
+        "--replicates",
+        "20",
+        "--no-report",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     done = CliRunner(env={"COLUMNS": "200"}).invoke(app, arguments)
     assert done.exit_code == 0, done.output
     best = pd.read_csv(tmp_path / "run/tables/dependency-best.csv")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from headscope.report.notebook import describe_run
-from headscope.runs.results import Run
-from tests.report.page.made import HOSTILE, hostile_run, planted_run
+from headscope.runs.run import Run
+from tests.report.made import HOSTILE, hostile_run, planted_run
 
 TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"
 
@@ -53,11 +53,11 @@ def test_the_tour_runs_and_its_values_show_themselves(cells: list[Any]) -> None:
 
 
 def test_a_run_in_a_notebook_names_its_tables_and_figures_and_escapes_the_rest() -> None:
-    html = describe_run(planted_run())
+    html = describe_run(planted_run().tables, planted_run().manifest)
     assert "position" in html
     assert "<table>" in html
     hostile = hostile_run()._repr_html_()
     assert HOSTILE not in hostile
     assert "&lt;script&gt;" in hostile
     bare = Run({}, {"model": {"name": "none"}, "counts": {}})
-    assert "<table>" not in describe_run(bare)
+    assert "<table>" not in describe_run(bare.tables, bare.manifest)

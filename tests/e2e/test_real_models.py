@@ -7,15 +7,17 @@ import pytest
 import torch
 
 import headscope as hs
+from headscope.contracts import CorpusRole
 from headscope.corpora.opening import open_corpus
-from headscope.data.account import Account
+from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
+from headscope.engine.measure import measure_examples
+from headscope.engine.resolve import build_analysis
+from headscope.engine.windows import cut_windows
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel, wrap_model
-from headscope.runs.engine import measure_examples
-from headscope.runs.study import Options, build_analysis
-from headscope.runs.windows import cut_windows
+from headscope.options import RunOptions
 from tests.models.tiny import FAMILIES, SENTENCES, build_model, build_tokenizer
 from tests.references import assert_equals_reference
 from tests.shared import shared
@@ -43,7 +45,7 @@ def test_tables_equal_the_reference_on_a_real_model(name: str) -> None:
     encodings = source.encode(examples, 128)
     maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
     run = hs.analyze(source, text=examples, progress=False, replicates=0)
-    names = {"position", "special-tokens", "entropy", "distance"}
+    names = {"position", "special-tokens", "entropy", "max-weight", "distance"}
     made = {"distance-nearest", "distance-heads", "distance-layers", "layout", "dendrogram"}
     assert run.tables.keys() == names | made
     for name in names:
@@ -86,11 +88,13 @@ def test_wikipedia_segments_show_the_heads_the_paper_found() -> None:
 def test_antecedents_equal_the_reference_on_a_real_model(name: str) -> None:
     source = load_model("demo")
     path = "data/coref/gap-validation.tsv" if name == "gap" else "data/coref/ontogum"
-    documents = list(islice(open_corpus(shared(path), "coref"), 6 if name == "gap" else 1))
-    windows = cut_windows(documents, source, 128, Account())[:6]
+    documents = list(islice(open_corpus(shared(path), "coref"), 3 if name == "gap" else 1))
+    windows = cut_windows(documents, source, 128, ExampleCounts())[:2]
     encodings = source.encode(windows, 128)
     maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
     analysis = build_analysis(name)
-    result = measure_examples(windows, source, [analysis], Options(replicates=0), "windows")
+    result = measure_examples(
+        windows, source, [analysis], RunOptions(replicates=0), CorpusRole.TREEBANK
+    )
     table = analysis.summarize(result.tallies[name])[name]
     assert_equals_reference(table, name, maps, encodings, tolerance=2e-6)

@@ -1,7 +1,9 @@
-"""What holds of every registered analysis."""
+"""What holds of every registered analysis, and that each law can be broken."""
 
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -9,40 +11,52 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
-from headscope.contracts import Analysis
+from headscope.analyses.position.measure import Position
+from headscope.contracts import Analysis, Watch
+from headscope.data.attention import AttentionRows, LayerAttention
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
-from headscope.data.rows import AttentionRows
-from headscope.data.tally import Tally
+from headscope.engine.measure import Result, measure_examples
+from headscope.engine.resolve import build_analysis
+from headscope.options import RunOptions, option
 from headscope.registry import ANALYSES
-from headscope.runs.engine import Result, measure_examples
-from headscope.runs.study import Options, build_analysis, compares_layers
+from headscope.stats.tally import Tally
+from headscope.testing import check_analysis
 from tests.making import (
     N_HEADS,
     N_LAYERS,
     MadeSource,
     encode_words,
     make_example,
-    random_attention,
     random_maps,
 )
-from tests.references import VALUE_COLUMN, assert_equals_reference
+from tests.references import REFERENCES, VALUE_COLUMN, assert_equals_reference
 
-OPTIONS = Options(replicates=7)
 EXAMPLES = [make_example(seed) for seed in range(24)]
+PRECISIONS = [torch.float32, torch.float16, torch.bfloat16]
+VALUES = {**VALUE_COLUMN, "ablation": "change", "head-matches": "divergence"}
 
-# Ablation is shown changes of answers, not maps; tests/models/test_ablation.py has its laws.
-NAMES = [name for name in ANALYSES.built_in if name != "ablation"]
+NAMES = list(ANALYSES.built_in)
 every_analysis = pytest.mark.parametrize("name", NAMES)
+# Of two models each table names the heads in its own way; tests/analyses has what they hold.
+of_one_model = [n for n in NAMES if build_analysis(n).watches is not Watch.MODEL_PAIR]
+
+
+def made_source(name: str, **options: Any) -> MadeSource:
+    """Random numbers of the kind that the analysis watches."""
+    watches = build_analysis(name).watches
+    emits = Watch.ATTENTION if watches.compares_layers else watches
+    return MadeSource(**{"emits": emits, **options})
 
 
 def measure(
     examples: Sequence[Example], name: str, source: MadeSource | None = None, **options: int
 ) -> Result:
     analyses = [build_analysis(name)]
-    settings = Options(**{"replicates": 7, **options})
-    return measure_examples(examples, source or MadeSource(), analyses, settings)
+    settings = RunOptions(**{"replicates": 7, **options})
+    return measure_examples(examples, source or made_source(name), analyses, settings)
 
 
 def table_of(result: Result, name: str) -> pd.DataFrame:
@@ -60,17 +74,26 @@ def assert_same_totals(one: Tally, other: Tally) -> None:
 
 
 @every_analysis
+@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+def test_every_analysis_keeps_the_contract(name: str, precision: torch.dtype) -> None:
+    check_analysis(build_analysis(name), precision)
+
+
+@every_analysis
 def test_measure_leaves_its_input_unchanged(name: str) -> None:
-    analysis = build_analysis(name)
-    attention = random_attention([make_example(seed, n_words=6) for seed in range(3)])
-    weights = attention.weights
-    before = weights.clone()
-    if compares_layers(analysis):
-        rows = AttentionRows(weights.transpose(1, 2), (N_HEADS,), attention.batch)
-        analysis.measure_layers(rows)
-    else:
-        analysis.measure(attention)
-    assert torch.equal(weights, before)
+    analysis, source = build_analysis(name), made_source(name)
+    examples = [make_example(seed, n_words=6) for seed in range(3)]
+    shown: list[Any] = []
+    source.attend(source.batch(source.encode(examples, 512)), shown.append)
+    if analysis.watches.compares_layers:
+        rows = torch.cat([layer.weights.transpose(1, 2) for layer in shown], dim=2)
+        shown = [AttentionRows(rows, (N_HEADS,) * N_LAYERS, shown[0].batch)]
+    for observed in shown:
+        arrays = [value for value in vars(observed).values() if isinstance(value, Tensor)]
+        before = [array.clone() for array in arrays]
+        assert arrays
+        analysis.measure(observed)
+        assert all(torch.equal(one, other) for one, other in zip(arrays, before, strict=True))
 
 
 @every_analysis
@@ -84,7 +107,7 @@ def test_any_partition_into_shards_adds_up_to_the_whole(name: str, data: st.Data
         sums = sums + measure(shard, name)
     whole = measure(EXAMPLES, name)
     assert_same_totals(whole.tallies[name], sums.tallies[name])
-    assert sums.account.used == whole.account.used == len(EXAMPLES)
+    assert sums.counts.used == whole.counts.used == len(EXAMPLES)
 
 
 @every_analysis
@@ -108,7 +131,7 @@ def in_order(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-@every_analysis
+@pytest.mark.parametrize("name", of_one_model)
 def test_permuting_heads_permutes_the_table(name: str) -> None:
     order = [3, 0, 4, 1, 2]
 
@@ -116,7 +139,7 @@ def test_permuting_heads_permutes_the_table(name: str) -> None:
         return random_maps(encoding)[:, order]
 
     table = table_of(measure(EXAMPLES, name), name)
-    moved = table_of(measure(EXAMPLES, name, MadeSource(permuted)), name)
+    moved = table_of(measure(EXAMPLES, name, made_source(name, maps=permuted)), name)
     for column in {"head", "head_a", "head_b"} & set(moved.columns):
         moved[column] = moved[column].map(lambda head: order[head - 1] + 1, na_action="ignore")
     moved = in_order(moved.astype(table.dtypes))
@@ -125,11 +148,11 @@ def test_permuting_heads_permutes_the_table(name: str) -> None:
     pd.testing.assert_frame_equal(*both)
 
 
-@every_analysis
+@pytest.mark.parametrize("name", of_one_model)
 @pytest.mark.parametrize("n_words", [1, 2, 7])
 @pytest.mark.parametrize("n_pieces", [1, 3])
 def test_tables_cover_every_layer_and_head(name: str, n_words: int, n_pieces: int) -> None:
-    source = MadeSource(pieces=lambda word, place: n_pieces)
+    source = made_source(name, pieces=lambda word, place: n_pieces)
     examples = [make_example(seed, n_words) for seed in range(4)]
     table = table_of(measure(examples, name, source), name)
     ends = [("layer", "head"), ("layer_a", "head_a"), ("layer_b", "head_b")]
@@ -160,11 +183,16 @@ def test_analyses_pickle(name: str) -> None:
     assert pickle.loads(pickle.dumps(analysis)) == analysis
 
 
-@every_analysis
+@pytest.mark.parametrize("name", [name for name in NAMES if name in REFERENCES])
 def test_tables_equal_the_slow_reference(name: str) -> None:
     encodings = [encode_words(example) for example in EXAMPLES]
     maps = [random_maps(encoding).numpy() for encoding in encodings]
     assert_equals_reference(table_of(measure(EXAMPLES, name), name), name, maps, encodings)
+
+
+def test_what_has_no_slow_reference_here_is_compared_elsewhere() -> None:
+    # with the model itself in tests/models/test_ablation.py, pair by pair in test_match.py
+    assert set(NAMES) - set(REFERENCES) == {"ablation", "head-matches"}
 
 
 @every_analysis
@@ -176,5 +204,222 @@ def test_without_replicates_there_are_no_intervals(name: str) -> None:
 @every_analysis
 def test_intervals_hold_the_estimate(name: str) -> None:
     table = table_of(measure(EXAMPLES, name, replicates=200), name).dropna()
-    value = VALUE_COLUMN[name]
+    value = VALUES[name]
     assert ((table["low"] <= table[value]) & (table[value] <= table["high"])).mean() > 0.98
+
+
+# What breaks one law each.
+
+TABLES = {"toy": Position.tables["position"]}
+
+
+@dataclass(frozen=True)
+class Toy(Position):
+    """A sound analysis that the others spoil."""
+
+    name: ClassVar[str] = "toy"
+    tables: ClassVar[Any] = TABLES
+
+
+def test_a_sound_toy_keeps_the_contract() -> None:
+    check_analysis(Toy())
+
+
+@dataclass
+class Thawed:
+    name: ClassVar[str] = "toy"
+    watches: ClassVar[Watch] = Watch.ATTENTION
+
+
+@dataclass(frozen=True)
+class Nameless(Toy):
+    name: ClassVar[Any] = None
+
+
+@dataclass(frozen=True)
+class WatchesText(Toy):
+    watches: ClassVar[Any] = "attention"
+
+
+@dataclass(frozen=True)
+class NeedsList(Toy):
+    needs: ClassVar[Any] = ["words"]
+
+
+@dataclass(frozen=True)
+class ColumnsList(Toy):
+    tables: ClassVar[Any] = {"toy": list(TABLES["toy"])}
+
+
+@dataclass(frozen=True)
+class NoTables(Toy):
+    tables: ClassVar[Any] = {}
+
+
+@dataclass(frozen=True)
+class Wordless(Toy):
+    size: int = option(3, " ")
+
+
+@dataclass(frozen=True)
+class Unpicklable(Toy):
+    def __reduce__(self) -> Any:
+        return (Toy, ())
+
+
+@dataclass(frozen=True)
+class NotAgain(Toy):
+    words: Any = ("a",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", (*self.words, "more"))
+
+
+@dataclass(frozen=True)
+class Rowless(Toy):
+    watches: ClassVar[Watch] = Watch.ALL_LAYERS
+
+
+@dataclass(frozen=True)
+class OtherColumns(Toy):
+    def summarize(self, tally: Tally) -> Any:
+        tables = super().summarize(tally)
+        return {name: table.rename(columns={"weight": "w"}) for name, table in tables.items()}
+
+
+@dataclass(frozen=True)
+class OtherTable(Toy):
+    def summarize(self, tally: Tally) -> Any:
+        return {**super().summarize(tally), "another": pd.DataFrame()}
+
+
+@dataclass(frozen=True)
+class RowsOfNothing(Toy):
+    def summarize(self, tally: Tally) -> Any:
+        if tally:
+            return super().summarize(tally)
+        return {"toy": pd.DataFrame([(1, 1, "self", 0.0, 0.0, 0.0)], columns=list(TABLES["toy"]))}
+
+
+@dataclass(frozen=True)
+class Meddler(Toy):
+    def measure(self, attention: LayerAttention) -> Any:
+        values = super().measure(attention)
+        attention.weights[:, 0] = 0.5
+        return values
+
+
+@dataclass(frozen=True)
+class ListGiver(Toy):
+    def measure(self, attention: LayerAttention) -> Any:
+        return list(super().measure(attention).values())
+
+
+@dataclass(frozen=True)
+class ArrayGiver(Toy):
+    def measure(self, attention: LayerAttention) -> Any:
+        return {name: value.numpy() for name, value in super().measure(attention).items()}
+
+
+@dataclass(frozen=True)
+class HeadsFirst(Toy):
+    def measure(self, attention: LayerAttention) -> Any:
+        return {name: value.sum(0) for name, value in super().measure(attention).items()}
+
+
+@dataclass(frozen=True)
+class Divider(Toy):
+    def measure(self, attention: LayerAttention) -> Any:
+        values = dict(super().measure(attention))
+        return {**values, "ratio": values["weight"] / 0}
+
+
+@dataclass(frozen=True)
+class MeanOfBatch(Toy):
+    """A mean over the examples of a batch: its sums depend on who came along."""
+
+    def measure(self, attention: LayerAttention) -> Any:
+        values = dict(super().measure(attention))
+        return {
+            **values,
+            "weight": values["weight"].mean(0, keepdim=True).expand_as(values["weight"]),
+        }
+
+
+@dataclass(frozen=True)
+class Counter(Toy):
+    """One that remembers: the parts of a corpus give other sums than the whole."""
+
+    seen: ClassVar[list[int]] = []
+
+    def measure(self, attention: LayerAttention) -> Any:
+        self.seen.append(1)
+        values = dict(super().measure(attention))
+        return {**values, "weight": values["weight"] * len(self.seen)}
+
+
+def find_companions() -> set[str]:
+    """Examples of the check that have another of their length in their third of the corpus."""
+    lengths = [len(encode_words(make_example(seed))) for seed in range(12)]
+    return {
+        f"made:{one}"
+        for one in range(12)
+        for other in range(one % 3, 12, 3)
+        if one != other and lengths[one] == lengths[other]
+    }
+
+
+@dataclass(frozen=True)
+class Sociable(Toy):
+    """One that sees whether an example is alone in its batch; parts of a corpus hide it."""
+
+    companions: ClassVar[set[str]] = find_companions()
+
+    def measure(self, attention: LayerAttention) -> Any:
+        values = dict(super().measure(attention))
+        ids = {encoding.example.id for encoding in attention.batch.encodings}
+        is_lonely = len(ids) == 1 and ids <= self.companions
+        return {**values, "weight": values["weight"] * (2 if is_lonely else 1)}
+
+
+@dataclass(frozen=True)
+class FirstHead(Toy):
+    """One to which the first head is something else."""
+
+    def measure(self, attention: LayerAttention) -> Any:
+        values = dict(super().measure(attention))
+        weight = values["weight"].clone()
+        weight[:, 0] *= 2
+        return {**values, "weight": weight}
+
+
+@pytest.mark.parametrize(
+    ("kind", "law"),
+    [
+        (Thawed, "it is a frozen dataclass"),
+        (Nameless, "`name` is a string of the class"),
+        (WatchesText, "`watches` is a Watch"),
+        (NeedsList, "`needs` is a frozenset"),
+        (ColumnsList, "`tables` names the columns"),
+        (NoTables, "`tables` names the columns"),
+        (Wordless, "the option size has a help text"),
+        (Unpicklable, "it pickles"),
+        (NotAgain, "it can be made again from its fields as JSON"),
+        (Rowless, "it says how many `rows` it wants"),
+        (OtherColumns, "`summarize` gives the tables and columns declared"),
+        (OtherTable, "`summarize` gives the tables and columns declared"),
+        (RowsOfNothing, "no examples give empty tables with their columns"),
+        (Meddler, "`measure` leaves its input unchanged"),
+        (ListGiver, "`measure` gives named arrays"),
+        (ArrayGiver, "`measure` gives named arrays, each a torch.Tensor"),
+        (HeadsFirst, "the first axis of what it measures is the example"),
+        (Divider, "sums and counts are finite numbers"),
+        (MeanOfBatch, "the sums of the parts of a corpus are those of the whole"),
+        (Counter, "the sums of the parts of a corpus are those of the whole"),
+        (Sociable, "neither the order of examples nor the size of batches changes the sums"),
+        (FirstHead, "heads in another order give the same rows for other heads"),
+    ],
+)
+def test_a_broken_analysis_is_named_with_the_law_it_breaks(kind: Any, law: str) -> None:
+    with pytest.raises(AssertionError, match=rf"^{kind.__name__}: {law}"):
+        check_analysis(kind())

@@ -4,20 +4,21 @@ import numpy as np
 import pytest
 
 from headscope.data.example import stable_hash
-from headscope.data.ranking import ENDS, Ranking
+from headscope.engine.measure import measure_examples
+from headscope.engine.resolve import build_analysis
+from headscope.options import RunOptions
 from headscope.registry import ANALYSES
-from headscope.runs.engine import measure_examples
-from headscope.runs.study import Options, build_analysis, ranks_examples
+from headscope.stats.ranking import ENDS, Ranking
 from tests.making import N_HEADS, N_LAYERS, MadeSource, make_example
 
 EXAMPLES = [make_example(seed) for seed in range(24)]
-RANKED = [name for name in ANALYSES.built_in if ranks_examples(build_analysis(name))]
+RANKED = [name for name in ANALYSES.built_in if hasattr(build_analysis(name), "rank")]
 
 
 def rank(name: str, chosen: list[int], batch_tokens: int = 2048) -> Ranking:
     analysis = build_analysis(name)
     examples = [EXAMPLES[number] for number in chosen]
-    options = Options(replicates=0, batch_tokens=batch_tokens)
+    options = RunOptions(replicates=0, batch_tokens=batch_tokens)
     return measure_examples(examples, MadeSource(), [analysis], options).rankings[name]
 
 

@@ -1,33 +1,36 @@
 """Ablation through the tap equals surgery on the model, and running copies equals running each."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from headscope.data.change import LayerChange
+from headscope.data.attention import LayerChange
 from headscope.data.encoding import Batch
+from headscope.errors import ModelError
 from headscope.models.ablation import MODES, AblationSource, find_sinks, mean_outputs
-from headscope.models.answers import Answers, HiddenAnswers, LossAnswers
-from headscope.models.language import build_task
-from headscope.models.loaded import LoadedModel
+from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
+from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.models.norms import find_projection
 from headscope.models.prefix import find_layers
-from headscope.models.tap import Seen, observe_tap
+from headscope.models.tap import TapOutput, observe_tap
 from tests.models.test_families import EXAMPLES, N_TOKENS, source_of
 from tests.models.test_gradients import language_model
+from tests.models.tiny import FAMILIES, build_model, build_tokenizer
 
 WITH_LOSS = ["bert", "roberta", "albert", "distilbert", "modernbert", "gpt2", "llama", "opt"]
-WITHOUT = ["bert", "albert", "gpt2", "llama"]
+WITHOUT = ["bert", "albert", "gpt2", "llama", "t5"]
 
 
-def answers_of(name: str, has_loss: bool) -> Answers:
+def outcome_of(name: str, has_loss: bool) -> Outcome:
     return (
-        LossAnswers(build_task(language_model(name)))
+        LossOutcome(build_task(language_model(name)))
         if has_loss
-        else HiddenAnswers(source_of(name))
+        else HiddenStateOutcome(source_of(name))
     )
 
 
@@ -41,10 +44,10 @@ def changes_of(source: AblationSource, batch: Batch) -> dict[int, LayerChange]:
     return seen
 
 
-def watch(source: LoadedModel, asked: dict[str, Tensor]) -> list[Seen]:
-    seen: list[Seen] = []
-    inputs = {name: value for name, value in asked.items() if name != "targets"}
-    observe_tap(source.model, inputs, seen.append)
+def watch(source: LoadedModel, inputs: dict[str, Tensor]) -> list[TapOutput]:
+    seen: list[TapOutput] = []
+    own = {name: value for name, value in inputs.items() if name != "targets"}
+    observe_tap(source.model, own, seen.append)
     return seen
 
 
@@ -54,30 +57,30 @@ def _has_weight(module: nn.Module, weight: Tensor) -> bool:
 
 
 def surgically(
-    answers: Answers, batch: Batch, layer: int, alter: Callable[[Tensor], Tensor]
+    outcome: Outcome, batch: Batch, layer: int, alter: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """The change when what enters a layer's output projection is altered, by a hook there."""
-    source, asked = answers.source, answers.ask(batch)
-    seen = watch(source, asked)
+    source, inputs = outcome.source, outcome.prepare(batch)
+    seen = watch(source, inputs)
     module, values = seen[layer].module, seen[layer].values
     assert module is not None
     assert values is not None
     weight = find_projection(source.model, module, seen[layer].weights.shape[1] * values.shape[-1])
     calls = -1
 
-    def hook(projection: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
+    def hook(projection: nn.Module, entering: tuple[Tensor, ...]) -> Any:
         nonlocal calls
         calls += 1
         is_shared = len({id(one.module) for one in seen}) == 1  # ALBERT: one module, all layers
-        return (alter(inputs[0].clone()),) if not is_shared or calls == layer else None
+        return (alter(entering[0].clone()),) if not is_shared or calls == layer else None
 
     (projection,) = (m for m in source.model.modules() if _has_weight(m, weight))
     with torch.no_grad():
-        before = answers.answer(asked)
+        before = outcome.evaluate(inputs)
         handle = projection.register_forward_pre_hook(hook)
-        after = answers.answer(asked)
+        after = outcome.evaluate(inputs)
         handle.remove()
-    return answers.change(before, after)
+    return outcome.difference(before, after)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +89,12 @@ def surgically(
 def test_every_alteration_equals_surgery_on_the_projections_input(
     name: str, has_loss: bool
 ) -> None:
-    answers = answers_of(name, has_loss)
-    source, batch = answers.source, batch_of(answers.source)
+    outcome = outcome_of(name, has_loss)
+    source, batch = outcome.source, batch_of(outcome.source)
     means = mean_outputs(source, [batch])
-    found = changes_of(AblationSource(answers, means, most_tokens=200), batch)
+    found = changes_of(AblationSource(outcome, means, batch_tokens=200), batch)
     assert list(found) == [0, 1, 2]
-    seen = watch(source, answers.ask(batch))
+    seen = watch(source, outcome.prepare(batch))
     is_sink = find_sinks(batch)
     for layer, head in ((0, 1), (2, 4)):
         weights, values = seen[layer].weights[:, head], seen[layer].values
@@ -99,7 +102,7 @@ def test_every_alteration_equals_surgery_on_the_projections_input(
         group = head * values.shape[1] // source.n_heads
         kept = weights * ~is_sink[:, None]
         moved = kept / kept.sum(-1, keepdim=True) @ values[:, group]
-        if source.encoder.tokenizer.sep_token is None or (is_sink[:, 0]).any():
+        if FAMILIES[name].is_causal:
             moved[:, 0] = (weights @ values[:, group])[:, 0]  # in a decoder it sees but itself
         size = values.shape[-1]
         part = slice(head * size, (head + 1) * size)
@@ -111,20 +114,20 @@ def test_every_alteration_equals_surgery_on_the_projections_input(
                 flat[:, :, part] = value
                 return flat.reshape(entering.shape)
 
-            expected = surgically(answers, batch, layer, alter)
+            expected = surgically(outcome, batch, layer, alter)
             changes = found[layer].changes[:, head, MODES.index(mode)]
             torch.testing.assert_close(changes, expected, rtol=1e-3, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "distilbert"])
 def test_sharing_what_lies_below_changes_nothing(name: str, monkeypatch: Any) -> None:
-    answers = answers_of(name, has_loss=True)
-    batch = batch_of(answers.source)
-    assert len(find_layers(answers.source.model, 3)) == 3
-    means = mean_outputs(answers.source, [batch])
-    shared = changes_of(AblationSource(answers, means), batch)
+    outcome = outcome_of(name, has_loss=True)
+    batch = batch_of(outcome.source)
+    assert len(find_layers(outcome.source.model, 3)) == 3
+    means = mean_outputs(outcome.source, [batch])
+    shared = changes_of(AblationSource(outcome, means), batch)
     monkeypatch.setattr("headscope.models.ablation.find_layers", lambda model, n: [])
-    whole = changes_of(AblationSource(answers, means), batch)
+    whole = changes_of(AblationSource(outcome, means), batch)
     for layer in shared:
         torch.testing.assert_close(
             shared[layer].changes, whole[layer].changes, rtol=1e-4, atol=1e-6
@@ -133,10 +136,10 @@ def test_sharing_what_lies_below_changes_nothing(name: str, monkeypatch: Any) ->
 
 
 def test_only_the_heads_asked_for_are_altered() -> None:
-    answers = answers_of("bert", has_loss=False)
-    batch = batch_of(answers.source)
-    means = mean_outputs(answers.source, [batch])
-    found = changes_of(AblationSource(answers, means, heads={(1, 3)}), batch)
+    outcome = outcome_of("bert", has_loss=False)
+    batch = batch_of(outcome.source)
+    means = mean_outputs(outcome.source, [batch])
+    found = changes_of(AblationSource(outcome, means, heads={(1, 3)}), batch)
     assert found[1].is_measured.tolist() == [False, False, False, True, False]
     assert not found[0].is_measured.any()
     assert (found[1].changes[:, 3] > 0).all()
@@ -144,15 +147,60 @@ def test_only_the_heads_asked_for_are_altered() -> None:
 
 
 def test_a_model_is_left_as_it_was() -> None:
-    answers = answers_of("bert", has_loss=True)
-    model = answers.source.model
+    outcome = outcome_of("bert", has_loss=True)
+    model = outcome.source.model
     before = model.config._attn_implementation
-    batch = batch_of(answers.source)
-    means = mean_outputs(answers.source, [batch])
+    batch = batch_of(outcome.source)
+    means = mean_outputs(outcome.source, [batch])
     hooks = [dict(layer._forward_hooks) for layer in find_layers(model, 3)]
-    changes_of(AblationSource(answers, means), batch)
+    changes_of(AblationSource(outcome, means), batch)
     assert [dict(layer._forward_hooks) for layer in find_layers(model, 3)] == hooks
     assert model.config._attn_implementation == before
     for layer in find_layers(model, 3):
         assert "forward" not in vars(layer)
         assert not layer._forward_pre_hooks
+
+
+def test_a_forward_that_someone_else_replaced_is_called_and_kept() -> None:
+    """As accelerate does it: the layer object has a `forward` of its own."""
+    source = wrap_model(build_model("bert"), build_tokenizer("wordpiece"))
+    batch = batch_of(source)
+    means = mean_outputs(source, [batch])
+    plain = changes_of(AblationSource(HiddenStateOutcome(source), means), batch)
+    layers, n_calls = find_layers(source.model, 3), [0, 0, 0]
+
+    def count_calls(i: int, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            n_calls[i] += 1
+            return forward(*args, **kwargs)
+
+        return counted
+
+    replaced = [count_calls(i, layer.forward) for i, layer in enumerate(layers[:2])]
+    for layer, forward in zip(layers, replaced, strict=False):
+        layer.forward = forward
+    found = changes_of(AblationSource(HiddenStateOutcome(source), means), batch)
+    assert [layer.forward for layer in layers[:2]] == replaced
+    assert "forward" not in vars(layers[2])
+    assert min(n_calls[:2]) > 0
+    for number, layer_change in plain.items():
+        assert torch.equal(found[number].changes, layer_change.changes)
+
+
+@pytest.mark.parametrize("name", ["bloom", "mpnet"])
+def test_a_model_off_the_interface_says_so(name: str) -> None:
+    source = source_of(name)
+    with pytest.raises(ModelError, match="cannot be altered: 0 of its 3 layers"):
+        mean_outputs(source, [batch_of(source)])
+
+
+def test_means_add_up_over_batches_report_progress_and_can_be_saved(tmp_path: Path) -> None:
+    source = source_of("gpt2")
+    whole, told = batch_of(source), list[int]()
+    parts = (source.batch(whole.encodings[at]) for at in (slice(0, 1), slice(1, None)))
+    means = mean_outputs(source, parts, told.append)
+    assert told == [1, 3]
+    torch.testing.assert_close(means, mean_outputs(source, [whole]))
+    save_file({"means": means}, tmp_path / "means.safetensors")
+    assert torch.equal(load_file(tmp_path / "means.safetensors")["means"], means)
+    assert not means.is_inference()

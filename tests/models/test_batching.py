@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
-from headscope.models.batching import equal_length_batches
+from headscope.models.encode import equal_length_batches
 
 LENGTHS = st.lists(st.integers(1, 20), max_size=40)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 import headscope as hs
-from headscope.data.attention import LayerAttention
+from headscope.data.attention import LayerGradient
 from headscope.data.encoding import Batch
 from headscope.errors import HeadscopeError, ModelError
 from headscope.models.gradients import GradientSource
@@ -37,8 +37,8 @@ def batch_of(task: Task) -> Batch:
     return task.source.batch(task.source.encode(EXAMPLES, N_TOKENS))
 
 
-def see(source: GradientSource, batch: Batch) -> dict[int, LayerAttention]:
-    seen: dict[int, LayerAttention] = {}
+def see(source: GradientSource, batch: Batch) -> dict[int, LayerGradient]:
+    seen: dict[int, LayerGradient] = {}
     source.attend(batch, lambda layer: seen.update({layer.layer: layer}))
     return seen
 
@@ -74,7 +74,7 @@ def test_gradients_equal_autograd_with_retained_maps(name: str) -> None:
         if FAMILIES[name].is_causal:
             assert is_visible is not None
             assert not is_visible.triu(1).any()
-        torch.testing.assert_close(seen[layer].weights, expected, rtol=1e-4, atol=1e-7)
+        torch.testing.assert_close(seen[layer].sizes, expected, rtol=1e-4, atol=1e-7)
 
 
 def test_gradients_equal_finite_differences() -> None:
@@ -104,7 +104,7 @@ def test_gradients_equal_finite_differences() -> None:
             return loss
 
         slope = (loss_with(step) - loss_with(-step)) / (2 * step)
-        found = seen[1].weights[example, head, query, key].item()
+        found = seen[1].sizes[example, head, query, key].item()
         assert found == pytest.approx(abs(slope), rel=1e-4)
     finally:
         source.model.float()

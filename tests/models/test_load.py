@@ -2,24 +2,35 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    PreTrainedModel,
+)
 
 from headscope.data.example import Example
 from headscope.errors import ModelError
 from headscope.models import demo, load
-from headscope.models.load import load_model
-from headscope.models.loaded import weights_digest
+from headscope.models.load import load_model, load_with_head
+from headscope.models.loaded import LoadedModel, weights_digest
+from tests.models.test_families import see
 from tests.models.tiny import (
+    FAMILIES,
     N_HEADS,
     N_LAYERS,
     POSITIONS,
     SENTENCES,
     build_model,
+    build_tokenizer,
     roberta_tokenizer,
 )
 
@@ -217,6 +228,15 @@ def test_model_is_loaded_in_the_dtype_asked_for(folder: Path, dtype: str) -> Non
     assert source.n_heads == N_HEADS
 
 
+def test_dtype_of_the_checkpoint_can_be_kept_and_shows_float32(tmp_path: Path) -> None:
+    build_model("roberta").bfloat16().save_pretrained(tmp_path)
+    roberta_tokenizer().save_pretrained(tmp_path)
+    source = load_model(tmp_path, dtype="auto")
+    assert source.describe()["dtype"] == "bfloat16"
+    seen = see(source, source.batch(source.encode([LONG], 11)))
+    assert {attention.weights.dtype for attention in seen} == {torch.float32}
+
+
 def test_model_saved_in_half_precision_loads_as_float32() -> None:
     if not E5_SMALL.is_dir():
         pytest.skip(f"{E5_SMALL} is not on this machine")
@@ -224,3 +244,101 @@ def test_model_saved_in_half_precision_loads_as_float32() -> None:
     assert (source.n_layers, source.n_heads) == (12, 12)
     assert source.describe()["dtype"] == "float32"
     assert source.max_tokens == 512
+
+
+# --- with the language-modelling head -----------------------------------------------------------
+
+
+def save_language_model(folder: Path, family: str) -> None:
+    kind = AutoModelForCausalLM if FAMILIES[family].is_causal else AutoModelForMaskedLM
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        kind.from_config(build_model(family).config).save_pretrained(folder)
+    build_tokenizer(FAMILIES[family].tokenizer).save_pretrained(folder)
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The classes of the models that were read from files, in order."""
+    names: list[str] = []
+    own = PreTrainedModel.from_pretrained.__func__  # type: ignore[attr-defined]
+
+    def load_and_note(kind: type[PreTrainedModel], *args: Any, **kwargs: Any) -> Any:
+        names.append(kind.__name__)
+        return own(kind, *args, **kwargs)
+
+    monkeypatch.setattr(PreTrainedModel, "from_pretrained", classmethod(load_and_note))
+    return names
+
+
+@pytest.mark.parametrize("name", ["{}", "random-init:{}"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_model_and_head_come_from_one_load_and_equal_two(
+    tmp_path: Path, loads: list[str], family: str, dtype: str, name: str
+) -> None:
+    save_language_model(tmp_path, family)
+    name = name.format(tmp_path)
+    model, head = load_with_head(name, dtype=dtype, seed=3)
+    assert len(loads) == 1
+    assert isinstance(head, LoadedModel)
+    for found, with_head in ((model, False), (head, True)):
+        apart = load_model(name, dtype=dtype, seed=3, with_head=with_head)
+        assert found.describe() == apart.describe()
+        assert found.max_tokens == apart.max_tokens
+        assert found.encoder.input_names == apart.encoder.input_names
+        batch = found.batch(found.encode([LONG], 11))
+        for one, other in zip(see(found, batch), see(apart, batch), strict=True):
+            assert torch.equal(one.weights, other.weights)
+            assert torch.equal(one.visible, other.visible)
+
+
+def test_model_shares_its_weights_with_its_head(tmp_path: Path) -> None:
+    save_language_model(tmp_path, "gpt2")
+    model, head = load_with_head(tmp_path)
+    assert isinstance(head, LoadedModel)
+    assert model.model is head.model.base_model
+    norms = replace(head, weights="norm").without_head()
+    assert norms.describe()["weights"] == "norm"
+
+
+@pytest.mark.parametrize("name", ["{}", "random-init:{}"])
+def test_model_saved_without_a_head_is_loaded_once_and_the_reason_told(
+    folder: Path, loads: list[str], name: str
+) -> None:
+    model, reason = load_with_head(name.format(folder), seed=2)
+    assert loads == ["RobertaModel"]
+    assert model.describe() == load_model(name.format(folder), seed=2).describe()
+    assert isinstance(reason, ModelError)
+    assert "saved as RobertaModel, without a language-modelling head" in str(reason)
+    assert reason.__traceback__ is None  # it would keep the model in memory
+
+
+def test_encoder_decoder_has_no_head(tmp_path: Path, loads: list[str]) -> None:
+    with torch.random.fork_rng(devices=[]):
+        AutoModelForSeq2SeqLM.from_config(build_model("bart").config).save_pretrained(tmp_path)
+    build_tokenizer(FAMILIES["bart"].tokenizer).save_pretrained(tmp_path)
+    model, reason = load_with_head(tmp_path)
+    assert (loads, type(model.model).__name__) == (["BartModel"], "BartEncoder")
+    assert "encoder-decoder" in str(reason)
+
+
+def test_head_with_another_base_model_than_automodels_is_loaded_apart(
+    tmp_path: Path, loads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_language_model(tmp_path, "gpt2")
+    monkeypatch.setattr(load, "MODEL_MAPPING", {})
+    model, head = load_with_head(tmp_path)
+    assert loads == ["GPT2LMHeadModel", "GPT2Model"]
+    assert isinstance(head, LoadedModel)
+    assert model.model is not head.model.base_model
+
+
+def test_tokenizer_without_a_mask_token_leaves_a_masked_model_without_a_loss(
+    tmp_path: Path,
+) -> None:
+    save_language_model(tmp_path, "bert")
+    build_tokenizer("t5").save_pretrained(tmp_path)
+    model, reason = load_with_head(tmp_path)
+    assert type(model.model).__name__ == "BertModel"
+    assert "has no mask token" in str(reason)

@@ -8,14 +8,14 @@ from torch import Tensor, nn
 
 from headscope.errors import ModelError
 from headscope.models.norms import NormWeights, find_projection
-from headscope.models.tap import Seen, observe_tap
+from headscope.models.tap import TapOutput, observe_tap
 from tests.models.test_families import batch_of, see, source_of
 from tests.models.tiny import FAMILIES
 
 ON_INTERFACE = [name for name in FAMILIES if source_of(name).describe()["seen_by"] == "tap"]
 
 
-def add_up(seen: Seen, projection: Tensor) -> Tensor:
+def add_up(seen: TapOutput, projection: Tensor) -> Tensor:
     """a f(x) of every head, query and key, as vectors: [example, head, query, key, hidden]."""
     assert seen.values is not None
     n_heads = seen.weights.shape[1]
@@ -27,10 +27,10 @@ def add_up(seen: Seen, projection: Tensor) -> Tensor:
     return seen.weights[..., None] * added[:, :, None]
 
 
-def watch(name: str) -> tuple[list[Seen], list[Tensor]]:
+def watch(name: str) -> tuple[list[TapOutput], list[Tensor]]:
     """What the tap saw of a model, and what came out of its output projections."""
     source, batch = source_of(name), batch_of(name)
-    seen: list[Seen] = []
+    seen: list[TapOutput] = []
     observe_tap(source.model, batch.inputs, seen.append)
     outputs: list[Tensor] = []
     hooks = []
@@ -68,12 +68,12 @@ def test_vectors_of_all_keys_and_heads_add_up_to_what_the_layer_gives(name: str)
         torch.testing.assert_close(total, output.reshape(total.shape), rtol=1e-4, atol=1e-5)
         norms = added.norm(dim=-1)
         expected = norms / norms.sum(-1, keepdim=True)
-        found = NormWeights(source.model).weigh(one)
+        found = NormWeights(source.model).compute(one)
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
-def test_a_model_weighed_by_norms_shows_rows_that_sum_to_one(name: str) -> None:
+def test_a_model_weighted_by_norms_shows_rows_that_sum_to_one(name: str) -> None:
     plain, weighed = source_of(name), replace(source_of(name), weights="norm")
     batch = batch_of(name)
     for before, after in zip(see(plain, batch), see(weighed, batch), strict=True):

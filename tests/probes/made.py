@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from headscope.corpora.memory import MemoryCorpus
+from headscope.corpora.collection import MemoryCorpus
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
 from headscope.data.tree import ROOT
+from headscope.engine.sample import draw_sample
+from headscope.engine.word_maps import StoredMaps
+from headscope.options import RunOptions
 from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.vectors import WordVectors
-from headscope.runs.sample import draw_sample
-from headscope.runs.study import Options
-from headscope.runs.word_maps import StoredMaps
 from tests.making import VOCABULARY, MadeSource, make_example, random_maps
 
 SYNTAX = (1, 3)  # layer, head: looks at the syntactic head, from the root at [CLS]
@@ -47,7 +47,7 @@ def store(
 ) -> ProbeTreebank:
     """These sentences with their attention, written to a folder or found there."""
     sample = draw_sample(MemoryCorpus(examples), None, 0)
-    return StoredMaps(source, folder, Options(**options)).treebank(sample)
+    return StoredMaps(source, folder, RunOptions(**options)).treebank(sample)
 
 
 def made_vectors(dimension: int = 4, seed: int = 0) -> WordVectors:

@@ -12,7 +12,7 @@ from headscope.data.example import Example
 from headscope.data.tree import ROOT, Tree
 from headscope.probes.attention_only import (
     PENALTY,
-    curvature,
+    compute_hessian,
     fit_attention_only,
     loss_and_gradient,
 )
@@ -34,14 +34,14 @@ def drop_boats(word: str, place: int) -> int:
 def test_loss_and_gradient_equal_plain_loops(tmp_path: Path, pieces) -> None:  # type: ignore[no-untyped-def]
     treebank = store(tmp_path, make_examples(12), MadeSource(pieces=pieces))
     weights = np.random.default_rng(0).standard_normal(N_WEIGHTS)
-    maps = [treebank.maps.sentence(place).double().numpy() for place in range(len(treebank))]
+    maps = [treebank.maps.sentence(i).double().numpy() for i in range(len(treebank))]
     loss, gradient = loss_and_gradient(treebank, weights)
     expected = attention_only_loss(maps, treebank.sentences, weights, PENALTY)
     assert loss == pytest.approx(expected[0], rel=1e-12)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-9, atol=1e-12)
 
 
-def test_the_gradient_and_the_curvature_are_differences_of_the_loss(tmp_path: Path) -> None:
+def test_the_gradient_and_the_hessian_are_differences_of_the_loss(tmp_path: Path) -> None:
     treebank = store(tmp_path, make_examples(8))
     rng = np.random.default_rng(1)
     weights, direction = rng.standard_normal((2, N_WEIGHTS))
@@ -53,7 +53,7 @@ def test_the_gradient_and_the_curvature_are_differences_of_the_loss(tmp_path: Pa
     slope = (at(step)[0] - at(-step)[0]) / (2 * step)
     assert at(0)[1] @ direction == pytest.approx(slope, rel=1e-6)
     bend = (at(step)[1] - at(-step)[1]) / (2 * step)
-    np.testing.assert_allclose(curvature(treebank, weights) @ direction, bend, atol=1e-8)
+    np.testing.assert_allclose(compute_hessian(treebank, weights) @ direction, bend, atol=1e-8)
 
 
 def test_the_optimum_does_not_depend_on_order_batches_or_seed(tmp_path: Path) -> None:
@@ -99,5 +99,5 @@ def test_a_planted_head_is_weighed_up_and_found(tmp_path: Path) -> None:
     assert probe.weights[0].argmax() == planted  # dependent-to-head
     assert probe.weights[2].argmax() == planted  # the root looks at the opening token
     test = store(tmp_path / "test", make_examples(50, first=1000), PLANTED_TREE)
-    found = score_probe(probe, test)
-    assert found.correct[:, 0].sum() / found.count[:, 0].sum() > 0.9
+    scores = score_probe(probe, test)
+    assert scores.correct[:, 0].sum() / scores.count[:, 0].sum() > 0.9

@@ -36,8 +36,8 @@ def test_without_word_weights_it_is_the_attention_only_probe(tmp_path: Path) -> 
     start = random_start()
     both = AttentionAndWords(vectors, start)
     alone = dict(score_sentences(start, treebank))
-    for place, scores in score_sentences(both, treebank, vectors.row_of):
-        np.testing.assert_allclose(scores, alone[place], atol=1e-5)
+    for i, scores in score_sentences(both, treebank, vectors.row_of):
+        np.testing.assert_allclose(scores, alone[i], atol=1e-5)
 
 
 @pytest.mark.parametrize("compat", [False, True])
@@ -46,14 +46,14 @@ def test_scores_equal_plain_loops(tmp_path: Path, compat: bool) -> None:
     probe = random_probe(vectors, compat)
     weights = {name: value.detach().numpy() for name, value in probe.named_parameters()}
     root = weights["embedding.root"]
-    for place, scores in score_sentences(probe, treebank, vectors.row_of):
+    for i, scores in score_sentences(probe, treebank, vectors.row_of):
         words = [
             vectors.table[row] if (row := vectors.row_of(w)) else weights["embedding.unknown"]
-            for w in treebank.sentences[place].words
+            for w in treebank.sentences[i].words
         ]
         # The released code puts ROOT's vector last, but its attention first.
         shifted, at_root = ([*words[1:], root], words[0]) if compat else (words, root)
-        maps = treebank.maps.sentence(place).double().numpy()
+        maps = treebank.maps.sentence(i).double().numpy()
         expected = attention_and_words_score(maps, shifted, at_root, weights)
         np.testing.assert_allclose(scores, expected, atol=1e-4)
 
@@ -66,9 +66,9 @@ def test_roots_vector_stands_at_root_alone_unless_compat(tmp_path: Path) -> None
         with torch.no_grad():
             probe.embedding.root += 1
         after = dict(score_sentences(probe, treebank, vectors.row_of))
-        for place, scores in before.items():
+        for i, scores in before.items():
             n = len(scores)
-            is_changed = ~np.isclose(scores, after[place], rtol=1e-4, atol=1e-4)
+            is_changed = ~np.isclose(scores, after[i], rtol=1e-4, atol=1e-4)
             if compat:  # it stands at the last word: its row, and its column as a candidate
                 assert is_changed[-1][: n - 1].all()
                 assert is_changed[: n - 1, n - 1].all()
@@ -88,11 +88,11 @@ def test_gradients_equal_finite_differences(tmp_path: Path) -> None:
     for name, weight in probe.named_parameters():
         flat, gradient = weight.data.view(-1), weight.grad
         assert gradient is not None
-        for place in range(0, flat.numel(), max(1, flat.numel() // 5)):
+        for i in range(0, flat.numel(), max(1, flat.numel() // 5)):
             losses = []
             for sign in (1, -1):
-                flat[place] += sign * step
+                flat[i] += sign * step
                 losses.append(float(arc_losses(probe(batch), batch).mean().detach()))
-                flat[place] -= sign * step
+                flat[i] -= sign * step
             slope = (losses[0] - losses[1]) / (2 * step)
-            assert gradient.view(-1)[place] == pytest.approx(slope, abs=1e-7), name
+            assert gradient.view(-1)[i] == pytest.approx(slope, abs=1e-7), name

@@ -10,10 +10,18 @@ import torch
 from headscope.data.example import Example
 from headscope.data.tree import ROOT, Tree
 from headscope.probes.attention_only import AttentionOnly
-from headscope.probes.baselines import FixedOffset, WordNet, choose_offset, distance_features
+from headscope.probes.baselines import (
+    ALL_WORDS,
+    FixedOffset,
+    SingleHead,
+    WordMLP,
+    choose_heads,
+    choose_offset,
+    count_correct,
+    distance_features,
+)
 from headscope.probes.batches import mask_scores, score_sentences
 from headscope.probes.scores import SCORES, decode_tree, estimate_scores, score_probe
-from headscope.probes.single_head import ALL, SingleHead, choose_heads, count_found
 from headscope.probes.treebank import is_punctuation
 from tests.making import N_HEADS, N_LAYERS, MadeSource
 from tests.probes.made import PLANTED_TREE, SYNTAX, made_vectors, make_examples, store
@@ -109,11 +117,11 @@ def test_the_best_offset_is_that_of_the_training_sentences(tmp_path: Path) -> No
 
 def test_the_planted_head_is_the_best_single_head(tmp_path: Path) -> None:
     treebank = store(tmp_path, make_examples(60), PLANTED_TREE)
-    counts = count_found(treebank)
-    best = choose_heads(counts)[ALL]
+    counts = count_correct(treebank)
+    best = choose_heads(counts)[ALL_WORDS]
     assert best == SingleHead(SYNTAX[0] * N_HEADS + SYNTAX[1], 0)
     found = score_probe(best, treebank)
-    assert found.correct[:, 0].sum() == counts[ALL][best.map, best.direction]
+    assert found.correct[:, 0].sum() == counts[ALL_WORDS][best.map, best.direction]
     for place, relation in enumerate(found.relations):
         expected = counts[relation][best.map, best.direction]
         assert found.relation_correct[:, place].sum() == expected
@@ -128,6 +136,6 @@ def test_distance_features_tell_near_places_and_sides_apart() -> None:
 
 
 def test_the_distance_baseline_has_the_papers_size() -> None:
-    net = WordNet(made_vectors(100), has_distances=True)
+    net = WordMLP(made_vectors(100), has_distances=True)
     assert net.n_parameters == 54_017 + 2 * 100  # the learned vectors of ROOT and unknown words
-    assert WordNet(made_vectors(100), has_distances=False).n_parameters == 54_217 - 9 * 256
+    assert WordMLP(made_vectors(100), has_distances=False).n_parameters == 54_217 - 9 * 256

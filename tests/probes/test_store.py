@@ -93,7 +93,7 @@ def test_words_without_tokens_are_left_out_with_their_arcs(tmp_path: Path) -> No
             assert sentence.heads[place] == expected
             n_lost += expected == NO_HEAD
     assert n_lost
-    assert treebank.maps.index.account["unaligned_words"] > 0
+    assert treebank.maps.index.counts["unaligned_words"] > 0
     assert treebank.n_arcs == treebank.sizes.sum() - n_lost
 
 
@@ -197,8 +197,8 @@ def test_samples_are_nested_and_do_not_depend_on_order(tmp_path: Path) -> None:
     assert len(learned) == 20
     assert {s.key for s in held_out.sentences}.isdisjoint(s.key for s in learned.sentences)
     chosen = treebank.choose(5, 0)
-    for sentence, place in zip(chosen.sentences, chosen.places, strict=True):
-        assert len(treebank.maps.sentence(int(place))) == len(sentence)
+    for sentence, index in zip(chosen.sentences, chosen.stored_at, strict=True):
+        assert len(treebank.maps.sentence(int(index))) == len(sentence)
 
 
 def test_nan_attention_is_refused(tmp_path: Path) -> None:

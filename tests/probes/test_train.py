@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from headscope.engine.checkpoint import StateFile
 from headscope.errors import OutputError, StudyError
-from headscope.probes.baselines import WordNet
-from headscope.probes.train import Epoch, NoCheckpoint, Plan, train
-from headscope.runs.probe_files import FileCheckpoint
+from headscope.probes.baselines import WordMLP
+from headscope.probes.train import Epoch, NoStateStore, TrainingOptions, train
 from tests.probes.made import made_vectors, make_examples, store
 
 
@@ -19,7 +19,7 @@ class Interrupted(Exception):
     pass
 
 
-class FailingCheckpoint(FileCheckpoint):
+class FailingStateFile(StateFile):
     """Fails after the second save, as a killed run would."""
 
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -30,35 +30,40 @@ class FailingCheckpoint(FileCheckpoint):
 
 def test_resuming_gives_the_weights_of_an_uninterrupted_run(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(60)), made_vectors()
-    plan = Plan(epochs=5, patience=5)
-    whole, resumed = (WordNet(vectors, has_distances=True) for _ in range(2))
-    epochs = train(whole, treebank, vectors.row_of, plan, NoCheckpoint())
+    options = TrainingOptions(epochs=5, patience=5)
+    whole, resumed = (WordMLP(vectors, has_distances=True) for _ in range(2))
+    epochs = train(whole, treebank, vectors.row_of, options, NoStateStore())
     path = tmp_path / "net.safetensors"
     with pytest.raises(Interrupted):
-        train(resumed, treebank, vectors.row_of, plan, FailingCheckpoint(path))
-    fresh = WordNet(vectors, has_distances=True, seed=7)  # what it starts from does not matter
-    assert train(fresh, treebank, vectors.row_of, plan, FileCheckpoint(path)) == epochs
+        train(resumed, treebank, vectors.row_of, options, FailingStateFile(path))
+    fresh = WordMLP(vectors, has_distances=True, seed=7)  # what it starts from does not matter
+    assert train(fresh, treebank, vectors.row_of, options, StateFile(path)) == epochs
     for name, value in whole.state_dict().items():
         assert torch.equal(value, fresh.state_dict()[name]), name
 
 
 def test_a_finished_training_is_not_repeated(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(40)), made_vectors()
-    checkpoint = FileCheckpoint(tmp_path / "net.safetensors")
-    first, second = (WordNet(vectors, has_distances=False) for _ in range(2))
-    train(first, treebank, vectors.row_of, Plan(epochs=2), checkpoint)
-    before = checkpoint.path.stat().st_mtime_ns
-    train(second, treebank, vectors.row_of, Plan(epochs=2), checkpoint)
-    assert checkpoint.path.stat().st_mtime_ns == before
+    file = StateFile(tmp_path / "net.safetensors")
+    first, second = (WordMLP(vectors, has_distances=False) for _ in range(2))
+    train(first, treebank, vectors.row_of, TrainingOptions(epochs=2), file)
+    before = file.path.stat().st_mtime_ns
+    train(second, treebank, vectors.row_of, TrainingOptions(epochs=2), file)
+    assert file.path.stat().st_mtime_ns == before
     assert torch.equal(first.out.weight, second.out.weight)
 
 
 def test_training_learns_and_stops_early_at_its_best(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(60)), made_vectors()
-    net = WordNet(vectors, has_distances=True)
+    net = WordMLP(vectors, has_distances=True)
     seen: list[Epoch] = []
     epochs = train(
-        net, treebank, vectors.row_of, Plan(epochs=500, patience=2), NoCheckpoint(), seen.append
+        net,
+        treebank,
+        vectors.row_of,
+        TrainingOptions(epochs=500, patience=2),
+        NoStateStore(),
+        seen.append,
     )
     assert seen == epochs
     assert 3 <= len(epochs) < 500
@@ -71,8 +76,8 @@ def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(30)), made_vectors()
 
     def weights(seed: int) -> Tensor:
-        net = WordNet(vectors, has_distances=False, seed=seed)
-        train(net, treebank, vectors.row_of, Plan(epochs=1, seed=seed), NoCheckpoint())
+        net = WordMLP(vectors, has_distances=False, seed=seed)
+        train(net, treebank, vectors.row_of, TrainingOptions(epochs=1, seed=seed), NoStateStore())
         return net.out.weight
 
     assert torch.equal(weights(1), weights(1))
@@ -82,13 +87,13 @@ def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
 def test_a_tiny_training_set_is_refused(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(19)), made_vectors()
     with pytest.raises(StudyError, match="19 training sentences are too few"):
-        train(WordNet(vectors, False), treebank, vectors.row_of, Plan(), NoCheckpoint())
+        train(WordMLP(vectors, False), treebank, vectors.row_of, TrainingOptions(), NoStateStore())
 
 
-def test_bad_plans_and_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="--epochs 0"):
-        Plan(epochs=0)
+def test_bad_options_and_damaged_state_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="epochs=0 cannot be used"):
+        TrainingOptions(epochs=0)
     path = tmp_path / "net.safetensors"
     path.write_bytes(b"no state")
     with pytest.raises(OutputError, match="remove the file"):
-        FileCheckpoint(path).load()
+        StateFile(path).load()

@@ -9,8 +9,7 @@ import torch
 
 from headscope.corpora.lines import read_lines
 from headscope.errors import InputError
-from headscope.probes.embedding import Embedding
-from headscope.probes.vectors import UNKNOWN, WordVectors, read_vectors
+from headscope.probes.vectors import UNKNOWN, WordEmbedding, WordVectors, read_vectors
 
 GLOVE = "the 0.5 -1 2\nboat .25 1e-2 3\n0000 1 1 1\n. . . 7 8 9\n"
 
@@ -67,7 +66,7 @@ def test_bad_lines_are_refused_with_path_and_line(tmp_path: Path, text: str, mes
 
 def test_unknown_words_share_one_vector_that_learns(tmp_path: Path) -> None:
     vectors = read(tmp_path / "v.txt", GLOVE, ["the", "boat"])
-    embedding = Embedding(vectors, seed=0)
+    embedding = WordEmbedding(vectors, seed=0)
     rows = torch.tensor([[vectors.row_of("the"), UNKNOWN, UNKNOWN]])
     found = embedding(rows)
     assert torch.equal(found[0, 1], found[0, 2])

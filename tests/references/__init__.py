@@ -9,12 +9,13 @@ from headscope.data.encoding import Encoding
 from tests.references.coreference import coreference, coreference_distance, gap
 from tests.references.dependency import dependency
 from tests.references.distance import distance
-from tests.references.measures import Maps, entropy, gradient, position, special_tokens
+from tests.references.measures import Maps, entropy, gradient, max_weight, position, special_tokens
 from tests.references.trees import trees
 
 REFERENCES = {
     "position": position,
     "entropy": entropy,
+    "max-weight": max_weight,
     "special-tokens": special_tokens,
     "gradient": gradient,
     "distance": distance,
@@ -27,6 +28,7 @@ REFERENCES = {
 VALUE_COLUMN = {
     "position": "weight",
     "entropy": "nats",
+    "max-weight": "weight",
     "special-tokens": "weight",
     "gradient": "gradient",
     "distance": "divergence",

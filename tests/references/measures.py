@@ -52,6 +52,15 @@ def entropy(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     return rows
 
 
+def max_weight(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    return {
+        (layer + 1, head + 1): mean(
+            [mean([max(row) for row in example[layer][head]]) for example in maps]
+        )
+        for layer, head in heads(maps)
+    }
+
+
 def token_class(encoding: Encoding, token: int) -> str:
     if encoding.kinds[token] == TokenKind.CLS:
         return "cls"

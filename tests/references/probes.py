@@ -35,11 +35,11 @@ def attention_only_loss(
 ) -> tuple[float, np.ndarray]:
     """The mean loss of a word with the penalty, and its gradient."""
     loss, gradient, count = 0.0, np.zeros_like(weights), 0
-    for one, sentence in zip(maps, sentences, strict=True):
+    for cells, sentence in zip(maps, sentences, strict=True):
         for dependent, head in enumerate(sentence.heads):
             if head == NO_HEAD:
                 continue
-            features = candidate_features(one, dependent)
+            features = candidate_features(cells, dependent)
             grades = {c: exp(float(weights @ f)) for c, f in features.items()}
             total = sum(grades.values())
             loss -= log(grades[int(head)] / total)
@@ -69,10 +69,10 @@ def attention_and_words_score(
                 else:
                     cells = {0: maps[dependent, candidate, k], 1: maps[candidate, dependent, k]}
                 for kind, cell in cells.items():
-                    place = kind * n_maps + k
-                    weight = weights["constant"][place]
-                    weight += vectors[dependent] @ weights["by_dependent"][:, place]
-                    weight += other @ weights["by_candidate"][:, place]
+                    index = kind * n_maps + k
+                    weight = weights["constant"][index]
+                    weight += vectors[dependent] @ weights["by_dependent"][:, index]
+                    weight += other @ weights["by_candidate"][:, index]
                     total += cell * weight
             scores[dependent, candidate] = total
     return scores

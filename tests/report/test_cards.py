@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import headscope as hs
 from headscope.cli import app
 from headscope.errors import StudyError
-from headscope.report.cards import Card, make_card, make_cards, read_head
+from headscope.view.card import Card, make_card, make_cards, read_head
 
 Tables = dict[str, pd.DataFrame]
 N_LAYERS, N_HEADS = 3, 5

@@ -7,11 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from headscope.report.claims.check import CLAIMS, check_claims
-from headscope.report.claims.claim import Claim, Estimate, Finding, judge
-from headscope.report.claims.depth import like_paper
+from headscope.stats.tally import Estimate
+from headscope.view.claim import Claim, Finding, check_claims, judge, list_claims
+from headscope.view.depth import like_paper
 
 Tables = dict[str, pd.DataFrame]
+CLAIMS = list_claims()
 N_LAYERS, N_HEADS = 12, 3
 UNIFORM = log(128)
 
@@ -76,6 +77,12 @@ def entropy(broad: set[tuple[int, int]], cls: Callable[[int], float] | None = No
             row = {"layer": layer, "head": head, "rows": which, "nats": nats, "uniform": UNIFORM}
             rows.append({**row, **spread(nats)})
     return {"entropy": pd.DataFrame(rows)}
+
+
+def max_weight(lowest: float) -> Tables:
+    rows = [{"layer": layer, "head": head, "weight": 0.4} for layer, head in heads()]
+    rows[0]["weight"] = lowest
+    return {"max-weight": pd.DataFrame([{**row, **spread(row["weight"])} for row in rows])}
 
 
 def relation(name: str, accuracy: float, offset: float = 0.3, **other: object) -> dict[str, object]:
@@ -213,6 +220,7 @@ PLANTED: dict[str, tuple[Tables, Tables]] = {
         entropy(set(), lambda layer: 0.8 if layer == 12 else 0.45),
         entropy(set(), lambda layer: 0.4 if layer < 6 else 0.8),
     ),
+    "at-most-a-tenth-on-a-word": (max_weight(0.08), max_weight(0.2)),
     "no-head-parses": (best(relation("all", 0.345)), best(relation("all", 0.6))),
     "heads-are-specialists": (
         best(relation("det", 0.9), relation("obj", 0.5), relation("amod", 0.5)),

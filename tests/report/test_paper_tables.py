@@ -4,8 +4,10 @@ from math import nan
 
 import pandas as pd
 
-from headscope.report.dependency import PAPER_TABLE_1
-from headscope.report.paper_tables import PaperTable, paper_tables
+from headscope.analyses.dependency.claims import PAPER_TABLE_1
+from headscope.data.table import Tables
+from headscope.registry import load_presentations
+from headscope.view.table import TextTable
 
 
 def relation(name: str, accuracy: float, count: int = 500, **other: object) -> dict[str, object]:
@@ -45,12 +47,17 @@ def mention(kind: str, accuracy: float, head: int, **other: object) -> dict[str,
     }
 
 
-def only(tables: dict[str, pd.DataFrame]) -> PaperTable:
+def paper_tables(tables: Tables) -> list[TextTable]:
+    pages = [page for shown in load_presentations().values() for page in shown.page_tables]
+    return [table for page in pages for table in page.build(tables)]
+
+
+def only(tables: Tables) -> TextTable:
     (found,) = paper_tables(tables)
     return found
 
 
-def row(table: PaperTable, name: str) -> dict[str, str]:
+def row(table: TextTable, name: str) -> dict[str, str]:
     (found,) = (row for row in table.rows if row[0] == name)
     return dict(zip(table.columns, found, strict=True))
 
@@ -58,7 +65,7 @@ def row(table: PaperTable, name: str) -> dict[str, str]:
 def test_table_1_has_the_papers_rows_first_and_its_numbers_last() -> None:
     rows = [relation("case", 0.7), relation("obj", 0.9), relation("det", 0.8)]
     table = only({"dependency-best": pd.DataFrame(rows)})
-    assert table.name == "table-1"
+    assert table.title == "Best heads by relation"
     firsts = [row[0].partition(" ")[0] for row in table.rows]
     assert firsts == [*PAPER_TABLE_1, "case"]
     assert row(table, "dobj (obj)") == {
@@ -98,7 +105,7 @@ def test_every_treebank_has_a_table() -> None:
         "80.0",
     )
     assert row(second, "det")["accuracy %"] == "70.0"
-    assert first.name != second.name
+    assert first.title != second.title
 
 
 def test_table_2_has_a_line_for_each_system_and_one_head_for_all_types() -> None:
@@ -123,7 +130,10 @@ def test_every_window_has_a_table_with_its_own_numbers() -> None:
     tables = paper_tables({"coreference-best": best, "coreference": best.assign(system="head")})
     found = [row(table, "head 5-4 (best over all)")["all"] for table in tables]
     assert found == ["70.0", "60.0"]
-    assert [table.name for table in tables] == ["table-2 128 tokens", "table-2 512 tokens"]
+    assert [table.title for table in tables] == [
+        "Antecedents by type of mention (128 tokens)",
+        "Antecedents by type of mention (512 tokens)",
+    ]
 
 
 def test_table_3_has_the_papers_probes_in_its_order() -> None:

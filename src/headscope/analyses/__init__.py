@@ -1,1 +1,1 @@
-"""What can be asked of attention, one analysis a file."""
+"""What can be asked of a model, one folder a question: `measure.py` and `show.py`."""

@@ -1,1 +1,1 @@
-"""Commands that have a file of their own."""
+"""The commands, thin: options, then the library, then what is said."""

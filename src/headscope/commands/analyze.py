@@ -1,30 +1,21 @@
-"""`headscope analyze`: everything that the given data allows."""
+"""`headscope analyze`: everything that the given data allows; and the probes with `--train`."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from headscope.commands.probe import probe_after, refuse_untested
 from headscope.commands.shared import (
-    BatchTokens,
-    Device,
-    Dtype,
-    Format,
     FormatOption,
-    Limit,
     MinCount,
-    QueryPieces,
-    Replicates,
     Resume,
-    Revision,
-    Seed,
-    TrustRemoteCode,
     name_folder,
     show_report,
     show_run,
 )
 from headscope.errors import StudyError
+from headscope.options import ModelOptions, ProbeOptions, collect_options
+from headscope.view.table import Format
 
 __all__ = ["analyze"]
 
@@ -35,8 +26,10 @@ def analyze(
         typer.Argument(help="A hub name, a local folder, or 'demo' (which --demo implies)."),
     ] = None,
     text: Annotated[
-        str | None,
-        typer.Option(help=".txt, .jsonl or .conllu file (also .gz), a folder, or 'starter'."),
+        list[str] | None,
+        typer.Option(
+            help="A .txt, .jsonl or .conllu file (also .gz) or folder, or 'starter'; repeatable."
+        ),
     ] = None,
     treebank: Annotated[
         list[str] | None,
@@ -60,107 +53,69 @@ def analyze(
     ] = None,
     resume: Resume = False,
     only: Annotated[
-        list[str] | None, typer.Option(help="Run this analysis only (repeat for several).")
+        list[str] | None, typer.Option(help="Run these analyses only: NAME or NAME,NAME.")
     ] = None,
     also: Annotated[
-        list[str] | None, typer.Option(help="Also run a costly analysis: gradient, ablation.")
+        list[str] | None, typer.Option(help="Also run analyses that cost more than a forward pass.")
     ] = None,
-    token_class: Annotated[
-        list[str] | None,
-        typer.Option(help="A token class of your own for special-tokens: NAME=token,token."),
-    ] = None,
-    coarse: Annotated[
-        bool, typer.Option("--coarse", help="Merge subtypes of relations: nsubj:pass into nsubj.")
-    ] = False,
-    query_pieces: QueryPieces = "mean",
-    weights: Annotated[
-        str, typer.Option(help="attention, or norm: the size of what each token really adds.")
-    ] = "attention",
-    rows: Annotated[
-        int, typer.Option(help="Most query rows of an example to compare heads by (distance).")
-    ] = 128,
-    heads: Annotated[
-        str | None, typer.Option(help="Heads to ablate, as 3-5,8-10.", show_default="all")
-    ] = None,
-    min_count: MinCount = 50,
-    null: Annotated[
-        bool, typer.Option("--null", help="Also measure MODEL with random weights, to compare.")
-    ] = False,
-    combine: Annotated[
-        bool,
-        typer.Option(
-            "--combine", help="Also parse with the best heads combined (reads treebanks again)."
-        ),
-    ] = False,
-    singletons: Annotated[
-        bool,
-        typer.Option("--singletons", help="Let things mentioned once compete as antecedents."),
-    ] = False,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Do without files of a folder that are bad.")
-    ] = False,
-    limit: Limit = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(help="Longest input.", show_default="128 for text, 128 and 512 for --coref"),
-    ] = None,
-    replicates: Replicates = 200,
-    seed: Seed = 0,
-    batch_tokens: BatchTokens = 2048,
-    shard_examples: Annotated[int, typer.Option(help="Examples between two saves.")] = 1024,
-    examples: Annotated[
-        bool, typer.Option(help="Show notable heads at the examples where they do best and worst.")
-    ] = True,
     report: Annotated[bool, typer.Option(help="Write report.html into --out.")] = True,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    min_count: MinCount = 50,
     format: FormatOption = Format.TABLE,
+    **options: Any,
 ) -> None:
     """Measure every head of MODEL on the data you give, and write tables to --out."""
     if model is None and not demo:
         raise StudyError("No model was named. Expected MODEL --text FILE, or --demo.")
-    treebank = treebank or (["starter"] if demo else None)
-    refuse_untested(train, treebank, vectors)
+    starter = ["starter"] if demo else None
+    treebank = treebank or starter
+    _refuse_untested(train, treebank, vectors)
     name = model or "demo"
-    classes = dict(_read_token_class(item) for item in token_class or [])
-    both: dict[str, Any] = {"resume": resume, "seed": seed, "replicates": replicates}
-    both |= {"query_pieces": query_pieces, "batch_tokens": batch_tokens, "revision": revision}
-    both |= {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
-    from headscope.runs.analyze import analyze as run_analyze  # torch: only when it is needed
+    from headscope.engine.analyze import analyze as run_analyze  # torch: only when it is needed
 
+    texts: Any = text or starter
     run = run_analyze(
         name,
-        text=text or ("starter" if demo else None),
+        text=texts[0] if texts and len(texts) == 1 else texts,
         treebank=treebank,
-        coref=coref or (["starter"] if demo else None),
+        coref=coref or starter,
         out=out or Path("runs") / name_folder(name),
         only=only,
         also=also or (),
-        token_classes=classes,
-        coarse=coarse,
-        weights=weights,
-        heads=heads,
-        rows=rows,
-        null=null,
-        combine=combine,
-        singletons=singletons,
-        skip_bad=skip_bad,
-        limit=limit,
-        max_tokens=max_tokens,
-        shard_examples=shard_examples,
-        examples=examples,
-        **both,
+        resume=resume,
+        **options,
     )
     if train and treebank:
-        both |= {"train": train, "test": treebank[0], "vectors": vectors}
-        run = probe_after(run, name, both)
+        from headscope.engine.probe import probe_within  # torch: as above
+
+        of_probes = collect_options(ProbeOptions, ModelOptions)
+        shared = {name: value for name, value in options.items() if name in of_probes}
+        run = probe_within(
+            run, name, train=train, test=treebank[0], vectors=vectors, resume=resume, **shared
+        )
     show_run(run, format, min_count)
     if report:
         show_report(run)
 
 
-def _read_token_class(item: str) -> tuple[str, list[str]]:
-    name, _, tokens = item.partition("=")
-    return name, [token for token in tokens.split(",") if token]
+def _refuse_untested(train: str | None, treebanks: list[str] | None, vectors: Path | None) -> None:
+    """Say before any work that the probes lack what they need, or need no vectors."""
+    if train and not treebanks:
+        raise StudyError(
+            f"--train {train} was given without --treebank. Expected a treebank to score the "
+            "probes on; add --treebank FILE.conllu."
+        )
+    if train and treebanks and len(treebanks) > 1:
+        raise StudyError(
+            f"--train {train} was given with {len(treebanks)} treebanks. Expected one --treebank "
+            "to score the probes on; run `headscope probe` for each of them."
+        )
+    if vectors and not train:
+        raise StudyError(
+            f"--vectors {vectors} was given without --train. Expected a treebank for probes to "
+            "learn from; add --train FILE.conllu, or leave --vectors out."
+        )
+    if vectors and not vectors.is_file():
+        raise StudyError(
+            f"--vectors {vectors} is no file. Expected word vectors as text (GloVe or word2vec, "
+            "also .gz); check the path."
+        )

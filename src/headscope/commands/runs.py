@@ -1,15 +1,71 @@
-"""`headscope merge`, `table` and `list`: what there is, and what came out."""
+"""What is done with finished runs: report, card, table, merge, layout; two models; and lists."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from headscope.commands.shared import Format, FormatOption, show_report, show_run
-from headscope.errors import StudyError
-from headscope.registry import ANALYSES, CORPORA, FIGURES, MODELS, suggest
+from headscope.commands.shared import (
+    FormatOption,
+    Resume,
+    RunFolderArgument,
+    name_folder,
+    show_report,
+    show_run,
+)
+from headscope.errors import StudyError, suggest
+from headscope.registry import ANALYSES, CORPORA, MODELS, PROBES
+from headscope.view.table import Format, TextTable, print_table
 
-__all__ = ["list_names", "merge", "table"]
+__all__ = ["card", "distance", "layout", "list_names", "merge", "report", "table"]
+
+
+def report(
+    run: RunFolderArgument,
+    figures: Annotated[
+        str | None,
+        typer.Option(help="Also save every figure, as svg, png or pdf; several with commas."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to put the page instead of RUN/report.html.")
+    ] = None,
+) -> None:
+    """Make report.html again from a run's tables, without the model, and figures as files."""
+    from headscope.runs.run import load_run  # altair: only when it is needed
+    from headscope.view.figure import save_figures
+
+    done = load_run(run, skip_missing=True)
+    formats = [format.strip() for format in figures.split(",")] if figures is not None else []
+    saved = save_figures(done.tables, run / "figures", formats) if formats else []
+    typer.echo(done.report(out))
+    if saved:
+        typer.echo(f"Figures: {len(saved)} files in {run / 'figures'}", err=True)
+
+
+def card(
+    run: RunFolderArgument,
+    head: Annotated[str, typer.Argument(help="Layer and head, counted from 1, e.g. 8-10.")],
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Print all that a run knows about one head."""
+    from headscope.runs.run import load_run  # pandas: only when it is needed
+
+    found = load_run(run).card(head)
+    rows = [("gist", found.gist), *((fact.topic, fact.text) for fact in found.facts)]
+    topic = found.title.lower() if format is Format.TABLE else "topic"
+    print_table(TextTable((topic, "text"), tuple(rows)), format)
+
+
+def table(
+    run: RunFolderArgument,
+    name: Annotated[str, typer.Argument(help="The table's name, e.g. position.")],
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Print one table of a run."""
+    from headscope.runs.run import load_run  # pandas: only when it is needed
+    from headscope.view.terminal import print_frame
+
+    print_frame(load_run(run).tables[name], format)
 
 
 def merge(
@@ -18,51 +74,82 @@ def merge(
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Add runs of one model over different corpora: the numbers of one run over all of them."""
-    from headscope.runs.merge import merge_runs  # torch: only when it is needed
+    from headscope.engine.merge import merge_runs  # torch: only when it is needed
 
     merged = merge_runs(runs, out)
     show_run(merged, format)
     show_report(merged)
 
 
-def table(
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
-    name: Annotated[str, typer.Argument(help="The table's name, e.g. position.")],
+def layout(
+    run: RunFolderArgument,
+    clusters: Annotated[
+        int | None, typer.Option(help="How many clusters.", show_default="by silhouette")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the random starts.", show_default="the run's")
+    ] = None,
     format: FormatOption = Format.TABLE,
+    **thresholds: Any,
 ) -> None:
-    """Print one table of a run."""
-    from headscope.report.terminal import print_rows  # only here: tables need pandas
-    from headscope.runs.results import load_run
+    """Draw the map of heads of a run anew: places, clusters and behaviours."""
+    from headscope.engine.finish import redraw_map  # pandas: only when it is needed
+    from headscope.view.terminal import print_frame
 
-    tables = load_run(run).tables
-    if name not in tables:
-        known = ", ".join(tables)
-        raise StudyError(f"No table {name!r} in {run}.{suggest(name, tables)} Known: {known}.")
-    rows = tables[name].astype(object).itertuples(index=False)
-    cells = [tuple(_show_cell(cell, format) for cell in row) for row in rows]
-    print_rows(tuple(tables[name].columns), cells, format)
+    drawn, derived = redraw_map(run, thresholds, clusters, seed)
+    for part in derived:
+        for shown in part.shown if format is Format.TABLE else ():
+            print_table(shown)
+        if format is not Format.TABLE:
+            print_frame(next(iter(part.tables.values())), format)
+        for note in part.notes:
+            typer.echo(note, err=True)
+        typer.echo(f"Tables: {run}/tables ({' and '.join(part.tables)} written anew)", err=True)
+    show_report(drawn)
+
+
+def distance(
+    model_a: Annotated[str, typer.Argument(help="A hub name, a local folder, or 'demo'.")],
+    model_b: Annotated[str, typer.Argument(help="Another one with the same vocabulary.")],
+    text: Annotated[
+        str, typer.Option(help=".txt, .jsonl or .conllu file (also .gz), a folder, or 'starter'.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="runs/A--B")
+    ] = None,
+    resume: Resume = False,
+    format: FormatOption = Format.TABLE,
+    **options: Any,
+) -> None:
+    """Match the heads of MODEL_A and MODEL_B, one to one, by how alike they attend to the text."""
+    from headscope.engine.match import match_models  # torch: only when it is needed
+
+    folder = out or Path("runs") / "--".join(name_folder(name) for name in (model_a, model_b))
+    run = match_models(model_a, model_b, text=text, out=folder, resume=resume, **options)
+    show_run(run, format)
 
 
 def list_names(
-    kind: Annotated[str, typer.Argument(help="analyses, corpora, models or figures.")] = "analyses",
+    kind: Annotated[
+        str, typer.Argument(help="analyses, probes, corpora, models or figures.")
+    ] = "analyses",
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the analyses, corpora, models or figures that can be named."""
-    registries = {registry.plural: registry for registry in (ANALYSES, CORPORA, MODELS, FIGURES)}
-    if kind not in registries:
-        known = ", ".join(registries)
-        raise StudyError(f"No list of {kind!r}.{suggest(kind, registries)} Known: {known}.")
-    rows = [(name, entry.summary) for name, entry in registries[kind].entries().items()]
-    if kind == "models":
+    """List the analyses, probes, corpora, models or figures that can be named."""
+    registries = {r.plural: r for r in (ANALYSES, PROBES, CORPORA, MODELS)}
+    known = [*registries, "figures"]
+    if kind not in known:
+        raise StudyError(f"No list of {kind!r}.{suggest(kind, known)} Known: {', '.join(known)}.")
+    if kind == "figures":
+        from headscope.view.figure import list_figures  # altair: only when it is needed
+
+        rows = [
+            (f.name, f.title + f" ({f.paper})" * bool(f.paper)) for f in list_figures().values()
+        ]
+    else:
+        rows = [(name, entry.summary) for name, entry in registries[kind].entries().items()]
+    if kind == MODELS.plural:
         rows.append(("FOLDER", "a folder with config.json, tokenizer.json, model.safetensors"))
         rows.append(("NAME", "a model on the Hugging Face hub, e.g. bert-base-uncased"))
         rows.append(("random-init:MODEL", "the embeddings of MODEL, all other weights random"))
-    from headscope.report.terminal import print_rows  # only here: tables need rich
-
-    print_rows(("name", "what it is"), rows, format)
-
-
-def _show_cell(cell: object, format: Format) -> str:
-    """A table is for the eye; CSV and JSON keep every digit."""
-    is_long = isinstance(cell, float) and format is Format.TABLE
-    return f"{cell:.4g}" if is_long else str(cell)
+    print_table(TextTable(("name", "what it is"), tuple(rows)), format)

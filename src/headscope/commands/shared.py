@@ -1,68 +1,70 @@
-"""What commands share: the formats of output, and what is said of a run."""
+"""What commands share: options derived from dataclasses, and what is said of a run."""
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headscope.options import Option, collect_options, command_parameters
+from headscope.view.table import Format
+
 if TYPE_CHECKING:
-    from headscope.runs.results import Run
+    from headscope.runs.run import Run
 
 __all__ = [
-    "BatchTokens",
-    "Device",
-    "Dtype",
-    "Format",
     "FormatOption",
-    "Limit",
     "MinCount",
-    "QueryPieces",
-    "Replicates",
+    "Model",
+    "OutOption",
     "Resume",
-    "Revision",
-    "Seed",
-    "TrustRemoteCode",
+    "RunFolderArgument",
+    "expand_options",
     "name_folder",
     "show_counts",
     "show_report",
     "show_run",
 ]
 
-
-class Format(StrEnum):
-    """How data is printed."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-
-
 FormatOption = Annotated[Format, typer.Option(help="How to print the result on stdout.")]
-
-# Options that mean the same wherever they are.
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
-Dtype = Annotated[str, typer.Option(help="float32, float16, bfloat16 or auto.")]
-Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")]
-TrustRemoteCode = Annotated[
-    bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
-]
-BatchTokens = Annotated[int, typer.Option(help="Most tokens in a batch.")]
-Limit = Annotated[
-    int | None, typer.Option(help="At most so many examples, a seeded random sample.")
-]
 MinCount = Annotated[
-    int, typer.Option(help="Print relations with at least so many words (files have all).")
+    int, typer.Option(help="Do not print relations with fewer than N words. Files keep all.")
 ]
-QueryPieces = Annotated[
-    str, typer.Option(help="Which pieces attend for a split word: mean (of all) or first.")
-]
-Replicates = Annotated[
-    int, typer.Option(help="Bootstrap replicates for the intervals; 0 for none.")
-]
+Model = Annotated[str, typer.Argument(help="A hub name, a local folder, or 'demo'.")]
+OutOption = Annotated[Path | None, typer.Option(help="Folder for the results.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")
 ]
-Seed = Annotated[int, typer.Option(help="Seed of all that is random: samples, bootstrap, probes.")]
+RunFolderArgument = Annotated[Path, typer.Argument(help="Folder of a run.")]
+
+
+def expand_options(
+    command: Callable[..., None], panels: Mapping[str, Iterable[type] | Iterable[Option]]
+) -> Callable[..., None]:
+    """The command with its `**options` spelled out, panel by panel: those of some dataclasses, or
+    options themselves. It is called with those that were given."""
+    own = inspect.signature(command)
+    fixed = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    taken = {parameter.name for parameter in fixed}
+    derived: list[inspect.Parameter] = []
+    for panel, kinds in panels.items():
+        items = list(kinds)
+        of_kinds = collect_options(*(item for item in items if isinstance(item, type)))
+        options = [*of_kinds.values(), *(item for item in items if isinstance(item, Option))]
+        fresh = [option for option in options if option.name not in taken]
+        taken |= {option.name for option in fresh}
+        derived += command_parameters(fresh, panel)
+    names = {parameter.name for parameter in derived}
+
+    def run(**given: Any) -> None:
+        command(**{n: v for n, v in given.items() if n not in names or v not in (None, [])})
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*fixed, *derived)]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
 
 
 def name_folder(model: str) -> str:
@@ -76,7 +78,7 @@ def name_folder(model: str) -> str:
 
 def show_run(run: "Run", format: Format, min_count: int = 50) -> None:
     """Print a run's main tables on stdout, and what became of its examples on stderr."""
-    from headscope.report.terminal import print_run  # pandas: only when it is needed
+    from headscope.view.terminal import print_run  # pandas: only when it is needed
 
     print_run(run.tables, format, min_count)
     show_counts(run)
@@ -89,7 +91,7 @@ def show_report(run: "Run") -> None:
 
 def show_counts(run: "Run") -> None:
     """What became of the examples, and where the tables are."""
-    from headscope.report.terminal import describe_counts  # pandas: only when it is needed
+    from headscope.view.terminal import describe_counts  # pandas: only when it is needed
 
     for key, counts in run.manifest["counts"].items():
         typer.echo(describe_counts(key, counts), err=True)

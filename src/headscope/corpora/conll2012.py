@@ -9,12 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
-from headscope.corpora.brackets import Brackets
-from headscope.corpora.constituents import Phrase, find_phrase_head, read_parse
-from headscope.corpora.documents import DocumentSentence, build_document
-from headscope.corpora.lines import file_digest, read_lines
+from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.documents import Brackets, DocumentSentence, build_document, require_mentions
+from headscope.corpora.lines import FileCorpus, read_lines
 from headscope.corpora.mentions import HeadFinder, Word
 from headscope.data.example import Example
 from headscope.errors import InputError
@@ -25,6 +23,11 @@ FORM, TAG, PARSE, N_LEAST = 3, 4, 5, 6
 EMPTY = ("-", "_", "")
 BEGIN = re.compile(r"#begin document \(?(?P<name>.*?)\)?;?(?: part (?P<part>\d+))?\s*$")
 NO_SPACE_BEFORE = frozenset([".", ",", ";", ":", "?", "!", "'s", "’s", "n't", "'", "''", ")", "%"])
+NOUN_TAGS = frozenset({"NN", "NNS", "NNP", "NNPS", "PRP", "PRP$", "WP", "WP$", "CD", "DT", "JJ"})
+NOUNS = frozenset({"NN", "NNS", "NNP", "NNPS"})
+PART = re.compile(r"\((?P<label>[^\s()*]+)|(?P<close>\))")
+
+Sentence = list[tuple[int, list[str]]]  # each row with its line
 
 
 @dataclass
@@ -33,38 +36,34 @@ class Rows:
 
     name: str
     line: int
-    sentences: list[list[tuple[int, list[str]]]] = field(default_factory=lambda: [[]])
+    sentences: list[Sentence] = field(default_factory=lambda: [[]])
+
+
+@dataclass
+class Phrase:
+    """A phrase over words `start` to `end` (not included)."""
+
+    label: str
+    start: int
+    end: int = -1
+    children: list["Phrase"] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Conll2012:
+class Conll2012(FileCorpus):
     """A file of documents: each is an example with its mentions."""
 
-    path: Path
-
-    roles: ClassVar[frozenset[str]] = frozenset({"coref"})
-    suffixes: ClassVar[tuple[str, ...]] = (".conll", "_conll")
-    provides: ClassVar[frozenset[str]] = frozenset({"text", "words", "coreference"})
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    roles = frozenset({CorpusRole.COREF})
+    suffixes = (".conll", "_conll")
+    provides = frozenset({Annotation.TEXT, Annotation.WORDS, Annotation.COREFERENCE})
 
     def __iter__(self) -> Iterator[Example]:
-        has_mentions = False
-        for rows in _split_documents(self.path):
-            document = self._read(rows)
-            has_mentions = has_mentions or bool(document.mentions)
-            yield document
-        if not has_mentions:
-            raise InputError(
-                f"{self.path}: no mention in the whole file. Expected documents between '#begin "
-                "document' and '#end document' with brackets in the last column; pass a file with "
-                "coreference."
-            )
-
-    def digest(self) -> str:
-        return file_digest(self.path)
+        return require_mentions(
+            (self._read(rows) for rows in _split_documents(self.path)),
+            self.path,
+            "documents between '#begin document' and '#end document' with brackets in the last "
+            "column",
+        )
 
     def _read(self, rows: Rows) -> Example:
         brackets = Brackets(self.path)
@@ -74,13 +73,11 @@ class Conll2012:
             for text in row[-1].split("|"):
                 if text not in EMPTY:
                     brackets.read(word, line, text)
-        annotated = [_annotate([row for _, row in sentence]) for sentence in sentences]
+        annotated = [_annotate(sentence) for sentence in sentences]
         find_head = self._find_by_parse(sentences)
         return build_document(rows.name, annotated, brackets.finish(), find_head)
 
-    def _find_by_parse(
-        self, sentences: Sequence[Sequence[tuple[int, list[str]]]]
-    ) -> HeadFinder | None:
+    def _find_by_parse(self, sentences: Sequence[Sentence]) -> HeadFinder | None:
         """Heads by the parse column; None where a sentence has none."""
         phrases: list[Phrase] = []
         tags: list[str] = []
@@ -98,7 +95,9 @@ def _split_documents(path: Path) -> Iterator[Rows]:
     rows: Rows | None = None
     for number, line in read_lines(path):
         if line.startswith("#begin document"):
-            rows = Rows(_read_name(line), number)
+            match = BEGIN.match(line)
+            name, part = (match["name"], match["part"]) if match else (line, None)
+            rows = Rows(f"{name}.{int(part)}" if part else name, number)
         elif line.startswith("#end document"):
             if rows and any(rows.sentences):
                 yield rows
@@ -120,12 +119,6 @@ def _split_documents(path: Path) -> Iterator[Rows]:
         )
 
 
-def _read_name(line: str) -> str:
-    match = BEGIN.match(line)
-    name, part = (match["name"], match["part"]) if match else (line, None)
-    return f"{name}.{int(part)}" if part else name
-
-
 def _read_row(path: Path, number: int, line: str) -> list[str]:
     row = line.rstrip().split("\t") if "\t" in line else line.split()
     if len(row) < N_LEAST:
@@ -136,7 +129,56 @@ def _read_row(path: Path, number: int, line: str) -> list[str]:
     return row
 
 
-def _annotate(rows: Sequence[Sequence[str]]) -> DocumentSentence:
-    words = [Word(row[FORM], None if row[TAG] in EMPTY else row[TAG]) for row in rows]
-    spaces = [place > 0 and row[FORM] not in NO_SPACE_BEFORE for place, row in enumerate(rows)]
+def _annotate(sentence: Sentence) -> DocumentSentence:
+    words = [Word(row[FORM], None if row[TAG] in EMPTY else row[TAG]) for _, row in sentence]
+    spaces = [i > 0 and row[FORM] not in NO_SPACE_BEFORE for i, (_, row) in enumerate(sentence)]
     return DocumentSentence(words, spaces)
+
+
+def read_parse(path: Path, bits: Sequence[str], lines: Sequence[int], start: int) -> Phrase:
+    """The tree of a sentence from its column of parse bits, such as `(TOP(S(NP*)`."""
+    root = Phrase("", start)
+    stack = [root]
+    for word, (bit, line) in enumerate(zip(bits, lines, strict=True), start=start):
+        for match in PART.finditer(bit):
+            if match["label"]:
+                phrase = Phrase(match["label"], word)
+                stack[-1].children.append(phrase)
+                stack.append(phrase)
+            elif match["close"]:
+                if len(stack) == 1:
+                    _refuse(path, line, "closes a phrase that did not begin")
+                stack.pop().end = word + 1
+    if len(stack) > 1:
+        _refuse(path, lines[-1], f"leaves the phrase {stack[-1].label} open")
+    root.end = start + len(bits)
+    return root
+
+
+def find_phrase_head(phrase: Phrase, tags: Sequence[str], start: int, end: int) -> int:
+    """The head of the smallest phrase that holds the span, looked for within the span.
+
+    A noun phrase that begins with another one, which the rest modifies, has the head of that one;
+    else the last noun counts, and else the last word.
+    """
+    while inner := [c for c in phrase.children if c.start <= start and end <= c.end]:
+        phrase = inner[0]
+    within = [c for c in phrase.children if start <= c.start and c.end <= end]
+    for child in within:
+        is_possessor = tags[child.end - 1] == "POS"  # ends in 's: what follows it is the head
+        if child.label.startswith("NP") and child.end < end and not is_possessor:
+            return find_phrase_head(child, tags, child.start, child.end)
+    covered = {word for child in within for word in range(child.start, child.end)}
+    own = [word for word in range(start, end) if word not in covered] or list(range(start, end))
+    for wanted in (NOUNS, NOUN_TAGS):
+        nouns = [word for word in own if tags[word] in wanted]
+        if nouns:
+            return nouns[-1]
+    return own[-1]
+
+
+def _refuse(path: Path, line: int, what: str) -> None:
+    raise InputError(
+        f"{path}:{line}: the parse {what}. Expected balanced brackets such as (NP* and *); mend "
+        "the column, or fill it with '-' to do without a parse."
+    )

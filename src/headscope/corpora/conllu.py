@@ -1,20 +1,21 @@
 """CoNLL-U and its ten-column relatives: sentences of words, or the text they stand for."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import ClassVar
 
-from headscope.corpora.lines import file_digest, read_lines
-from headscope.corpora.paragraphs import Paragraph, pair_paragraphs
+from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.lines import FileCorpus, read_lines
+from headscope.corpora.text import Paragraph, pair_paragraphs
 from headscope.data.example import Example
 from headscope.data.tree import Tree, find_problem
 from headscope.errors import InputError
 
-__all__ = ["ConlluText", "ConlluTreebank", "Sentence", "read_sentences"]
+__all__ = ["ConlluSentence", "ConlluText", "ConlluTreebank", "read_sentences", "read_tree"]
 
 N_COLUMNS = 10
 SUFFIXES = (".conllu", ".conllx", ".conll")
@@ -22,9 +23,10 @@ FORM, HEAD, RELATION, MISC = 1, 6, 7, 9
 
 
 @dataclass(frozen=True)
-class Sentence:
+class ConlluSentence:
     """One sentence block: its comments and its word rows, without ranges and empty nodes."""
 
+    document: int  # its number in the file; `# newdoc` begins one
     line: int  # of the first row or comment
     comments: dict[str, str]
     rows: list[list[str]]
@@ -47,98 +49,75 @@ class Sentence:
         return self.comments.get("text", joined.strip())
 
     def name_in(self, path: Path) -> str:
-        """The sentence's id: its own, else its place in the file."""
+        """The sentence's id: its own, else its line in the file."""
         return self.comments.get("sent_id", f"{path.name}:{self.line}")
 
 
 @dataclass(frozen=True)
-class ConlluTreebank:
+class ConlluTreebank(FileCorpus):
     """A treebank file: every sentence is an example of words."""
 
-    path: Path
-
-    roles: ClassVar[frozenset[str]] = frozenset({"treebank"})
-    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    roles = frozenset({CorpusRole.TREEBANK})
+    suffixes = SUFFIXES
 
     @cached_property
     def provides(self) -> frozenset[str]:
         """Words, and dependencies if the first sentence has heads."""
         first = next(read_sentences(self.path), None)
         has_heads = first is not None and not first.has_no_heads
-        return frozenset({"text", "words", *["dependencies"] * has_heads})
+        always = frozenset({Annotation.TEXT, Annotation.WORDS})
+        return always | {Annotation.DEPENDENCIES} if has_heads else always
 
     def __iter__(self) -> Iterator[Example]:
+        has_trees = Annotation.DEPENDENCIES in self.provides
         for sentence in read_sentences(self.path):
             yield Example(
                 sentence.name_in(self.path),
                 words=sentence.words,
                 spaces=tuple(sentence.spaces),
-                tree=read_tree(self.path, sentence) if "dependencies" in self.provides else None,
+                tree=read_tree(self.path, sentence) if has_trees else None,
             )
-
-    def digest(self) -> str:
-        return file_digest(self.path)
 
 
 @dataclass(frozen=True)
-class ConlluText:
+class ConlluText(FileCorpus):
     """A treebank file as running text, in segments of two consecutive paragraphs.
 
     `# newpar` and `# newdoc` mark the paragraphs; in a file without them a sentence is a paragraph.
     """
 
-    path: Path
-
-    roles: ClassVar[frozenset[str]] = frozenset({"text"})
-    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
-    provides: ClassVar[frozenset[str]] = frozenset({"text"})
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    roles = frozenset({CorpusRole.TEXT})
+    suffixes = SUFFIXES
+    provides = frozenset({Annotation.TEXT})
 
     def __iter__(self) -> Iterator[Example]:
-        for _, document in groupby(self._paragraphs(), key=lambda item: item[0]):
-            yield from pair_paragraphs(paragraph for _, paragraph in document)
+        for _, document in groupby(read_sentences(self.path), key=attrgetter("document")):
+            yield from pair_paragraphs(self._paragraphs(document))
 
-    def digest(self) -> str:
-        return file_digest(self.path)
-
-    def _paragraphs(self) -> Iterator[tuple[int, Paragraph]]:
-        """Each paragraph with the number of its document."""
-        document, first, texts, is_marked = 0, "", list[str](), False
-        for sentence in read_sentences(self.path):
-            starts_document = "newdoc" in sentence.comments
-            starts_paragraph = starts_document or "newpar" in sentence.comments
+    def _paragraphs(self, document: Iterable[ConlluSentence]) -> Iterator[Paragraph]:
+        first, texts, is_marked = "", list[str](), False
+        for sentence in document:
+            starts_paragraph = not sentence.comments.keys().isdisjoint(("newdoc", "newpar"))
             is_marked = is_marked or starts_paragraph
             if texts and (starts_paragraph or not is_marked):
-                yield document, Paragraph(first, " ".join(texts))
+                yield Paragraph(first, " ".join(texts))
                 texts = []
-            document += starts_document
             first = first if texts else sentence.name_in(self.path)
             texts.append(sentence.text)
-        if texts:
-            yield document, Paragraph(first, " ".join(texts))
+        yield Paragraph(first, " ".join(texts))
 
 
-def read_sentences(path: Path) -> Iterator[Sentence]:
+def read_sentences(path: Path) -> Iterator[ConlluSentence]:
     """The sentences of a file, one at a time."""
-    block: list[tuple[int, str]] = []
-    for number, line in read_lines(path):
-        if line.strip():
-            block.append((number, line))
-        elif block:
-            yield from _read_block(path, block)
-            block = []
-    if block:
-        yield from _read_block(path, block)
+    document = 0
+    for has_text, lines in groupby(read_lines(path), key=lambda line: bool(line[1].strip())):
+        if has_text and (sentence := _read_block(path, list(lines), document)):
+            document = sentence.document
+            yield sentence
 
 
-def _read_block(path: Path, block: list[tuple[int, str]]) -> Iterator[Sentence]:
+def _read_block(path: Path, block: list[tuple[int, str]], document: int) -> ConlluSentence | None:
+    """The sentence of these lines, if they have words; `document` is that of the one before."""
     comments: dict[str, str] = {}
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -153,14 +132,21 @@ def _read_block(path: Path, block: list[tuple[int, str]]) -> Iterator[Sentence]:
         if "-" in row[0]:
             ranges.append(row)
         elif "." not in row[0]:  # an empty node is not a word of the text
-            _check_order(path, number, row, len(rows))
+            if int(row[0]) != len(rows) + 1:
+                raise InputError(
+                    f"{path}:{number}: word {row[0]} follows word {len(rows)}. Expected ids 1, 2, "
+                    "3, ... within a sentence and a blank line between sentences; mend the ids."
+                )
             rows.append(row)
             lines.append(number)
-    if rows:
-        yield Sentence(block[0][0], comments, rows, lines, _spaces_before(rows, ranges))
+    if not rows:
+        return None
+    document += "newdoc" in comments
+    spaces = _spaces_before(rows, ranges)
+    return ConlluSentence(document, block[0][0], comments, rows, lines, spaces)
 
 
-def read_tree(path: Path, sentence: Sentence) -> Tree:
+def read_tree(path: Path, sentence: ConlluSentence) -> Tree:
     """The sentence's dependency tree, or an error that names the word's line."""
     for line, row in zip(sentence.lines, sentence.rows, strict=True):
         if not row[HEAD].isdecimal() or row[RELATION] in ("", "_"):
@@ -192,14 +178,6 @@ def _spaces_before(rows: list[list[str]], ranges: list[list[str]]) -> list[bool]
         if last <= len(rows):
             after[last - 1] = "SpaceAfter=No" not in row[MISC].split("|")
     return [False, *after[:-1]]
-
-
-def _check_order(path: Path, number: int, row: list[str], n_before: int) -> None:
-    if int(row[0]) != n_before + 1:
-        raise InputError(
-            f"{path}:{number}: word {row[0]} follows word {n_before}. Expected ids 1, 2, 3, ... "
-            "within a sentence and a blank line between sentences; mend the ids."
-        )
 
 
 def _read_row(path: Path, number: int, line: str) -> list[str]:

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
+from itertools import groupby
+from operator import attrgetter
 
-from headscope.corpora.brackets import Brackets
-from headscope.corpora.conllu import Sentence, read_sentences, read_tree
-from headscope.corpora.documents import DocumentSentence, build_document
-from headscope.corpora.lines import file_digest
+from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.conllu import ConlluSentence, read_sentences, read_tree
+from headscope.corpora.documents import Brackets, DocumentSentence, build_document, require_mentions
+from headscope.corpora.lines import FileCorpus
 from headscope.corpora.mentions import Word
 from headscope.data.example import Example
-from headscope.errors import InputError
 
 __all__ = ["ConlluCoreference"]
 
@@ -20,74 +19,49 @@ ID_NAMES = ("eid", "GRP")  # what the header calls the field that names the clus
 
 
 @dataclass(frozen=True)
-class ConlluCoreference:
+class ConlluCoreference(FileCorpus):
     """A file of documents: each is an example with its mentions. `# newdoc` begins a document."""
 
-    path: Path
-
-    roles: ClassVar[frozenset[str]] = frozenset({"coref"})
-    suffixes: ClassVar[tuple[str, ...]] = (".conllu",)
-    provides: ClassVar[frozenset[str]] = frozenset({"text", "words", "coreference"})
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    roles = frozenset({CorpusRole.COREF})
+    suffixes = (".conllu",)
+    provides = frozenset({Annotation.TEXT, Annotation.WORDS, Annotation.COREFERENCE})
 
     def __iter__(self) -> Iterator[Example]:
-        has_mentions, id_field = False, 0
-        for number, sentences in enumerate(_split_documents(read_sentences(self.path)), start=1):
+        expected = "Entity= brackets in the last column (CorefUD, GUM, OntoGUM)"
+        return require_mentions(self._read_documents(), self.path, expected)
+
+    def _read_documents(self) -> Iterator[Example]:
+        id_field = 0
+        documents = groupby(read_sentences(self.path), key=attrgetter("document"))
+        for number, (_, document) in enumerate(documents, start=1):
+            sentences = list(document)
             id_field = _find_id_field(sentences[0], id_field)
-            document = self._read(sentences, f"{self.path.name}:{number}", id_field)
-            has_mentions = has_mentions or bool(document.mentions)
-            yield document
-        if not has_mentions:
-            raise InputError(
-                f"{self.path}: no mention in the whole file. Expected Entity= brackets in the last "
-                "column (CorefUD, GUM, OntoGUM); pass a file with coreference."
-            )
+            yield self._read(sentences, f"{self.name}:{number}", id_field)
 
-    def digest(self) -> str:
-        return file_digest(self.path)
-
-    def _read(self, sentences: Sequence[Sentence], place: str, id_field: int) -> Example:
+    def _read(self, sentences: Sequence[ConlluSentence], default: str, id_field: int) -> Example:
         brackets = Brackets(self.path, id_field)
         word = 0
         for sentence in sentences:
             for line, row in zip(sentence.lines, sentence.rows, strict=True):
-                if text := _find_entity(row[MISC]):
+                marks = [item for item in row[MISC].split("|") if item.startswith("Entity=")]
+                if marks and (text := marks[0].removeprefix("Entity=")):
                     brackets.read(word, line, text)
                 word += 1
-        name = sentences[0].comments.get("newdoc") or place
+        name = sentences[0].comments.get("newdoc") or default
         return build_document(name, [self._annotate(s) for s in sentences], brackets.finish())
 
-    def _annotate(self, sentence: Sentence) -> DocumentSentence:
+    def _annotate(self, sentence: ConlluSentence) -> DocumentSentence:
         words = [_read_word(row) for row in sentence.rows]
         heads = None if sentence.has_no_heads else read_tree(self.path, sentence).heads
         return DocumentSentence(words, sentence.spaces, heads)
 
 
-def _split_documents(sentences: Iterator[Sentence]) -> Iterator[list[Sentence]]:
-    document: list[Sentence] = []
-    for sentence in sentences:
-        if document and "newdoc" in sentence.comments:
-            yield document
-            document = []
-        document.append(sentence)
-    if document:
-        yield document
-
-
-def _find_id_field(first: Sentence, before: int) -> int:
+def _find_id_field(first: ConlluSentence, before: int) -> int:
     """Which field names the cluster, by the header `# global.Entity = eid-etype-...`."""
     if "global.Entity" not in first.comments:
         return before
     names = first.comments["global.Entity"].split("-")
     return next((names.index(name) for name in ID_NAMES if name in names), 0)
-
-
-def _find_entity(misc: str) -> str | None:
-    fields = [item for item in misc.split("|") if item.startswith("Entity=")]
-    return fields[0].removeprefix("Entity=") if fields else None
 
 
 def _read_word(row: Sequence[str]) -> Word:

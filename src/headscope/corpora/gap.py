@@ -4,13 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from typing import ClassVar
 
-from headscope.corpora.brackets import Span
+from headscope.contracts import Annotation, CorpusRole
 from headscope.corpora.documents import DocumentSentence, build_document
-from headscope.corpora.lines import file_digest, read_lines
-from headscope.corpora.mentions import Word
+from headscope.corpora.lines import FileCorpus, read_lines
+from headscope.corpora.mentions import Span, Word
 from headscope.data.example import Example
 from headscope.errors import InputError
 
@@ -26,18 +24,12 @@ WORD = re.compile(r"\w+(?:[-.’']\w+)*|[^\w\s]")
 
 
 @dataclass(frozen=True)
-class GapCorpus:
+class GapCorpus(FileCorpus):
     """A `.tsv` file: every row is an example with a pronoun and two names as its mentions."""
 
-    path: Path
-
-    roles: ClassVar[frozenset[str]] = frozenset({"coref"})
-    suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
-    provides: ClassVar[frozenset[str]] = frozenset({"text", "words", "pronoun choices"})
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    roles = frozenset({CorpusRole.COREF})
+    suffixes = (".tsv",)
+    provides = frozenset({Annotation.TEXT, Annotation.WORDS, Annotation.PRONOUN_CHOICES})
 
     def __iter__(self) -> Iterator[Example]:
         header: list[str] | None = None
@@ -45,20 +37,13 @@ class GapCorpus:
             cells = line.split("\t")
             if header is None:
                 header = cells
-                self._check_header(header)
+                if missing := [name for name in COLUMNS if name not in header]:
+                    raise InputError(
+                        f"{self.path}:1: no column {', '.join(missing)}. Expected the header of "
+                        f"GAP: {', '.join(COLUMNS)}; check that the file is GAP's .tsv."
+                    )
             elif line.strip():
                 yield self._read(number, header, cells)
-
-    def digest(self) -> str:
-        return file_digest(self.path)
-
-    def _check_header(self, header: list[str]) -> None:
-        missing = [name for name in COLUMNS if name not in header]
-        if missing:
-            raise InputError(
-                f"{self.path}:1: no column {', '.join(missing)}. Expected the header of GAP: "
-                f"{', '.join(COLUMNS)}; check that the file is GAP's .tsv."
-            )
 
     def _read(self, number: int, header: list[str], cells: list[str]) -> Example:
         if len(cells) != len(header):
@@ -67,17 +52,17 @@ class GapCorpus:
                 "header; check that the row's tabs are kept."
             )
         row = dict(zip(header, cells, strict=True))
-        places = {name: self._find(number, row, name) for name in ("Pronoun", "A", "B")}
+        text = row["Text"]
+        offsets = {name: self._find(number, row, name) for name in ("Pronoun", "A", "B")}
         same = {name: self._read_answer(number, row, f"{name}-coref") for name in ("A", "B")}
-        edges = {edge for place in places.values() for edge in place}
-        words = _split_words(row["Text"], edges)
+        edges = {edge for start_and_end in offsets.values() for edge in start_and_end}
+        words = _split_words(text, edges)
         first = {start: i for i, (start, _) in enumerate(words)}
         last = {end: i + 1 for i, (_, end) in enumerate(words)}
         spans = [
             Span(first[start], last[end], "Pronoun" if same.get(name, True) else name)
-            for name, (start, end) in places.items()
+            for name, (start, end) in offsets.items()
         ]
-        text = row["Text"]
         sentence = DocumentSentence(
             [Word(text[start:end]) for start, end in words],
             [start > 0 and text[start - 1].isspace() for start, _ in words],
@@ -94,11 +79,11 @@ class GapCorpus:
         """Where the pronoun or name stands in the text, without spaces around it."""
         form, offset = row[name], row[f"{name}-offset"]
         start = int(offset) if offset.isdecimal() else -1
-        if not form.strip() or start < 0 or row["Text"][start : start + len(form)] != form:
-            there = row["Text"][start : start + len(form)] if start >= 0 else ""
+        in_text = row["Text"][start : start + len(form)] if start >= 0 else ""
+        if not form.strip() or in_text != form:
             raise InputError(
                 f"{self.path}:{number}: {name} is {form!r}, but at offset {offset} the text has "
-                f"{there!r}. Expected offsets in characters from 0; mend the row, or check that "
+                f"{in_text!r}. Expected offsets in characters from 0; mend the row, or check that "
                 "the text was not altered."
             )
         start += len(form) - len(form.lstrip())
@@ -114,9 +99,8 @@ class GapCorpus:
 
 def _split_words(text: str, edges: set[int]) -> list[tuple[int, int]]:
     """Where each word begins and ends; no word reaches across an edge of a mention."""
-    words = []
+    words: list[tuple[int, int]] = []
     for match in WORD.finditer(text):
         inner = sorted(edge for edge in edges if match.start() < edge < match.end())
-        bounds = [match.start(), *inner, match.end()]
-        words += list(pairwise(bounds))
+        words += pairwise([match.start(), *inner, match.end()])
     return words

@@ -4,10 +4,9 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
 
-from headscope.corpora.lines import file_digest, read_lines
+from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.lines import FileCorpus, read_lines
 from headscope.data.example import Example
 from headscope.errors import InputError
 
@@ -17,26 +16,17 @@ EXPECTED = 'Expected {"id": ..., "text": ..., "text_pair"?: ...} or {"id": ..., 
 
 
 @dataclass(frozen=True)
-class JsonlCorpus:
+class JsonlCorpus(FileCorpus):
     """A `.jsonl` file of texts, pairs of texts, or words. Without an id, the line number is it."""
 
-    path: Path
-
-    roles: ClassVar[frozenset[str]] = frozenset({"text"})
-    suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
-    provides: ClassVar[frozenset[str]] = frozenset({"text"})
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    roles = frozenset({CorpusRole.TEXT})
+    suffixes = (".jsonl",)
+    provides = frozenset({Annotation.TEXT})
 
     def __iter__(self) -> Iterator[Example]:
         for number, line in read_lines(self.path):
             if line.strip():
                 yield self._read_example(line, number)
-
-    def digest(self) -> str:
-        return file_digest(self.path)
 
     def _read_example(self, line: str, number: int) -> Example:
         try:
@@ -53,16 +43,14 @@ class JsonlCorpus:
         if ("text" in record) == ("words" in record):
             raise self._error(number, "there must be either text or words")
         if "words" in record:
-            return Example(str(example_id), words=self._read_words(record["words"], number))
+            words = record["words"]
+            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+                raise self._error(number, "words must be a list of strings")
+            return Example(str(example_id), words=tuple(words))
         text, pair = record["text"], record.get("text_pair")
         if not isinstance(text, str) or not isinstance(pair, (str, type(None))):
             raise self._error(number, "text and text_pair must be strings")
         return Example(str(example_id), text=text, text_pair=pair)
-
-    def _read_words(self, words: Any, number: int) -> tuple[str, ...]:
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise self._error(number, "words must be a list of strings")
-        return tuple(words)
 
     def _error(self, number: int, problem: str) -> InputError:
         return InputError(f"{self.path}:{number}: {problem}. {EXPECTED}; mend or remove the line.")

@@ -1,15 +1,34 @@
-"""Lines of a text file, plain or gzipped, with errors that say where."""
+"""Corpora in a file: its lines, plain or gzipped, with errors that say where."""
 
 import gzip
+import hashlib
 import zlib
 from collections.abc import Iterator
-from hashlib import sha256
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import ClassVar
 
+from headscope.contracts import CorpusRole
 from headscope.errors import InputError
 
-__all__ = ["file_digest", "read_lines", "strip_gz"]
+__all__ = ["FileCorpus", "file_digest", "read_lines", "strip_gz"]
+
+
+@dataclass(frozen=True)
+class FileCorpus:
+    """What all formats share; each adds its `roles`, `suffixes`, `provides` and `__iter__`."""
+
+    roles: ClassVar[frozenset[CorpusRole]]
+    suffixes: ClassVar[tuple[str, ...]]
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def digest(self) -> str:
+        return file_digest(self.path)
 
 
 def strip_gz(path: Path) -> Path:
@@ -17,10 +36,10 @@ def strip_gz(path: Path) -> Path:
     return path.with_suffix("") if path.suffix == ".gz" else path
 
 
-def open_bytes(path: Path) -> BinaryIO:
+def open_bytes(path: Path) -> BufferedReader | gzip.GzipFile:
     """The file's content, uncompressed."""
     try:
-        return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+        return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
         raise InputError(
             f"{path} cannot be read: {error.strerror}. Expected a readable file; "
@@ -61,8 +80,5 @@ def _decode(raw: bytes, path: Path, number: int) -> str:
 
 def file_digest(path: Path) -> str:
     """The sha256 of the uncompressed content, so that zipping a corpus does not change it."""
-    digest = sha256()
     with open_bytes(path) as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,15 +1,18 @@
-"""From spans to mentions: the head word, the kind, and what must agree."""
+"""From spans to mentions: the head word, the kind, and number, gender and person.
+
+The last three come from features where a corpus has them, else from the words. The lexicons are
+English and small, to be read at a glance; Universal Dependencies features serve any language.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from headscope.corpora.agreement import PRONOUNS, find_agreement
-from headscope.corpora.brackets import Span
 from headscope.data.mention import Mention
 from headscope.data.tree import ROOT
 
-__all__ = ["HeadFinder", "Word", "describe_mentions", "find_head_in_tree", "guess_head"]
+__all__ = ["HeadFinder", "Span", "Word", "describe_mentions", "find_head_in_tree", "guess_head"]
 
 HeadFinder = Callable[[int, int], int]  # start and end of a span -> its head word
 
@@ -21,6 +24,14 @@ POST_MODIFIERS = frozenset([*POST_MODIFYING_WORDS.split(), ",", "(", "-", "--", 
 POSSESSIVE_MARKS = ("'s", "’s", "'", "’")
 PRONOUN_TAGS = frozenset({"PRON", "PRP", "PRP$", "WP", "WP$"})
 PROPER_TAGS = frozenset({"PROPN", "NNP", "NNPS"})
+
+
+class Span(NamedTuple):
+    """Words `start` to `end` (not included) of a document, in a cluster."""
+
+    start: int
+    end: int
+    cluster: str
 
 
 @dataclass(frozen=True)
@@ -38,27 +49,16 @@ def describe_mentions(
 ) -> tuple[Mention, ...]:
     """The mentions of a document; a cluster that is mentioned once is marked."""
     sizes = Counter(span.cluster for span in spans)
-    return tuple(_describe(words, span, find_head, sizes[span.cluster] == 1) for span in spans)
-
-
-def _describe(
-    words: Sequence[Word], span: Span, find_head: HeadFinder, is_singleton: bool
-) -> Mention:
-    start, end, cluster = span
-    head = find_head(start, end)
-    inside = words[start:end]
-    forms = [word.form for word in inside]
-    word = words[head]
-    agreement = find_agreement(forms, head - start, word.features, word.fine_tag or word.tag)
-    return Mention(
-        start,
-        end,
-        cluster,
-        head,
-        find_kind(inside, head - start, is_first=start == 0),
-        *agreement,
-        is_singleton=is_singleton,
-    )
+    mentions = []
+    for start, end, cluster in spans:
+        head = find_head(start, end)
+        word, inside = words[head], words[start:end]
+        kind = find_kind(inside, head - start, is_first=start == 0)
+        forms = [one.form for one in inside]
+        agreement = find_agreement(forms, head - start, word.features, word.fine_tag or word.tag)
+        is_single = sizes[cluster] == 1
+        mentions.append(Mention(start, end, cluster, head, kind, *agreement, is_single))
+    return tuple(mentions)
 
 
 def find_kind(words: Sequence[Word], head: int, is_first: bool = False) -> str:
@@ -68,21 +68,14 @@ def find_kind(words: Sequence[Word], head: int, is_first: bool = False) -> str:
     'proper'
     """
     word = words[head]
+    is_lone_pronoun = len(words) == 1 and word.form.lower() in PRONOUNS
     if word.tag is None:
-        return _guess_kind(words, head, is_first)
+        is_name = word.form[:1].isupper() and not (is_first and head == 0)
+        return "pronoun" if is_lone_pronoun else "proper" if is_name else "nominal"
     is_own = word.features.get("PronType") == "Prs"  # possessives are determiners in some languages
-    is_alone = len(words) == 1 and word.form.lower() in PRONOUNS
-    if word.tag in PRONOUN_TAGS or is_own or (is_alone and word.tag not in PROPER_TAGS):
-        return "pronoun"
-    return "proper" if word.tag in PROPER_TAGS else "nominal"
-
-
-def _guess_kind(words: Sequence[Word], head: int, is_first: bool) -> str:
-    form = words[head].form
-    if len(words) == 1 and form.lower() in PRONOUNS:
-        return "pronoun"
-    is_name = form[:1].isupper() and not (is_first and head == 0)
-    return "proper" if is_name else "nominal"
+    if word.tag in PROPER_TAGS and not is_own:
+        return "proper"
+    return "pronoun" if word.tag in PRONOUN_TAGS or is_own or is_lone_pronoun else "nominal"
 
 
 def find_head_in_tree(parents: Sequence[int], start: int, end: int) -> int:
@@ -108,11 +101,97 @@ def guess_head(words: Sequence[str], start: int, end: int) -> int:
     >>> guess_head("the keeper of the lighthouse".split(), 0, 5)
     1
     """
-    place = end
-    for word in range(start + 1, end):
-        if words[word].lower() in POST_MODIFIERS:
-            place = word
-            break
-    while place - 1 > start and words[place - 1] in (*POSSESSIVE_MARKS, ".", '"', "''", "”", ")"):
-        place -= 1
-    return place - 1
+    modifiers = (i for i in range(start + 1, end) if words[i].lower() in POST_MODIFIERS)
+    head = next(modifiers, end) - 1
+    while head > start and words[head] in (*POSSESSIVE_MARKS, ".", '"', "''", "”", ")"):
+        head -= 1
+    return head
+
+
+class Agreement(NamedTuple):
+    """What a mention and its antecedent should share; None where unknown."""
+
+    number: str | None = None
+    gender: str | None = None
+    person: str | None = None
+
+
+def _pronouns(words: str, *agreement: str | None) -> Mapping[str, Agreement]:
+    return {word: Agreement(*agreement) for word in words.split()}
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PRONOUNS: Mapping[str, Agreement] = {
+    **_pronouns("i me my mine myself", "singular", None, "1"),
+    **_pronouns("we us our ours ourselves", "plural", None, "1"),
+    **_pronouns("you your yours yourself yourselves", None, None, "2"),
+    **_pronouns("he him his himself", "singular", "masculine", "3"),
+    **_pronouns("she her hers herself", "singular", "feminine", "3"),
+    **_pronouns("it its itself this that", "singular", "neuter", "3"),
+    **_pronouns("they them their theirs themselves these those", "plural", None, "3"),
+    **_pronouns("one oneself who whom whose which", None, None, "3"),
+}
+
+MASCULINE = _words(
+    """
+    man men boy boys father fathers son sons brother brothers husband husbands uncle uncles nephew
+    grandfather grandson king kings prince princes duke lord gentleman gentlemen guy guys actor monk
+    priest mr mr. sir dad daddy widower waiter policeman fisherman chairman spokesman adam alan
+    albert alexander andrew anthony arthur ben benjamin bill bob brian charles chris christopher
+    daniel david dennis donald edward eric frank fred gary george gordon harold harry henry hugh ian
+    jack james jason jeff jim joe john jonathan joseph kevin larry mark martin matthew michael mike
+    nick patrick paul peter philip ralph richard rick robert roger ronald sam scott simon stephen
+    steve steven stuart ted thomas tim timothy tom tony victor walter william
+    """
+)
+FEMININE = _words(
+    """
+    woman women girl girls mother mothers daughter daughters sister sisters wife wives aunt aunts
+    niece grandmother granddaughter queen queens princess princesses duchess lady ladies actress nun
+    mrs mrs. ms ms. miss madam mom mum widow waitress policewoman chairwoman spokeswoman alice
+    amanda amy andrea angela ann anna anne barbara betty carol caroline catherine christine claire
+    deborah diana donna dorothy elizabeth ellen emily emma eva frances grace hannah helen irene jane
+    janet jennifer jessica joan joanna judith julia julie karen kate katherine kathleen laura linda
+    lisa lucy margaret maria marie martha mary michelle nancy nicole olivia pamela patricia rachel
+    rebecca rose ruth sandra sara sarah sharon sophie stephanie susan teresa theresa victoria
+    virginia
+    """
+)
+
+FEATURES = {"Sing": "singular", "Plur": "plural", "Masc": "masculine", "Fem": "feminine"}
+FEATURES |= {"Neut": "neuter", "1": "1", "2": "2", "3": "3"}
+PENN_NUMBER = {"NN": "singular", "NNP": "singular", "NNS": "plural", "NNPS": "plural"}
+
+
+def find_agreement(
+    words: Sequence[str], head: int, features: Mapping[str, str], tag: str | None
+) -> Agreement:
+    """What is known of a mention from its words, of which `head` stands for it.
+
+    >>> find_agreement(["her", "old", "father"], 2, {}, "NN")
+    Agreement(number='singular', gender='masculine', person='3')
+    """
+    pronoun = PRONOUNS.get(words[head].lower()) if len(words) == 1 else None
+    by_word = pronoun or Agreement(person="3")
+    is_joined = len(words) > 1 and "and" in [word.lower() for word in words]
+    marked = FEATURES.get(features.get("Number", "")) or PENN_NUMBER.get(tag or "")
+    return Agreement(
+        number="plural" if is_joined else marked or by_word.number,
+        gender=FEATURES.get(features.get("Gender", ""))
+        or by_word.gender
+        or _gender_of(words, head),
+        person=FEATURES.get(features.get("Person", "")) or by_word.person,
+    )
+
+
+def _gender_of(words: Sequence[str], head: int) -> str | None:
+    """By the head word, else by the title or first name before it."""
+    for word in (words[head].lower(), words[0].lower()):
+        if word in MASCULINE:
+            return "masculine"
+        if word in FEMININE:
+            return "feminine"
+    return None

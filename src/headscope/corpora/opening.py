@@ -1,93 +1,220 @@
-"""From what a user typed to a corpus: a file, a folder of files, or a registered name."""
+"""From what a user names to corpora: files, folders, registered names, texts and examples."""
 
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
-from headscope.contracts import Corpus
-from headscope.corpora.folder import FolderCorpus
+from headscope.contracts import Corpus, CorpusRole
+from headscope.corpora.collection import FilesCorpus, MemoryCorpus
 from headscope.corpora.lines import strip_gz
-from headscope.errors import InputError
-from headscope.registry import CORPORA, suggest
+from headscope.data.example import Example
+from headscope.errors import InputError, StudyError, suggest
+from headscope.registry import CORPORA, warn_once
 
-__all__ = ["open_corpus"]
+__all__ = ["CorporaLike", "as_corpora", "open_corpus", "texts"]
+
+CorporaLike = str | Path | Corpus | Sequence[str | Path | Corpus | Example]
+Formats = Mapping[str, Any]  # file ending -> the class that reads such files
 
 
-def open_corpus(name: str | Path, role: str, skip_bad: bool = False) -> Corpus:
+def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False) -> Corpus:
     """The corpus behind a path or a registered name, read for a role: "text", "treebank", "coref".
 
     With `skip_bad`, the files of a folder that cannot be read are left out and remembered.
     """
-    path = Path(name)
-    if path.is_dir():
-        return _open_folder(path, role, skip_bad)
-    if path.exists():
-        return _open_file(path, role)
-    named = _load_named()
+    roles = [member.value for member in CorpusRole]
+    if role not in roles:
+        raise StudyError(
+            f"No corpus role {role!r}.{suggest(role, roles)} Expected one of {', '.join(roles)}."
+        )
+    role = CorpusRole(role)
+    if os.path.isdir(name):
+        return FilesCorpus(_base_name(name), _open_folder(Path(name), role), skip_bad)
+    formats, named = _load_formats(role), _load_named()
+    if os.path.exists(name):
+        return _open_file(Path(name), role, formats)
     if str(name) in named:
-        found = named[str(name)]
-        return _open_file(found, role) if isinstance(found, Path) else _build(found)
+        target = named[str(name)]
+        return _open_file(target, role, formats) if isinstance(target, Path) else target()
     raise InputError(
         f"No corpus {str(name)!r}: there is no such file or folder."
-        f"{suggest(str(name), [*named, *_neighbours(path)])} Expected a path "
-        f"({', '.join(_formats(role))}, also .gz) or a name: {', '.join(named)}."
+        f"{suggest(str(name), [*named, *_neighbours(Path(name))])} Expected a path "
+        f"({', '.join(formats)}, also .gz) or a name: {', '.join(named)}."
+        + (" In Python, hs.texts([...]) stands for texts." if role is CorpusRole.TEXT else "")
     )
 
 
-def _open_file(path: Path, role: str) -> Corpus:
-    formats = _formats(role)
+def texts(items: Sequence[str]) -> MemoryCorpus:
+    """A corpus of these texts, even where one of them is also the name of a file.
+
+    >>> [example.text for example in texts(["A small text.", "README.md"])]
+    ['A small text.', 'README.md']
+    """
+    return MemoryCorpus((items,) if isinstance(items, str) else tuple(items))
+
+
+def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> list[Corpus]:
+    """The corpora that a user gives for a role.
+
+    A list of examples is one corpus. A list of paths, registered names and corpora is so many
+    corpora; for the role TEXT it is one, of files read in this order. There, strings that name no
+    file are texts.
+    """
+    if _is_corpus(items):
+        return [items]
+    if isinstance(items, (str, Path)):
+        is_text = role == CorpusRole.TEXT and isinstance(items, str) and _is_text(items)
+        return [texts([str(items)]) if is_text else open_corpus(items, role, skip_bad)]
+    if not isinstance(items, Sequence):
+        raise InputError(
+            f"This is no corpus: {items!r:.60}. Expected a path, a registered name, a corpus, a "
+            "list of these, or a list of headscope.Example objects; convert it first."
+        )
+    if all(isinstance(item, Example) for item in items):
+        return [MemoryCorpus(items, role=role)]  # type: ignore[arg-type]  # all are examples
+    if role == CorpusRole.TEXT:
+        return [_open_list(items, skip_bad)]
+    return [corpus for item in items for corpus in as_corpora(item, role, skip_bad)]  # type: ignore[arg-type]
+
+
+def _open_list(items: Sequence[Any], skip_bad: bool) -> Corpus:
+    """One corpus of text: of files in this order, or of texts and examples."""
+    formats, named = _load_formats(CorpusRole.TEXT), _load_named()
+    are_corpora = [_names_corpus(item, formats, named) for item in items]
+    if not any(are_corpora):
+        return MemoryCorpus(items)
+    if not all(are_corpora):
+        item, other = are_corpora.index(True), are_corpora.index(False)
+        raise InputError(
+            f"Item {item + 1} of the list ({items[item]!r:.60}) names a file or corpus, but "
+            f"item {other + 1} ({items[other]!r:.60}) does not. Expected only files that "
+            "exist, or only texts; check the paths, or pass hs.texts([...]) for texts."
+        )
+    if len(items) == 1:
+        return as_corpora(items[0], CorpusRole.TEXT, skip_bad)[0]
+    keys = _choose_keys(items)
+    members: dict[str, Corpus] = {}
+    paths: set[str] = set()
+    for key, item in zip(keys, items, strict=True):
+        for member_key, member in _open_members(key, item).items():
+            path = os.path.abspath(member.path) if hasattr(member, "path") else member_key
+            if member_key in members or path in paths:
+                raise InputError(
+                    f"Two items of the list are {member_key!r}. Expected different files, and "
+                    "corpora with names of their own; leave one out, or rename it."
+                )
+            members[member_key] = member
+            paths.add(path)
+    name = f"{os.path.basename(keys[0])} and {len(keys) - 1} more"
+    return FilesCorpus(name, members, skip_bad)
+
+
+def _open_members(key: str, item: Any) -> dict[str, Corpus]:
+    """The corpora of an item by key; a folder is as many as it has files."""
+    if _is_corpus(item):
+        return {key: item}
+    if os.path.isdir(item):
+        files = _open_folder(Path(item), CorpusRole.TEXT)
+        return {f"{key}/{inner}": corpus for inner, corpus in files.items()}
+    return {key: open_corpus(item, CorpusRole.TEXT)}
+
+
+def _choose_keys(items: Sequence[Any]) -> list[str]:
+    """What the ids of each item begin with: its name, or its path where names are alike.
+
+    >>> _choose_keys(["a/one.txt", "b/two.txt"])
+    ['one.txt', 'two.txt']
+    """
+    names = [item.name if _is_corpus(item) else _base_name(item) for item in items]
+    files = (i for i, item in enumerate(items) if not _is_corpus(item) and os.path.exists(item))
+    paths = {i: os.path.abspath(items[i]) for i in files}
+    if len(set(names)) == len(names) or not paths:
+        return names
+    common = os.path.commonpath([os.path.dirname(path) for path in paths.values()])
+    return [os.path.relpath(paths[i], common) if i in paths else n for i, n in enumerate(names)]
+
+
+def _is_corpus(item: object) -> TypeGuard[Corpus]:
+    return hasattr(item, "digest") and hasattr(item, "__iter__")
+
+
+def _names_corpus(item: object, formats: Formats, named: Mapping[str, Any]) -> bool:
+    """Whether an item of a list is a corpus or its path or name, not a text or an example."""
+    if not isinstance(item, str):
+        return isinstance(item, Path) or _is_corpus(item)
+    is_file_name = len(item.split()) == 1 and _find_format(Path(item), formats) is not None
+    return os.path.exists(item) or item in named or is_file_name
+
+
+def _is_text(item: str) -> bool:
+    """Whether a string is a text: several words that are no path and do not look like one."""
+    if os.path.exists(item) or item in _load_named() or len(item.split()) < 2:
+        return False
+    has_format = _find_format(Path(item), _load_formats(CorpusRole.TEXT)) is not None
+    return not (has_format or "/" in item or os.sep in item)
+
+
+def _open_file(path: Path, role: CorpusRole, formats: Formats) -> Corpus:
     kind = _find_format(path, formats)
     if kind is None:
         raise InputError(
             f"{path} cannot be read as {role}: its ending is {strip_gz(path).suffix!r}. Expected "
             f"{', '.join(formats)} (also .gz); rename it to what it holds, or convert it."
         )
-    return _build(kind, path)
+    corpus: Corpus = kind(path)
+    return corpus
 
 
-def _open_folder(path: Path, role: str, skip_bad: bool) -> Corpus:
-    formats = _formats(role)
+def _open_folder(path: Path, role: CorpusRole) -> dict[str, Corpus]:
+    """The files in a folder and below that have a format of this role, by path within it."""
+    formats = _load_formats(role)
     files = sorted(p for p in path.rglob("*") if p.is_file() and _find_format(p, formats))
     if not files:
         raise InputError(
             f"Folder {path} has no {role} file. Expected files that end in "
             f"{', '.join(formats)} (also .gz); check the path."
         )
-    members = {str(p.relative_to(path)): _open_file(p, role) for p in files}
-    return FolderCorpus(path, members, skip_bad)
+    return {str(p.relative_to(path)): _open_file(p, role, formats) for p in files}
 
 
-def _find_format(path: Path, formats: dict[str, Any]) -> Any:
+def _find_format(path: Path, formats: Formats) -> Any:
     """What reads a file of this name, or None."""
     name = strip_gz(path).name
     return next((kind for ending, kind in formats.items() if name.endswith(ending)), None)
 
 
-def _formats(role: str) -> dict[str, Any]:
-    """The class that reads each file ending in this role."""
-    kinds = [entry.load() for entry in CORPORA.entries().values()]
-    return {
-        suffix: kind
-        for kind in kinds
-        if role in getattr(kind, "roles", ())
-        for suffix in kind.suffixes
-    }
+def _load_formats(role: CorpusRole) -> Formats:
+    """The class that reads each file ending in this role; of two classes for one the last."""
+    formats: dict[str, Any] = {}
+    for name, kind in CORPORA.load_all():
+        suffixes, roles = getattr(kind, "suffixes", ()), getattr(kind, "roles", ())
+        if isinstance(kind, Path) or not suffixes:
+            continue  # a corpus of this name
+        if isinstance(suffixes, str) or isinstance(roles, str) or not roles:
+            warn_once(
+                f"The corpus format {name!r} is not used, as its class does not say what it reads. "
+                "Expected `suffixes`, a tuple of strings, and `roles`, a frozenset of CorpusRole; "
+                "headscope.testing.check_corpus tells more."
+            )
+        elif role in roles:
+            formats |= dict.fromkeys(suffixes, kind)
+    return formats
 
 
 def _load_named() -> dict[str, Any]:
     """What stands for a corpus itself rather than for a format: a path, or a class without one."""
-    loaded = {name: entry.load() for name, entry in CORPORA.entries().items()}
     return {
         name: item
-        for name, item in loaded.items()
+        for name, item in CORPORA.load_all()
         if isinstance(item, Path) or not getattr(item, "suffixes", ())
     }
 
 
-def _build(kind: Any, *path: Path) -> Corpus:
-    corpus: Corpus = kind(*path)
-    return corpus
+def _base_name(path: str | Path) -> str:
+    return os.path.basename(os.path.abspath(path))
 
 
 def _neighbours(path: Path) -> list[str]:
     parent = path.parent
-    return [str(parent / p.name) for p in parent.iterdir()] if parent.is_dir() else []
+    return [str(parent / name) for name in os.listdir(parent)] if os.path.isdir(parent) else []

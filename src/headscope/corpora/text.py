@@ -1,31 +1,46 @@
-"""Plain text: a line is a paragraph, a blank line ends a document."""
+"""Plain text: a line is a paragraph, a blank line ends a document.
 
-from collections.abc import Iterator
+The paper's segments are two consecutive paragraphs of a document.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
-from typing import ClassVar
+from typing import NamedTuple
 
-from headscope.corpora.lines import file_digest, read_lines
-from headscope.corpora.paragraphs import Paragraph, pair_paragraphs
+from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.lines import FileCorpus, read_lines
 from headscope.data.example import Example
 
-__all__ = ["TextCorpus"]
+__all__ = ["Paragraph", "TextCorpus", "pair_paragraphs"]
+
+
+class Paragraph(NamedTuple):
+    """A paragraph and the id of a segment that begins with it."""
+
+    id: str
+    text: str
+
+
+def pair_paragraphs(document: Iterable[Paragraph]) -> Iterator[Example]:
+    """Segments of a document; where the number of paragraphs is odd, the last stands alone.
+
+    >>> [e.text_pair for e in pair_paragraphs([Paragraph("1", "a"), Paragraph("2", "b")])]
+    ['b']
+    """
+    paragraphs = iter(document)
+    for first in paragraphs:
+        second = next(paragraphs, None)
+        yield Example(first.id, text=first.text, text_pair=second.text if second else None)
 
 
 @dataclass(frozen=True)
-class TextCorpus:
+class TextCorpus(FileCorpus):
     """A text file as segments of two consecutive paragraphs of one document."""
 
-    path: Path
-
-    roles: ClassVar[frozenset[str]] = frozenset({"text"})
-    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
-    provides: ClassVar[frozenset[str]] = frozenset({"text"})
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    roles = frozenset({CorpusRole.TEXT})
+    suffixes = (".txt",)
+    provides = frozenset({Annotation.TEXT})
 
     def __iter__(self) -> Iterator[Example]:
         lines = ((number, line.strip()) for number, line in read_lines(self.path))
@@ -33,6 +48,3 @@ class TextCorpus:
             if has_text:
                 document = (Paragraph(f"{self.name}:{number}", text) for number, text in group)
                 yield from pair_paragraphs(document)
-
-    def digest(self) -> str:
-        return file_digest(self.path)

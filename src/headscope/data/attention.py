@@ -1,19 +1,24 @@
-"""The attention of one layer over one batch: what every analysis measures."""
+"""What sources show of a model, and analyses measure: attention, its gradients, changes.
+
+All numbers are float32, or float64 where a source computes so; half precision ends at the source.
+"""
 
 import re
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headscope.data.encoding import Batch, remember
+from headscope.data.encoding import Batch, Memory
 
-__all__ = ["LayerAttention", "head_name", "parse_head_name"]
+__all__ = [
+    "AttentionRows", "LayerAttention", "LayerChange", "LayerGradient", "choose_rows", "head_name",
+    "parse_head_name",
+]  # fmt: skip
 
-T = TypeVar("T")
+OWN_STREAM = 2**63  # apart from the bootstrap's draws, whose seeds are below
 
 
 def head_name(layer: int, head: int) -> str:
@@ -36,20 +41,17 @@ def parse_head_name(name: str) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class LayerAttention:
+class LayerAttention(Memory):
     """The maps of one layer for a batch; `weights[example, head, query, key]` sums to 1 over keys.
 
     `visible[query]` is how many keys a query may look at: all of them in an encoder, those up to
-    itself in a decoder, a window where attention is local. Gradients of a loss come in the same
-    form: `weights` are then their sizes, and `is_visible` says which pairs have one (None: all).
+    itself in a decoder, a window where attention is local.
     """
 
     layer: int
     weights: Float[Tensor, "example head query key"]
     batch: Batch
     visible: Int[Tensor, " query"]
-    is_visible: Bool[Tensor, "query key"] | None = None
-    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def full(cls, layer: int, weights: Tensor, batch: Batch) -> "LayerAttention":
@@ -57,11 +59,77 @@ class LayerAttention:
         n_tokens = weights.shape[-1]
         return cls(layer, weights, batch, torch.full((n_tokens,), n_tokens, device=weights.device))
 
-    def remember(self, key: Hashable, build: Callable[[], T]) -> T:
-        """What `build` gives, built once for the layer, where several analyses need the same."""
-        return remember(self._memory, key, build)
-
     @property
     def n_tokens(self) -> int:
         """How many tokens each example has."""
         return self.weights.shape[-1]
+
+    def find_not_finite(self) -> list[int]:
+        return find_not_finite(self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerGradient:
+    """The sizes of the gradients of a loss by the weights of one layer.
+
+    `is_visible[query, key]` says which pairs have a weight at all (None: all of them).
+    """
+
+    layer: int
+    sizes: Float[Tensor, "example head query key"]
+    batch: Batch
+    is_visible: Bool[Tensor, "query key"] | None = None
+
+    def find_not_finite(self) -> list[int]:
+        return find_not_finite(self.sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerChange:
+    """The change of each example's answer by altering each head of a layer in each way.
+
+    `effect` says what the answer is: the "loss" of a language model, or the "cosine" of the final
+    hidden states with those of the model as it is (the change is then 1 - cosine).
+    """
+
+    layer: int
+    changes: Float[Tensor, "example head mode"]  # 0 where a head was not altered
+    is_measured: Bool[Tensor, " head"]
+    base: Float[Tensor, " example"]  # the answer of the model as it is
+    effect: str
+    batch: Batch
+
+    def find_not_finite(self) -> list[int]:
+        return find_not_finite(self.changes)
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionRows:
+    """The same query rows of all heads; `weights[example, row, head, key]` sums to 1 over keys.
+
+    Heads stand layer by layer, the first layer's first; `n_heads[layer]` says how many it has.
+    """
+
+    weights: Float[Tensor, "example row head key"]
+    n_heads: tuple[int, ...]
+    batch: Batch
+
+
+def choose_rows(batch: Batch, n_rows: int, seed: int) -> Int[Tensor, "example row"]:
+    """At most `n_rows` queries of each example in order, drawn by the seed and the example's id."""
+    n_tokens = batch.n_tokens
+    if n_tokens <= n_rows:
+        return torch.arange(n_tokens, device=batch.device).expand(len(batch), -1)
+    chosen = np.empty((len(batch), n_rows), dtype=np.int64)
+    for i, encoding in enumerate(batch.encodings):
+        bits = np.random.Philox(key=[seed + OWN_STREAM, encoding.example.key])
+        drawn = np.random.Generator(bits).choice(n_tokens, n_rows, replace=False)
+        chosen[i] = np.sort(drawn)
+    return torch.from_numpy(chosen).to(batch.device)
+
+
+def find_not_finite(values: Float[Tensor, "example ..."]) -> list[int]:
+    """The places of examples that hold a NaN or an infinite number."""
+    sums = values.flatten(1).sum(dim=1)  # [example]; a NaN anywhere makes the sum one
+    places: list[int] = (~torch.isfinite(sums)).nonzero().flatten().tolist()
+    return places

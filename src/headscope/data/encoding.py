@@ -19,12 +19,18 @@ __all__ = ["Batch", "Encoding", "TokenKind"]
 T = TypeVar("T")
 
 
-def remember(memory: dict[Hashable, Any], key: Hashable, build: Callable[[], T]) -> T:
-    """What `build` gives, built the first time it is asked for."""
-    if key not in memory:
-        memory[key] = build()
-    found: T = memory[key]
-    return found
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Keeps what several layers or analyses need."""
+
+    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def remember(self, key: Hashable, build: Callable[[], T]) -> T:
+        """What `build` gives, built the first time it is asked for."""
+        if key not in self._memory:
+            self._memory[key] = build()
+        found: T = self._memory[key]
+        return found
 
 
 class TokenKind(IntEnum):
@@ -51,12 +57,11 @@ class Encoding:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class Batch(Memory):
     """Encodings of the same token count, so that no analysis ever meets padding."""
 
     encodings: tuple[Encoding, ...]
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         lengths = {len(encoding) for encoding in self.encodings}
@@ -90,10 +95,6 @@ class Batch:
             return torch.tensor(found, device=self.device) & (self.kinds == TokenKind.TEXT)
 
         return self.remember(("surfaces", surfaces), build)
-
-    def remember(self, key: Hashable, build: Callable[[], T]) -> T:
-        """What `build` gives, built once for the batch: every layer asks for the same."""
-        return remember(self._memory, key, build)
 
     def _stack(self, rows: list[NDArray[np.int64]]) -> Int[Tensor, "example token"]:
         return torch.from_numpy(np.stack(rows)).to(self.device)

@@ -44,11 +44,11 @@ class Example:
             raise ValueError(f"Example {self.id!r} must have either text or words.")
         if self.text_pair is not None and self.text is None:
             raise ValueError(f"Example {self.id!r} has a text_pair but no text.")
-        if self.spaces is not None and len(self.spaces) != len(self.words or ()):
-            raise ValueError(f"Example {self.id!r} must have one entry of spaces per word.")
-        if self.tree is not None and len(self.tree.heads) != len(self.words or ()):
-            raise ValueError(f"Example {self.id!r} must have one head per word in its tree.")
         n_words = len(self.words or ())
+        if self.spaces is not None and len(self.spaces) != n_words:
+            raise ValueError(f"Example {self.id!r} must have one entry of spaces per word.")
+        if self.tree is not None and len(self.tree.heads) != n_words:
+            raise ValueError(f"Example {self.id!r} must have one head per word in its tree.")
         if any(not 0 <= m.start <= m.head < m.end <= n_words for m in self.mentions or ()):
             raise ValueError(f"Example {self.id!r} has a mention outside its words.")
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["empty_tables", "head_axes", "tidy_table"]
+__all__ = ["Tables", "empty_tables", "head_axes", "tidy_table"]
+
+Tables = Mapping[str, pd.DataFrame]  # of a run, by name
 
 
 def head_axes(n_layers: int, n_heads: int) -> dict[str, Sequence[int]]:

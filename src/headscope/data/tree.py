@@ -17,8 +17,7 @@ class Tree:
     def __post_init__(self) -> None:
         if len(self.heads) != len(self.relations):
             raise ValueError("a tree has one relation for every head")
-        problem = find_problem(self.heads)
-        if problem is not None:
+        if problem := find_problem(self.heads):
             raise ValueError(f"word {problem[0] + 1} {problem[1]}")
 
 

@@ -1,6 +1,6 @@
 """Attention between words: sums over the pieces attended to, means over the pieces that attend."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -9,11 +9,9 @@ from torch import Tensor
 
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
-from headscope.errors import StudyError
+from headscope.options import QUERY_PIECES, QUERY_PIECES_HELP, option, require
 
-__all__ = ["QUERY_PIECES", "WordPooling", "check_query_pieces", "pool_words", "word_weights"]
-
-QUERY_PIECES = ("mean", "first")
+__all__ = ["WordPooling", "check_query_pieces", "pool_words", "query_pieces_option", "word_weights"]
 
 
 class WordPooling(NamedTuple):
@@ -24,12 +22,14 @@ class WordPooling(NamedTuple):
     has_tokens: Bool[Tensor, "example word"]
 
 
+def query_pieces_option() -> Any:
+    """The option of every analysis that reads attention between words."""
+    return option(QUERY_PIECES[0], QUERY_PIECES_HELP)
+
+
 def check_query_pieces(query_pieces: str) -> None:
-    """An error for what is not a way to let a split word attend."""
-    if query_pieces not in QUERY_PIECES:
-        raise StudyError(
-            f"--query-pieces {query_pieces} cannot be used. Expected {' or '.join(QUERY_PIECES)}."
-        )
+    """An error for a value that the option cannot have."""
+    require(query_pieces in QUERY_PIECES, "query_pieces", query_pieces, " or ".join(QUERY_PIECES))
 
 
 def pool_words(batch: Batch, query_pieces: str = "mean") -> WordPooling:

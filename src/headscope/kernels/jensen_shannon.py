@@ -28,19 +28,8 @@ NO_SPLIT = 0
 FASTMATH = {"reassoc", "contract", "nsz"}  # sums in lanes, fused products; nothing else is given up
 
 # log2(1 + r) is r times this polynomial within 5e-8, for 1 + r between sqrt(1/2) and sqrt(2).
-C0, C1, C2, C3, C4, C5, C6, C7 = (
-    np.float32(coefficient)
-    for coefficient in (
-        1.4426947724,
-        -0.7213571490,
-        0.4809394452,
-        -0.3600872130,
-        0.2867074454,
-        -0.2500690658,
-        0.2368904636,
-        -0.1457445039,
-    )
-)
+C0, C1, C2, C3 = map(np.float32, (1.4426947724, -0.7213571490, 0.4809394452, -0.3600872130))
+C4, C5, C6, C7 = map(np.float32, (0.2867074454, -0.2500690658, 0.2368904636, -0.1457445039))
 ZERO, ONE = np.float32(0), np.float32(1)
 SQRT_HALF_BITS, EXPONENT_BITS = np.int32(0x3F3504F3), np.int32(-0x800000)
 MANTISSA_WIDTH = np.int32(23)
@@ -60,8 +49,7 @@ def divergence_between(
 ) -> Float[Array, "example first second"]:
     """Divergence in nats, summed over rows, of each of the first heads and each of the others."""
     sums = _choose(weights)(weights, n_first)
-    n_heads = sums.shape[-1]
-    first, second = np.indices((n_first, n_heads - n_first))
+    first, second = np.indices((n_first, sums.shape[-1] - n_first))
     return _divergence(sums, first, second + n_first)
 
 
@@ -113,30 +101,23 @@ def _divergence(sums: Array, first: NDArray[np.intp], second: NDArray[np.intp]) 
     return np.maximum(np.log(2) / 2 * both, 0)
 
 
-@intrinsic
-def _bits_of(typing: Any, number: Any) -> Any:
-    """The bits of a float32 as an int32."""
+def _bitcast(given: Any, wanted: Any) -> Any:
+    """A function of compiled code: a number with the same bits in another type."""
 
     def cast(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(types.int32))
+        return builder.bitcast(arguments[0], context.get_value_type(wanted))
 
-    return types.int32(types.float32), cast
+    return intrinsic(lambda typing, number: (wanted(given), cast))
 
 
-@intrinsic
-def _float_of(typing: Any, bits: Any) -> Any:
-    """The float32 that has these bits."""
-
-    def cast(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
-
-    return types.float32(types.int32), cast
+_bits_of = _bitcast(types.float32, types.int32)
+_float_of = _bitcast(types.int32, types.float32)
 
 
 @numba.njit(cache=True, fastmath=FASTMATH)
 def _x_log2_x(x):  # type: ignore[no-untyped-def]
     """x log2 x of a float32 that is not negative; 0 of 0, without a branch."""
-    bits: Any = _bits_of(x)  # type: ignore[call-arg]
+    bits = _bits_of(x)
     above = np.int32(bits - SQRT_HALF_BITS)
     exponent = np.float32(np.int32(above >> MANTISSA_WIDTH))
     r = _float_of(np.int32(bits - np.int32(above & EXPONENT_BITS))) - ONE

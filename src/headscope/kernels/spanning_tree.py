@@ -4,9 +4,6 @@ Sentences are short and there are very many (heads x sentences), so the cost of 
 is its overhead per call; these two compiled loops have none. Ties go to the lowest index.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numba
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,14 +11,9 @@ from numpy.typing import NDArray
 
 __all__ = ["maximum_arborescence", "maximum_spanning_tree"]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 NO_NODE = -1
 
-
-def compiled(function: Function) -> Function:
-    """Compile to machine code, kept on disk between runs."""
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+compiled = numba.njit(cache=True, nogil=True)
 
 
 @compiled

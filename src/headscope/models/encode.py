@@ -1,21 +1,22 @@
-"""Examples in tokens, by any fast tokenizer."""
+"""Examples in tokens, by any fast tokenizer, and in batches of equal token count."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerBase
 
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
 from headscope.errors import ModelError
 
-__all__ = ["Encoder"]
+if TYPE_CHECKING:  # not at run time: the engine batches for any source, and this import is slow
+    from transformers import PreTrainedTokenizerBase
 
-Input = str | tuple[str, str] | list[str]
+__all__ = ["Encoder", "equal_length_batches"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Encoder:
     index; where the tokenizer sees spaces (byte-level BPE), each word keeps the space before it.
     """
 
-    tokenizer: PreTrainedTokenizerBase
+    tokenizer: "PreTrainedTokenizerBase"
     input_names: frozenset[str]
     _surfaces: dict[int, str] = field(default_factory=dict, repr=False)
 
@@ -43,32 +44,28 @@ class Encoder:
         """The examples in order, each truncated, the longer text first, to `max_tokens`."""
         encodings: dict[int, Encoding] = {}
         for is_words in (False, True):
-            places = [i for i, e in enumerate(examples) if (e.words is not None) == is_words]
-            chosen = [examples[i] for i in places]
-            encodings.update(zip(places, self._encode_alike(chosen, max_tokens), strict=True))
+            alike = {i: e for i, e in enumerate(examples) if (e.words is not None) == is_words}
+            if not alike:
+                continue
+            encoded = self.tokenizer(
+                [self._as_input(example) for example in alike.values()],
+                is_split_into_words=is_words,
+                truncation="longest_first",
+                max_length=max_tokens,
+                return_special_tokens_mask=True,
+                verbose=False,
+            )
+            for row, (i, example) in enumerate(alike.items()):
+                encodings[i] = self._read(example, encoded, row)
         return [encodings[i] for i in range(len(examples))]
 
-    def _encode_alike(self, examples: list[Example], max_tokens: int) -> Iterator[Encoding]:
-        if not examples:
-            return
-        encoded = self.tokenizer(
-            [self._as_input(example) for example in examples],
-            is_split_into_words=examples[0].words is not None,
-            truncation="longest_first",
-            max_length=max_tokens,
-            return_special_tokens_mask=True,
-            verbose=False,
-        )
-        for i, example in enumerate(examples):
-            yield self._read(example, encoded, i)
-
-    def _as_input(self, example: Example) -> Input:
+    def _as_input(self, example: Example) -> str | tuple[str, str] | list[str]:
         if example.words is None:
             text = example.text or ""
             return text if example.text_pair is None else (text, example.text_pair)
         if not self._spaces_words:
             return list(example.words)
-        spaces = example.spaces or [place > 0 for place in range(len(example.words))]
+        spaces = example.spaces or [index > 0 for index in range(len(example.words))]
         return [" " * space + word for space, word in zip(spaces, example.words, strict=True)]
 
     def _read(self, example: Example, encoded: Any, i: int) -> Encoding:
@@ -135,3 +132,16 @@ class Encoder:
         """What stands before the later pieces of a word ("##"), where the tokenizer has it."""
         model = self.tokenizer.backend_tokenizer.model
         return getattr(model, "continuing_subword_prefix", None) or ""
+
+
+def equal_length_batches(
+    encodings: Sequence[Encoding], batch_tokens: int
+) -> Iterator[list[Encoding]]:
+    """Encodings grouped by length, longest first; at most `batch_tokens` tokens (or one) each.
+
+    There is no padding, so results do not depend on the batch.
+    """
+    by_length = sorted(encodings, key=len, reverse=True)
+    for length, group in groupby(by_length, key=len):
+        members, size = list(group), max(1, batch_tokens // length)
+        yield from (members[start : start + size] for start in range(0, len(members), size))

@@ -1,22 +1,22 @@
-"""Language models: which loss a model was trained on, and its value for every example."""
+"""What a model predicts, example by example: its own training loss, or its hidden states."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-    MODEL_FOR_PRETRAINING_MAPPING_NAMES,
-)
+from transformers.models.auto import modeling_auto as auto
 
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.errors import ModelError
 from headscope.models.loaded import LoadedModel
+from headscope.models.tap import at_least_float32
 
-__all__ = ["Task", "build_task", "find_objective"]
+__all__ = ["HiddenStateOutcome", "LossOutcome", "Outcome", "Task", "build_task", "find_objective"]
+
+Inputs = Mapping[str, Tensor]
 
 SHARE, MASKED, RANDOM = 0.15, 0.8, 0.1  # BERT's masking; the rest of the chosen stays as it is
 STREAM = 0x6D61736B  # so that masks and bootstrap weights of an example are drawn apart
@@ -28,11 +28,10 @@ def find_objective(architecture: str) -> str | None:
     >>> find_objective("BertForMaskedLM"), find_objective("GPT2LMHeadModel")
     ('masked', 'next')
     """
-    if architecture in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
+    if architecture in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
         return "next"
-    masked = (MODEL_FOR_MASKED_LM_MAPPING_NAMES, MODEL_FOR_PRETRAINING_MAPPING_NAMES)
-    is_masked = any(architecture in names.values() for names in masked)
-    return "masked" if is_masked else None
+    masked = (auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES)
+    return "masked" if any(architecture in names.values() for names in masked) else None
 
 
 @dataclass(frozen=True)
@@ -44,42 +43,40 @@ class Task:
     seed: int = 0
 
     def prepare(self, batch: Batch) -> tuple[dict[str, Tensor], Int[Tensor, "example token"]]:
-        """What the model is called with, and the token each place should predict (-100: none)."""
+        """What the model is called with, and the token to predict at each position (-100: none)."""
         inputs, ids = dict(batch.inputs), batch.inputs["input_ids"]
         if self.objective == "next":
             return inputs, torch.cat([ids[:, 1:], torch.full_like(ids[:, :1], -100)], dim=1)
         masked, targets = ids.clone(), torch.full_like(ids, -100)
         for row, encoding in enumerate(batch.encodings):
-            places, replaced = self._mask(encoding)
-            targets[row, places] = ids[row, places]
-            masked[row, places] = replaced.to(ids.device)
+            positions, replaced = self._mask(encoding)
+            targets[row, positions] = ids[row, positions]
+            masked[row, positions] = replaced.to(ids.device)
         return {**inputs, "input_ids": masked}, targets
 
-    def losses(self, inputs: dict[str, Tensor], targets: Tensor) -> Float[Tensor, " example"]:
-        """The mean loss of each example over the places that predict."""
+    def losses(self, inputs: Inputs, targets: Tensor) -> Float[Tensor, " example"]:
+        """The mean loss of each example over the positions that predict."""
         extra = {"use_cache": False} if self.objective == "next" else {}
         output = self.source.model(**inputs, **extra)
-        logits = output.logits if "logits" in output else output.prediction_logits
-        logits = logits.float() if logits.dtype.itemsize < 4 else logits  # half is too narrow
+        logits = at_least_float32(output.logits if "logits" in output else output.prediction_logits)
         losses = nn.functional.cross_entropy(
             logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=-100
         ).view_as(targets)
-        n_places = (targets != -100).sum(dim=1)
-        return losses.sum(dim=1) / n_places.clamp(min=1)
+        return losses.sum(dim=1) / (targets != -100).sum(dim=1).clamp(min=1)
 
     def _mask(self, encoding: Encoding) -> tuple[Tensor, Tensor]:
-        """Chosen places and what stands there instead, by the seed and the example's id alone."""
+        """Chosen positions and the tokens put there, by the seed and the example's id alone."""
         tokenizer = self.source.encoder.tokenizer
         key = [self.seed ^ STREAM, encoding.example.key]
         rng = np.random.Generator(np.random.Philox(key=key))
         text = np.flatnonzero(encoding.kinds == TokenKind.TEXT)
         n_chosen = max(1, round(SHARE * len(text)))
-        places = rng.permutation(text)[:n_chosen]
+        positions = rng.permutation(text)[:n_chosen]
         draw, random_ids = rng.random(n_chosen), rng.integers(len(tokenizer), size=n_chosen)
-        own = encoding.inputs["input_ids"][places]
+        own = encoding.inputs["input_ids"][positions]
         replaced = np.where(draw < MASKED + RANDOM, random_ids, own)
         replaced = np.where(draw < MASKED, tokenizer.mask_token_id, replaced)
-        return torch.from_numpy(places), torch.from_numpy(replaced)
+        return torch.from_numpy(positions), torch.from_numpy(replaced)
 
 
 def build_task(source: LoadedModel, seed: int = 0) -> Task:
@@ -97,3 +94,58 @@ def build_task(source: LoadedModel, seed: int = 0) -> Task:
             "masked language model with its own tokenizer."
         )
     return Task(source, objective, seed)
+
+
+@dataclass(frozen=True)
+class LossOutcome:
+    """The loss of a language model: a difference above 0 is a worse prediction."""
+
+    task: Task
+    effect: str = "loss"  # the name of what is compared
+
+    @property
+    def source(self) -> LoadedModel:
+        return self.task.source
+
+    def prepare(self, batch: Batch) -> dict[str, Tensor]:
+        """What the outcome is computed from, each array by example."""
+        inputs, targets = self.task.prepare(batch)
+        return {**inputs, "targets": targets}
+
+    def evaluate(self, inputs: Inputs) -> Float[Tensor, " example"]:
+        """The outcome: the mean loss of each example."""
+        own = {name: value for name, value in inputs.items() if name != "targets"}
+        return self.task.losses(own, inputs["targets"])
+
+    def difference(self, before: Tensor, after: Tensor) -> Float[Tensor, " example"]:
+        """How far the second outcome of each example is from the first: how much the loss grows."""
+        return after - before
+
+    def magnitude(self, outcome: Tensor) -> Float[Tensor, " example"]:
+        """The outcome as a number, to compare differences with."""
+        return outcome
+
+
+@dataclass(frozen=True)
+class HiddenStateOutcome:
+    """The final hidden states of a model without a head, with the methods of `LossOutcome`."""
+
+    source: LoadedModel
+    effect: str = "cosine"
+
+    def prepare(self, batch: Batch) -> dict[str, Tensor]:
+        return dict(batch.inputs)
+
+    def evaluate(self, inputs: Inputs) -> Float[Tensor, "example token hidden"]:
+        return at_least_float32(self.source.model(**inputs).last_hidden_state)
+
+    def difference(self, before: Tensor, after: Tensor) -> Float[Tensor, " example"]:
+        """1 - cosine, the mean over tokens."""
+        return (1 - nn.functional.cosine_similarity(before, after, dim=-1)).mean(-1)
+
+    def magnitude(self, outcome: Tensor) -> Float[Tensor, " example"]:
+        """1: the cosine of hidden states with themselves."""
+        return torch.ones(len(outcome), device=outcome.device)
+
+
+Outcome = LossOutcome | HiddenStateOutcome

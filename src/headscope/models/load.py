@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import torch
 from huggingface_hub.constants import ENDPOINT
 from transformers import (
+    MODEL_MAPPING,
     AutoConfig,
     AutoModel,
     AutoModelForCausalLM,
@@ -19,13 +20,13 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from headscope.errors import HeadscopeError, ModelError
-from headscope.models.language import find_objective
+from headscope.errors import HeadscopeError, ModelError, suggest
+from headscope.models.language import build_task, find_objective
 from headscope.models.loaded import LoadedModel, wrap_model
-from headscope.models.null import PREFIX, randomize
-from headscope.registry import MODELS, suggest
+from headscope.models.untrained import PREFIX, make_untrained
+from headscope.registry import MODELS
 
-__all__ = ["load_model"]
+__all__ = ["load_model", "load_with_head"]
 
 DTYPES = ("float32", "float16", "bfloat16", "auto")
 
@@ -45,42 +46,79 @@ def load_model(
     "random-init:NAME" keeps the embeddings of NAME and draws its other weights by the seed. A
     language model can be loaded `with_head`, to predict tokens; one saved without it is refused.
     """
-    if str(name).startswith(PREFIX):
-        base = load_model(
-            str(name).removeprefix(PREFIX),
-            revision=revision,
-            device=device,
-            dtype=dtype,
-            trust_remote_code=trust_remote_code,
-            with_head=with_head,
-        )
-        return randomize(base, seed)
-    place = str(MODELS.find(str(name)).load()() if str(name) in MODELS.entries() else name)
+    trained = str(name).removeprefix(PREFIX)
+    path = str(MODELS.find(trained).load()() if trained in MODELS.entries() else trained)
     options: dict[str, Any] = {
         "revision": revision,
         "trust_remote_code": trust_remote_code,
-        "local_files_only": Path(place).is_dir() or not _hub_is_reachable(),
+        "local_files_only": Path(path).is_dir() or not _hub_is_reachable(),
     }
-    with _quiet_loading(), _explained(str(name), options["local_files_only"]):
-        tokenizer = AutoTokenizer.from_pretrained(place, **options)
-        _refuse_empty_vocabulary(str(name), tokenizer)
-        kind = _find_head(str(name), place, options) if with_head else AutoModel
+    with _quiet_loading(), _explained(trained, options["local_files_only"]):
+        tokenizer = AutoTokenizer.from_pretrained(path, **options)
+        # Where the files are absent, transformers may make a tokenizer to which all is unknown.
+        if len(tokenizer) < len(tokenizer.all_special_ids) + 2:
+            raise ModelError(
+                f"{trained} has no tokenizer: only special tokens are known. Expected "
+                "tokenizer.json (or the vocabulary file of the model's kind) beside the weights; "
+                "save the tokenizer there."
+            )
+        kind = _find_head(trained, path, options) if with_head else AutoModel
         model, info = kind.from_pretrained(
-            place,
+            path,
             dtype=_read_dtype(dtype),
             use_safetensors=True,
             attn_implementation="eager",
             output_loading_info=True,
             **options,
         )
-    _refuse_missing_weights(str(name), info["missing_keys"])
+    # A pooler comes after all attention; checkpoints of language models often lack it.
+    if missing := sorted(key for key in info["missing_keys"] if "pooler" not in key):
+        raise ModelError(
+            f"{trained} lacks {len(missing)} weights ({', '.join(missing[:3])} ...); they would be "
+            "random. Expected a complete checkpoint of the model; check the folder or the name."
+        )
     commit = revision or getattr(model.config, "_commit_hash", None)
-    return wrap_model(model.to(_read_device(device)), tokenizer, str(name), commit)
+    loaded = wrap_model(model.to(_read_device(device)), tokenizer, trained, commit)
+    return loaded if trained == str(name) else make_untrained(loaded, seed)
 
 
-def _find_head(name: str, place: str, options: Mapping[str, Any]) -> Any:
+def load_with_head(
+    name: str | Path, *, seed: int = 0, **options: Any
+) -> tuple[LoadedModel, LoadedModel | ModelError]:
+    """The model, and the same weights with the language-modelling head, or why there is none.
+
+    The files are read once; the first is what `load_model` gives without a head. Options are those
+    of `load_model`.
+    """
+    trained, failure = str(name).removeprefix(PREFIX), None
+    try:
+        head = load_model(trained, with_head=True, **options)
+        build_task(head)  # says what else is missing
+    except ModelError as error:
+        failure = ModelError(*error.args)  # a traceback would keep the model in memory
+    if failure:
+        return load_model(name, seed=seed, **options), failure
+    model = head.without_head()
+    # AutoModel gives another base model for a few classes, and where only the text part of a model
+    # that also reads images has a head.
+    config = model.model.config
+    base: Any = MODEL_MAPPING.get(type(config), None)
+    if type(model.model) is not base or config.base_config_key:
+        model = load_model(trained, **options)
+    if trained == str(name):
+        return model, head
+    # Drawn apart: random weights depend on whether the model has a head.
+    return make_untrained(model, seed), make_untrained(head, seed)
+
+
+def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
     """The class that loads a language model with its head, by what the checkpoint says it is."""
-    config = AutoConfig.from_pretrained(place, **options)
+    config = AutoConfig.from_pretrained(path, **options)
+    if config.is_encoder_decoder:
+        raise ModelError(
+            f"{name} is an encoder-decoder. Its encoder has no language-modelling head, so there "
+            "is no loss to take gradients of. Expected a masked or causal language model."
+        )
     objectives = [find_objective(architecture) for architecture in config.architectures or ()]
     for objective, kind in (("next", AutoModelForCausalLM), ("masked", AutoModelForMaskedLM)):
         if objective in objectives:
@@ -102,34 +140,13 @@ def _read_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
+        return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(
             f"Device {name!r} cannot be used ({reason}). Expected auto, cpu, cuda, cuda:1, mps; "
             "leave --device out to let headscope choose."
         ) from error
-    return device
-
-
-def _refuse_empty_vocabulary(name: str, tokenizer: Any) -> None:
-    # Where the files are absent, transformers may make a tokenizer to which all is unknown.
-    if len(tokenizer) < len(tokenizer.all_special_ids) + 2:
-        raise ModelError(
-            f"{name} has no tokenizer: only special tokens are known. Expected tokenizer.json (or "
-            "the vocabulary file of the model's kind) beside the weights; save the tokenizer there."
-        )
-
-
-def _refuse_missing_weights(name: str, missing: Sequence[str]) -> None:
-    # A pooler comes after all attention; checkpoints of language models often lack it.
-    needed = sorted(key for key in missing if "pooler" not in key)
-    if needed:
-        raise ModelError(
-            f"{name} lacks {len(needed)} weights ({', '.join(needed[:3])} ...); they would be "
-            "random. Expected a complete checkpoint of the model; check the folder or the name."
-        )
 
 
 def _hub_is_reachable() -> bool:
@@ -137,10 +154,9 @@ def _hub_is_reachable() -> bool:
     if any(os.environ.get(key) for key in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
         return True
     try:
-        socket.getaddrinfo(urlsplit(ENDPOINT).hostname, 443)
+        return bool(socket.getaddrinfo(urlsplit(ENDPOINT).hostname, 443))
     except OSError:
         return False
-    return True
 
 
 @contextmanager

@@ -1,26 +1,29 @@
-"""A transformers model in memory as a source of attention."""
+"""A transformers model in memory as a source of attention, and views of it that show more."""
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import count
+from typing import ClassVar, cast
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.errors import ModelError
 from headscope.models.encode import Encoder
 from headscope.models.norms import NormWeights
-from headscope.models.tap import Seen, observe_outputs, observe_tap
+from headscope.models.tap import TapOutput, observe_outputs, observe_tap
 
-__all__ = ["WEIGHTS", "LoadedModel", "evaluating", "weights_digest", "wrap_model"]
+__all__ = ["WEIGHTS", "LoadedModel", "ModelView", "eval_mode", "weights_digest", "wrap_model"]
 
 PROBE = Example("probe", text="a")
 ROUNDING = 0.02  # of a row of a few bfloat16 weights
@@ -29,13 +32,14 @@ WEIGHTS = ("attention", "norm")
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model with its tokenizer. Its attention is seen by the tap, else by its outputs."""
+    """A model with its tokenizer. Its attention is observed by the tap, else in its outputs."""
 
+    emits: ClassVar[Watch] = Watch.ATTENTION
     name: str
     model: PreTrainedModel
     encoder: Encoder
     revision: str | None = None
-    weights: str = "attention"  # or "norm": shares of what tokens add, not of attention
+    weights: str = "attention"  # or "norm": norm-weighted attention
 
     def __post_init__(self) -> None:
         if self.weights not in WEIGHTS:
@@ -91,28 +95,33 @@ class LoadedModel:
             "seen_by": "tap" if self._probed[0] is observe_tap else "output_attentions",
         }
 
+    def without_head(self) -> "LoadedModel":
+        """The model below its language-modelling head, with the same weights in memory."""
+        model = cast(PreTrainedModel, self.model.base_model)
+        base = wrap_model(model, self.encoder.tokenizer, self.name, self.revision)
+        return replace(base, weights=self.weights)
+
     def _run(
         self, how: Callable[..., None], batch: Batch, observe: Callable[[LayerAttention], None]
     ) -> None:
         layers = count()
-        square = (batch.n_tokens, batch.n_tokens)
 
-        def number(seen: Seen) -> None:
-            weights = seen.weights
-            if weights.ndim != 4 or weights.shape[-2:] != square:
+        def show(output: TapOutput) -> None:
+            weights = output.weights
+            if weights.ndim != 4 or weights.shape[-2:] != (batch.n_tokens, batch.n_tokens):
                 raise ModelError(
                     f"{self.name} gives attention of shape {tuple(weights.shape)} for "
                     f"{batch.n_tokens} tokens. Expected one weight for each pair of tokens; choose "
                     "another model."
                 )
             if self.weights == "norm":
-                weights = self._norm_weights.weigh(seen)
-            visible = seen.visible.to(weights.device)
+                weights = self._norm_weights.compute(output)
+            visible = output.visible.to(weights.device)
             observe(LayerAttention(next(layers), weights, batch, visible))
 
         extra = {"use_cache": False} if "use_cache" in _arguments(self.model) else {}
-        with evaluating(self.model):
-            how(self.model, {**batch.inputs, **extra}, number)
+        with eval_mode(self.model):
+            how(self.model, {**batch.inputs, **extra}, show)
 
     @cached_property
     def _norm_weights(self) -> NormWeights:
@@ -120,14 +129,14 @@ class LoadedModel:
 
     @cached_property
     def _probed(self) -> tuple[Callable[..., None], int, int]:
-        """How this model's attention can be seen, its layers and heads, found by a tiny run."""
+        """How this model's attention can be observed, its layers and heads, found by a tiny run."""
         batch = self.batch(self.encode([PROBE], min(8, self.max_tokens)))
         failures = []
         for how in (observe_tap, observe_outputs):
-            seen: list[LayerAttention] = []
+            layers: list[LayerAttention] = []
             try:
-                self._run(how, batch, seen.append)
-                return how, len(seen), self._count_heads(seen)
+                self._run(how, batch, layers.append)
+                return how, len(layers), self._count_heads(layers)
             except Exception as error:  # any model file may fail here in its own way
                 is_ours = isinstance(error, ModelError)
                 failures.append(f"{error}" if is_ours else f"{type(error).__name__}: {error}")
@@ -138,17 +147,53 @@ class LoadedModel:
             "of heads in every layer; choose another model."
         )
 
-    def _count_heads(self, seen: Sequence[LayerAttention]) -> int:
-        """The heads of each layer, if what was seen is a distribution for each of its heads."""
-        heads = {attention.weights.shape[1] for attention in seen}
-        most = getattr(self.model.config, "num_hidden_layers", None) or len(seen)
-        if len(heads) != 1 or len(seen) > most:
-            raise ModelError(f"{len(seen)} layers with {sorted(heads)} heads were seen")
-        for attention in seen:
-            error = (attention.weights.float().sum(-1) - 1).abs().max()
+    def _count_heads(self, layers: Sequence[LayerAttention]) -> int:
+        """The heads of each layer, if every row of weights is a distribution."""
+        heads = {attention.weights.shape[1] for attention in layers}
+        most = getattr(self.model.config, "num_hidden_layers", None) or len(layers)
+        if len(heads) != 1 or len(layers) > most:
+            raise ModelError(f"{len(layers)} layers with {sorted(heads)} heads were seen")
+        for attention in layers:
+            error = (attention.weights.sum(-1) - 1).abs().max()
             if error > ROUNDING:
                 raise ModelError(f"a row of weights misses a sum of 1 by {error:.3g}")
         return heads.pop()
+
+
+class ModelView(ABC):
+    """A source that shows something else of a model: all of a source but `attend`."""
+
+    emits: ClassVar[Watch]
+
+    @property
+    @abstractmethod
+    def model(self) -> LoadedModel:
+        """The model behind it."""
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def n_layers(self) -> int:
+        return self.model.n_layers
+
+    @property
+    def n_heads(self) -> int:
+        return self.model.n_heads
+
+    @property
+    def max_tokens(self) -> int:
+        return self.model.max_tokens
+
+    def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
+        return self.model.encode(examples, max_tokens)
+
+    def batch(self, encodings: Sequence[Encoding]) -> Batch:
+        return self.model.batch(encodings)
+
+    def describe(self) -> dict[str, object]:
+        return self.model.describe()
 
 
 def wrap_model(
@@ -192,19 +237,15 @@ def _position_rows(model: nn.Module) -> Iterator[int]:
     """Positions a learned table really has: where padding takes a row, counting starts after it."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            yield (
-                module.num_embeddings
-                - (-1 if module.padding_idx is None else module.padding_idx)
-                - 1
-            )
+            n_reserved = 0 if module.padding_idx is None else module.padding_idx + 1
+            yield module.num_embeddings - n_reserved
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def eval_mode(model: nn.Module) -> Iterator[None]:
     """The model without dropout, and as it was again afterwards."""
     training = [module for module in model.modules() if module.training]
-    if training:
-        model.eval()
+    model.eval()
     try:
         yield
     finally:

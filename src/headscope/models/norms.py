@@ -1,8 +1,8 @@
-"""What a head adds, not only where it looks: weights times the size of what they weigh.
+"""Norm-weighted attention (Kobayashi et al. 2020): weights times the norms of what they weigh.
 
 A head's output at a query is the sum over keys of a[q,k] f(x[k]), where f takes a token's value
-vector through the head's part of the output projection. Kobayashi et al. (2020) measure ||a f(x)||:
-attention to a token whose vector is tiny does nothing.
+vector through the head's part of the output projection. ||a f(x)|| is what a token contributes:
+attention to one whose vector is tiny does nothing.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from headscope.errors import ModelError
-from headscope.models.tap import Seen
+from headscope.models.tap import TapOutput
 
 __all__ = ["NormWeights"]
 
@@ -27,17 +27,18 @@ class NormWeights:
     model: nn.Module
     _products: dict[nn.Module, Tensor] = field(default_factory=dict, repr=False)
 
-    def weigh(self, seen: Seen) -> Float[Tensor, "example head query key"]:
+    def compute(self, output: TapOutput) -> Float[Tensor, "example head query key"]:
         """`||a f(x)||` of every pair of tokens, over its sum along the row."""
-        if seen.module is None or seen.values is None:
+        if output.module is None or output.values is None:
             raise ModelError(
                 f"{type(self.model).__name__} does not show its value vectors. Expected a model "
                 "whose attention goes through transformers' AttentionInterface; measure this one "
                 "with --weights attention."
             )
-        norms = self._norms(seen.module, seen.values, seen.weights.shape[1])
-        weighed = seen.weights * norms.to(seen.weights.dtype)[:, :, None, :]
-        return weighed / weighed.sum(-1, keepdim=True).clamp_min(torch.finfo(weighed.dtype).tiny)
+        norms = self._norms(output.module, output.values, output.weights.shape[1])
+        weighted = output.weights * norms.to(output.weights.dtype)[:, :, None, :]
+        total = weighted.sum(-1, keepdim=True)
+        return weighted / total.clamp_min(torch.finfo(total.dtype).tiny)
 
     def _norms(
         self, module: nn.Module, values: Tensor, n_heads: int
@@ -57,8 +58,8 @@ def find_projection(
 ) -> Float[Tensor, "output input"]:
     """The output projection of an attention module: a child of it by one of the usual names, or
     `output.dense` beside it, as in BERT and its kin."""
-    places = {child: name for name, child in model.named_modules()}
-    parent = model.get_submodule(places.get(module, "").rpartition(".")[0])
+    paths = {child: path for path, child in model.named_modules()}
+    parent = model.get_submodule(paths.get(module, "").rpartition(".")[0])
     beside = getattr(getattr(parent, "output", None), "dense", None)
     for child in (*(getattr(module, name, None) for name in PROJECTIONS), beside):
         if isinstance(child, Conv1D) and child.weight.shape[0] == n_inputs:

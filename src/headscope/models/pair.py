@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
+from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
@@ -18,6 +20,7 @@ FIRST, SECOND = "first.", "second."  # before the names of each model's inputs
 class ModelPair:
     """Two models with one tokenizer as one source of attention."""
 
+    emits: ClassVar[Watch] = Watch.ATTENTION
     first: LoadedModel
     second: LoadedModel
 
@@ -60,16 +63,14 @@ class ModelPair:
 
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
         """Run both and show their layers, numbered on from one model to the other."""
+        n_before = 0
 
         def show(attention: LayerAttention) -> None:
-            observe(replace(attention, batch=batch))
-
-        def show_after(attention: LayerAttention) -> None:
-            layer = attention.layer + self.first.n_layers
-            observe(replace(attention, layer=layer, batch=batch))
+            observe(replace(attention, layer=n_before + attention.layer, batch=batch))
 
         self.first.attend(_part(self.first, batch, FIRST), show)
-        self.second.attend(_part(self.second, batch, SECOND), show_after)
+        n_before = self.first.n_layers
+        self.second.attend(_part(self.second, batch, SECOND), show)
 
     def describe(self) -> dict[str, object]:
         """What the manifest says of both."""
@@ -84,25 +85,16 @@ def _join(one: Encoding, other: Encoding) -> Encoding:
             f"The two models cut example {one.example.id!r} into different tokens ({len(one)} and "
             f"{len(other)}). Expected models whose tokenizers agree; choose another pair."
         )
-    inputs = {
-        prefix + name: values
-        for prefix, encoding in ((FIRST, one), (SECOND, other))
-        for name, values in encoding.inputs.items()
-    }
+    inputs = {FIRST + name: values for name, values in one.inputs.items()}
+    inputs |= {SECOND + name: values for name, values in other.inputs.items()}
     return replace(one, inputs=inputs)
 
 
 def _part(model: LoadedModel, batch: Batch, prefix: str) -> Batch:
     """The batch with the inputs of one model alone."""
-    encodings = [
-        replace(
-            encoding,
-            inputs={
-                name.removeprefix(prefix): values
-                for name, values in encoding.inputs.items()
-                if name.startswith(prefix)
-            },
-        )
-        for encoding in batch.encodings
-    ]
-    return model.batch(encodings)
+
+    def keep_own(encoding: Encoding) -> Encoding:
+        own = {n: values for n, values in encoding.inputs.items() if n.startswith(prefix)}
+        return replace(encoding, inputs={n.removeprefix(prefix): v for n, v in own.items()})
+
+    return model.batch([keep_own(encoding) for encoding in batch.encodings])

@@ -1,10 +1,12 @@
-"""What lies below a layer, run once: its input is kept, and the layers below are passed by."""
+"""The layers below an altered one, run once: its input is kept, and they are skipped."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 __all__ = ["Prefix", "find_layers"]
@@ -22,64 +24,70 @@ def find_layers(model: nn.Module, n_layers: int) -> list[nn.Module]:
 
 @dataclass
 class Prefix:
-    """The inputs of a model's layers, from a run as it is."""
+    """The inputs of a model's layers, from a run as it is.
+
+    Where a layer hands on more than hidden states (T5 a bias by position), none is skipped.
+    """
 
     layers: Sequence[nn.Module]
     inputs: dict[int, Tensor] = field(default_factory=dict)
-    gives_tuple: dict[int, bool] = field(default_factory=dict)
+    extra_outputs: dict[int, tuple[Any, ...] | None] = field(default_factory=dict)  # None: no tuple
+
+    @property
+    def can_skip(self) -> bool:
+        """Whether a layer can be passed by, as all that it gives is hidden states."""
+        extras = [value for extra in self.extra_outputs.values() for value in extra or ()]
+        return bool(self.layers) and all(value is None for value in extras)
 
     def start(self, layer: int) -> int:
         """The first layer that runs when all above `layer` are wanted."""
-        return layer if self.layers else 0
+        return layer if self.can_skip else 0
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Keep what enters each layer."""
         with ExitStack() as hooks:
             for number, layer in enumerate(self.layers):
-                hook = layer.register_forward_hook(self._record(number), with_kwargs=True)
-                hooks.callback(hook.remove)
+                record = partial(self._record, number)
+                hooks.callback(layer.register_forward_hook(record, with_kwargs=True).remove)
             yield
 
     @contextmanager
     def replayed(self, layer: int, n_copies: int) -> Iterator[None]:
-        """Pass the layers below by, and let copies of what entered `layer` enter it."""
-        if not self.layers:
+        """Skip the layers below, and let copies of what entered `layer` enter it."""
+        if not self.can_skip:
             yield
             return
-        entered = self.inputs[layer].repeat(n_copies, *[1] * (self.inputs[layer].ndim - 1))
+        entered = torch.cat([self.inputs[layer]] * n_copies)
+
+        def enter(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+            if args:
+                return (entered, *args[1:]), kwargs
+            return args, {**kwargs, "hidden_states": entered}
+
         with ExitStack() as undo:
             for number in range(layer):
-                undo.enter_context(self._passed_by(number))
-            hook = self.layers[layer].register_forward_pre_hook(
-                lambda module, args, kwargs: _with_hidden(args, kwargs, entered), with_kwargs=True
-            )
+                undo.enter_context(self._skipped(number))
+            hook = self.layers[layer].register_forward_pre_hook(enter, with_kwargs=True)
             undo.callback(hook.remove)
             yield
 
-    def _record(self, number: int) -> Any:
-        def record(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            self.inputs[number] = args[0] if args else kwargs["hidden_states"]
-            self.gives_tuple[number] = isinstance(output, tuple)
-
-        return record
+    def _record(self, number: int, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        self.inputs[number] = args[0] if args else kwargs["hidden_states"]
+        self.extra_outputs[number] = output[1:] if isinstance(output, tuple) else None
 
     @contextmanager
-    def _passed_by(self, number: int) -> Iterator[None]:
-        layer = self.layers[number]
+    def _skipped(self, number: int) -> Iterator[None]:
+        layer, extra = self.layers[number], self.extra_outputs[number]
 
-        def pass_by(*args: Any, **kwargs: Any) -> Any:
+        def skip(*args: Any, **kwargs: Any) -> Any:
             hidden = args[0] if args else kwargs["hidden_states"]
-            return (hidden,) if self.gives_tuple[number] else hidden
+            return hidden if extra is None else (hidden, *extra)
 
-        layer.forward = pass_by
+        before = {name: value for name, value in vars(layer).items() if name == "forward"}
+        layer.forward = skip
         try:
             yield
         finally:
             del layer.forward
-
-
-def _with_hidden(args: Any, kwargs: Any, hidden: Tensor) -> tuple[Any, Any]:
-    if args:
-        return (hidden, *args[1:]), kwargs
-    return args, {**kwargs, "hidden_states": hidden}
+            vars(layer).update(before)  # a forward of the object's own, as accelerate sets it

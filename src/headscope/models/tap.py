@@ -1,9 +1,10 @@
-"""Seeing a model's attention layer by layer, while it runs.
+"""Observing a model's attention layer by layer, while it runs.
 
 transformers lets a model's attention function be chosen by name. Ours, under the name "headscope",
-calls the eager function of the model's own file, shows the weights to an observer and returns no
-map, so that one layer's maps are alive at a time and no line here knows a model family. Models
-that do not use that interface are asked for `output_attentions` instead.
+is the one that `replaced_attention` was given. The tap's calls the eager function of the model's
+own file, shows the weights to an observer and returns no map, so that one layer's maps are alive
+at a time and no line here knows a model family. Models that do not use that interface are asked
+for `output_attentions` instead.
 """
 
 import sys
@@ -22,19 +23,13 @@ from transformers.masking_utils import eager_mask
 from headscope.errors import ModelError
 
 __all__ = [
-    "Observer",
-    "Seen",
-    "attending_by",
-    "find_eager",
-    "observe_outputs",
-    "observe_tap",
-    "visible_keys",
-    "visible_pairs",
-]
+    "NAME", "TapOutput", "at_least_float32", "find_eager", "observe_outputs", "observe_tap",
+    "replaced_attention", "using_attention", "visible_keys", "visible_pairs",
+]  # fmt: skip
 
 
-class Seen(NamedTuple):
-    """What one layer shows: its weights, and by the tap also the module and its values."""
+class TapOutput(NamedTuple):
+    """One layer's weights, and by the tap also its module and values; float32 or wider."""
 
     weights: Float[Tensor, "example head query key"]
     visible: Int[Tensor, " query"]  # how many keys a query may look at
@@ -42,22 +37,31 @@ class Seen(NamedTuple):
     values: Float[Tensor, "example group key part"] | None = None  # heads may share a group's
 
 
-Observer = Callable[[Seen], None]
+Observer = Callable[[TapOutput], None]
 Inputs = Mapping[str, Tensor]
+Attention = Callable[..., Tensor]  # (module, query, key, value, mask, **options) -> output
 
 NAME = "headscope"
-_observer: ContextVar[Observer] = ContextVar("observer")
+_attention: ContextVar[Attention] = ContextVar("attention")
 
 
 def observe_tap(model: PreTrainedModel, inputs: Inputs, observe: Observer) -> None:
     """Run the model with our attention function in place of its own."""
-    with attending_by(model, NAME), _observed_by(observe), torch.inference_mode():
+
+    def attend(module: nn.Module, *args: Any, **options: Any) -> Tensor:
+        output, weights = find_eager(type(module))(module, *args, **options)
+        value, mask = args[2:]
+        visible = visible_keys(mask, weights.shape[-2], weights.shape[-1])
+        observe(TapOutput(at_least_float32(weights), visible, module, at_least_float32(value)))
+        return output
+
+    with replaced_attention(model, attend), torch.inference_mode():
         model(**inputs)
 
 
 def observe_outputs(model: PreTrainedModel, inputs: Inputs, observe: Observer) -> None:
     """Run the model and ask for all its maps at once."""
-    with attending_by(model, "eager"), torch.inference_mode():
+    with using_attention(model, "eager"), torch.inference_mode():
         if model.config._attn_implementation != "eager":
             raise ModelError(
                 f"{type(model).__name__} keeps the attention function it was loaded with, which "
@@ -67,7 +71,12 @@ def observe_outputs(model: PreTrainedModel, inputs: Inputs, observe: Observer) -
     for weights in maps or ():
         if weights is None:
             raise ModelError(f"{type(model).__name__} gives no weights for one of its layers.")
-        observe(Seen(weights, _visible_in(weights)))
+        observe(TapOutput(at_least_float32(weights), _visible_in(weights)))
+
+
+def at_least_float32(numbers: Tensor) -> Tensor:
+    """Half precision as float32, for sums would lose digits or overflow; the rest as it is."""
+    return numbers.float() if numbers.dtype.itemsize < 4 else numbers
 
 
 def visible_keys(mask: Tensor | None, n_queries: int, n_keys: int) -> Int[Tensor, " query"]:
@@ -87,21 +96,6 @@ def visible_pairs(
     return is_visible.expand(n_queries, n_keys)  # a mask may have one row for all queries
 
 
-def _tap_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    **options: Any,
-) -> tuple[Tensor, None]:
-    eager = find_eager(type(module))
-    output, weights = eager(module, query, key, value, mask, **options)
-    visible = visible_keys(mask, weights.shape[-2], weights.shape[-1])
-    _observer.get()(Seen(weights, visible, module, value))
-    return output, None
-
-
 def find_eager(kind: type[nn.Module]) -> Callable[..., tuple[Tensor, Tensor]]:
     """The eager attention function of the file that defines a module's class."""
     for parent in kind.__mro__:
@@ -112,12 +106,27 @@ def find_eager(kind: type[nn.Module]) -> Callable[..., tuple[Tensor, Tensor]]:
     raise ModelError(f"{kind.__name__} has no eager attention function beside it.")
 
 
-AttentionInterface.register(NAME, _tap_attention)
+def _chosen_attention(*args: Any, **options: Any) -> tuple[Tensor, None]:
+    return _attention.get()(*args, **options), None
+
+
+AttentionInterface.register(NAME, _chosen_attention)
 AttentionMaskInterface.register(NAME, eager_mask)
 
 
 @contextmanager
-def attending_by(model: PreTrainedModel, name: str) -> Iterator[None]:
+def replaced_attention(model: PreTrainedModel, attend: Attention) -> Iterator[None]:
+    """The model with `attend` in place of its attention function; it gives the output alone."""
+    token = _attention.set(attend)
+    try:
+        with using_attention(model, NAME):
+            yield
+    finally:
+        _attention.reset(token)
+
+
+@contextmanager
+def using_attention(model: PreTrainedModel, name: str) -> Iterator[None]:
     """The model with another attention function, and its own again afterwards."""
     before = model.config._attn_implementation
     _set_quietly(model, name)
@@ -139,19 +148,10 @@ def _set_quietly(model: PreTrainedModel, name: str) -> None:
         logger.disabled = was_disabled
 
 
-@contextmanager
-def _observed_by(observe: Observer) -> Iterator[None]:
-    token = _observer.set(observe)
-    try:
-        yield
-    finally:
-        _observer.reset(token)
-
-
 def _visible_in(weights: Tensor) -> Int[Tensor, " query"]:
     """Visible keys where no mask is at hand: as far back and ahead as any query really looks."""
-    is_seen = (weights != 0).flatten(0, -3).any(dim=0).fill_diagonal_(True)  # [query, key]
-    queries, keys = is_seen.nonzero(as_tuple=True)
+    has_weight = (weights != 0).flatten(0, -3).any(dim=0).fill_diagonal_(True)  # [query, key]
+    queries, keys = has_weight.nonzero(as_tuple=True)
     back, ahead = (queries - keys).max(), (keys - queries).max()
-    places = torch.arange(is_seen.shape[0], device=weights.device)
-    return places.clamp(max=back) + 1 + places.flip(0).clamp(max=ahead)
+    positions = torch.arange(has_weight.shape[0], device=weights.device)
+    return positions.clamp(max=back) + 1 + positions.flip(0).clamp(max=ahead)

@@ -6,8 +6,9 @@ the opening and the closing special tokens, plus a constant. The loss, the mean 
 penalty on squared weights, is strictly convex: there is one optimum, whatever the order or seed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from logging import getLogger
 
 import numpy as np
@@ -17,17 +18,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.kernels.arc_loss import N_KINDS, arc_loss
-from headscope.probes.batches import Batch, Scores, mask_scores
-from headscope.probes.lbfgs import Matrix, Minimum, Vector, minimize
+from headscope.probes.batches import Scores, SentenceBatch, mask_scores
+from headscope.probes.lbfgs import Matrix, Minimum, Report, Vector, minimize
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank
 
-__all__ = ["KINDS", "AttentionOnly", "curvature", "fit_attention_only", "loss_and_gradient"]
+__all__ = [
+    "KINDS", "AttentionOnly", "compute_hessian", "fit_attention_only", "loss_and_gradient",
+]  # fmt: skip
 
 KINDS = ("dependent-to-head", "head-to-dependent", "opening", "closing")
 PENALTY = 1e-7  # of half the squared weights
-HEAD_START = 1000  # sentences from which the path to the optimum is learned
+HEAD_START = 1000  # sentences whose optimum is the start of the search
 HEAD_START_TOLERANCE = 1e-3
-WINDOW = 4096  # cells at a time: what they become in double precision stays in the cache
+WINDOW = 4096  # cells at a time: in double precision they fit in the cache
 
 log = getLogger("headscope")
 
@@ -52,13 +55,13 @@ class AttentionOnly:
 
     uses_maps = True
 
-    def __call__(self, batch: Batch) -> Scores:
+    def __call__(self, batch: SentenceBatch) -> Scores:
         """The scores of every candidate, ROOT last."""
         assert batch.maps is not None
-        made = batch.maps.double() @ torch.from_numpy(self.weights.T.copy())
+        by_kind = batch.maps.double() @ torch.from_numpy(self.weights.T.copy())
         n = batch.n_words
-        words = made[:, :, :n, 0] + made[:, :, :n, 1].transpose(1, 2)
-        root = made[:, :, n, 2] + made[:, :, n + 1, 3] + self.root
+        words = by_kind[:, :, :n, 0] + by_kind[:, :, :n, 1].transpose(1, 2)
+        root = by_kind[:, :, n, 2] + by_kind[:, :, n + 1, 3] + self.root
         return mask_scores(torch.cat([words, root[..., None]], dim=-1), batch)
 
 
@@ -66,41 +69,35 @@ def fit_attention_only(
     treebank: ProbeTreebank,
     tolerance: float = 1e-5,
     seed: int = 0,
-    report: Callable[[float, float], None] = lambda value, gradient: None,
+    report: Report = lambda loss, gradient: None,
 ) -> tuple[AttentionOnly, Minimum]:
     """Full-batch L-BFGS to a gradient of `tolerance` relative to that at zero weights.
 
-    A few sentences come first: their optimum is the start and their Hessian there the measure of
-    the search over all. As the problem is convex, both only shorten the way.
+    A sample of sentences comes first: its optimum is the start of the search over all, and its
+    Hessian there the preconditioner. As the problem is convex, both only shorten the path.
     """
-    few = treebank.choose(HEAD_START, seed)
+    sample = treebank.choose(HEAD_START, seed)
     zero = np.zeros(N_KINDS * treebank.maps.n_maps + 1)
-    start = _search(few, zero, curvature(few, zero), HEAD_START_TOLERANCE)
-    found = _search(treebank, start.point, curvature(few, start.point), tolerance, report)
-    if not found.is_converged:
-        log.warning(
-            "attention-only stopped at a gradient of %.2g after %d iterations",
-            found.gradient,
-            found.iterations,
-        )
-    return AttentionOnly.from_vector(found.point), found
+    start = _search(sample, zero, compute_hessian(sample, zero), HEAD_START_TOLERANCE)
+    hessian = compute_hessian(sample, start.point)
+    minimum = _search(treebank, start.point, hessian, tolerance, report)
+    if not minimum.is_converged:
+        text = "attention-only stopped at a gradient of %.2g after %d iterations"
+        log.warning(text, minimum.gradient, minimum.iterations)
+    return AttentionOnly.from_vector(minimum.point), minimum
 
 
 def _search(
     treebank: ProbeTreebank,
     start: Vector,
-    rough: Matrix,
+    hessian: Matrix,
     tolerance: float,
-    report: Callable[[float, float], None] = lambda value, gradient: None,
+    report: Report = lambda loss, gradient: None,
 ) -> Minimum:
     _, at_zero = loss_and_gradient(treebank, np.zeros_like(start))
-    return minimize(
-        lambda point: loss_and_gradient(treebank, point),
-        start,
-        rough,
-        tolerance * float(np.linalg.norm(at_zero)),
-        report=report,
-    )
+    least = tolerance * float(np.linalg.norm(at_zero))
+    function = partial(loss_and_gradient, treebank)
+    return minimize(function, start, hessian, least, report=report)
 
 
 def loss_and_gradient(treebank: ProbeTreebank, vector: Vector) -> tuple[float, Vector]:
@@ -111,8 +108,8 @@ def loss_and_gradient(treebank: ProbeTreebank, vector: Vector) -> tuple[float, V
     loss, root_slope = 0.0, 0.0
     for cells, sizes, heads in _windows(treebank):
         by_cell = torch.zeros(len(cells), N_KINDS, dtype=torch.float64)
-        made = cells @ weights  # [cell, kind]
-        parts = arc_loss(made.numpy(), probe.root, sizes, heads, by_cell.numpy())
+        scores = cells @ weights  # [cell, kind]
+        parts = arc_loss(scores.numpy(), probe.root, sizes, heads, by_cell.numpy())
         loss, root_slope = loss + parts[0], root_slope + parts[1]
         slopes += cells.T @ by_cell
     n_arcs = max(treebank.n_arcs, 1)
@@ -120,13 +117,13 @@ def loss_and_gradient(treebank: ProbeTreebank, vector: Vector) -> tuple[float, V
     return loss / n_arcs + PENALTY / 2 * float(vector @ vector), gradient
 
 
-def curvature(treebank: ProbeTreebank, vector: Vector) -> Matrix:
+def compute_hessian(treebank: ProbeTreebank, vector: Vector) -> Matrix:
     """The Hessian of the loss: the covariance of the features under the probe, word by word."""
     probe = AttentionOnly.from_vector(vector)
     n_of_words = 2 * treebank.maps.n_maps  # features that words have; the others are ROOT's
     second = torch.zeros(len(vector), len(vector), dtype=torch.float64)
-    for place, sentence in zip(treebank.places, treebank.sentences, strict=True):
-        batch = Batch.of([treebank.maps.sentence(int(place))], [sentence])
+    for index, sentence in zip(treebank.stored_at, treebank.sentences, strict=True):
+        batch = SentenceBatch.pad([treebank.maps.sentence(int(index))], [sentence])
         chances = probe(batch)[0].softmax(-1)  # [word, candidate]
         arcs = torch.from_numpy(np.flatnonzero(sentence.heads > NO_HEAD))
         n_at_once = max(1, WINDOW // len(sentence))
@@ -142,7 +139,7 @@ def curvature(treebank: ProbeTreebank, vector: Vector) -> Matrix:
     return hessian + PENALTY * np.eye(len(vector))
 
 
-def _features(batch: Batch, arcs: Int[Tensor, " arc"]) -> tuple[Tensor, Tensor]:
+def _features(batch: SentenceBatch, arcs: Int[Tensor, " arc"]) -> tuple[Tensor, Tensor]:
     """What the weights of words meet in each other word, and those of ROOT in ROOT."""
     assert batch.maps is not None
     maps, n = batch.maps[0], batch.n_words  # [word, other, map]
@@ -154,9 +151,9 @@ def _features(batch: Batch, arcs: Int[Tensor, " arc"]) -> tuple[Tensor, Tensor]:
 
 def _windows(treebank: ProbeTreebank) -> Iterator[tuple[Tensor, Array, Array]]:
     """Cells in double precision with the sizes and heads of their sentences, some at a time."""
-    word = 0
+    word, stored_at = 0, treebank.stored_at
     for first, last in _runs(treebank):
-        cells = treebank.maps.cells(int(treebank.places[first]), int(treebank.places[last - 1]) + 1)
+        cells = treebank.maps.cells(int(stored_at[first]), int(stored_at[last - 1]) + 1)
         sizes = treebank.sizes[first:last]
         n_words = int(sizes.sum())
         yield cells.double(), sizes, treebank.heads[word : word + n_words]
@@ -164,11 +161,11 @@ def _windows(treebank: ProbeTreebank) -> Iterator[tuple[Tensor, Array, Array]]:
 
 
 def _runs(treebank: ProbeTreebank) -> Iterator[tuple[int, int]]:
-    """Sentences that stand one after the other in the store, at most a window of cells (or one)."""
+    """Neighbours in the store (first, last), at most a window of cells or one sentence."""
     n_cells = treebank.sizes * (treebank.sizes + 2)
     first, held = 0, 0
-    for i, place in enumerate(treebank.places):
-        is_next = i == first or place == treebank.places[i - 1] + 1
+    for i, index in enumerate(treebank.stored_at):
+        is_next = i == first or index == treebank.stored_at[i - 1] + 1
         if i > first and (not is_next or held + n_cells[i] > WINDOW):
             yield first, i
             first, held = i, 0

@@ -1,30 +1,33 @@
 """How much of the gold trees a probe finds, with intervals over sentences."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-from headscope.data.replicates import replicate_weights
-from headscope.data.tally import Estimate, Tally
+from headscope.data.tree import ROOT
 from headscope.kernels.spanning_tree import maximum_arborescence
-from headscope.probes.batches import Scorer, score_sentences
-from headscope.probes.treebank import NO_HEAD, ProbeTreebank, Sentence, is_punctuation
+from headscope.probes.batches import RowOf, Scorer, score_sentences
+from headscope.probes.treebank import NO_HEAD, ProbeTreebank, Sentence
+from headscope.stats.replicates import replicate_weights
+from headscope.stats.tally import Estimate, Tally
 
-__all__ = ["SCORES", "Found", "decode_tree", "estimate_relations", "estimate_scores", "score_probe"]
+__all__ = [
+    "SCORES", "ProbeScores", "decode_tree", "estimate_relations", "estimate_scores", "score_probe",
+]  # fmt: skip
 
 SCORES = ("uas", "uas_with_punctuation", "uuas", "mst_uas")
-ONE_ROOT = 1e6  # what hanging on ROOT costs in a tree: more than any word could gain by it
+ONE_ROOT = 1e6  # the cost of a child of ROOT: more than any word could gain by being one
 
 Array = NDArray[np.float64]
 Heads = Int[NDArray[np.int64], " word"]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """Heads found and heads to find, by sentence: for each score, and for each relation."""
+class ProbeScores:
+    """Correct heads and heads to find, by sentence: for each score, and for each relation."""
 
     keys: list[int]
     correct: Float[Array, "sentence score"]
@@ -35,52 +38,45 @@ class Found:
 
 
 def score_probe(
-    scorer: Scorer, treebank: ProbeTreebank, row_of: Callable[[str], int] = lambda word: 0
-) -> Found:
+    scorer: Scorer, treebank: ProbeTreebank, row_of: RowOf = lambda word: 0
+) -> ProbeScores:
     """Every word's best candidate, and the best tree of a sentence, against the gold heads."""
     relations = sorted({r for sentence in treebank.sentences for r in sentence.relations})
-    place_of = {relation: place for place, relation in enumerate(relations)}
-    n = len(treebank)
-    found = Found(
-        keys=[sentence.key for sentence in treebank.sentences],
-        correct=np.zeros((n, len(SCORES))),
-        count=np.zeros((n, len(SCORES))),
-        relations=relations,
-        relation_correct=np.zeros((n, len(relations))),
-        relation_count=np.zeros((n, len(relations))),
-    )
-    for place, scores in score_sentences(scorer, treebank, row_of):
-        sentence = treebank.sentences[place]
+    column_of = {relation: column for column, relation in enumerate(relations)}
+    keys = [sentence.key for sentence in treebank.sentences]
+    shape, by_relation = (len(keys), len(SCORES)), (len(keys), len(relations))
+    zeros = np.zeros(shape), np.zeros(shape)
+    counts = ProbeScores(keys, *zeros, relations, np.zeros(by_relation), np.zeros(by_relation))
+    for i, scores in score_sentences(scorer, treebank, row_of):
+        sentence = treebank.sentences[i]
         best = _as_heads(scores.argmax(axis=1))
         tree = decode_tree(scores)
-        for score, (is_found, counts) in enumerate(_compare(sentence, best, tree)):
-            found.correct[place, score] = (is_found & counts).sum()
-            found.count[place, score] = counts.sum()
+        for score, (is_correct, is_scored) in enumerate(_compare(sentence, best, tree)):
+            counts.correct[i, score] = (is_correct & is_scored).sum()
+            counts.count[i, score] = is_scored.sum()
         has_head = sentence.heads > NO_HEAD
-        columns = [place_of[relation] for relation in sentence.relations]
-        np.add.at(found.relation_correct[place], columns, has_head & (best == sentence.heads))
-        np.add.at(found.relation_count[place], columns, has_head)
-    return found
+        columns = [column_of[relation] for relation in sentence.relations]
+        np.add.at(counts.relation_correct[i], columns, has_head & (best == sentence.heads))
+        np.add.at(counts.relation_count[i], columns, has_head)
+    return counts
 
 
 def _compare(
     sentence: Sentence, best: Heads, tree: Heads
 ) -> list[tuple[Bool[NDArray[np.bool_], " word"], Bool[NDArray[np.bool_], " word"]]]:
-    """For each score: which words are found, and which count."""
-    gold, place = sentence.heads, np.arange(len(sentence))
-    has_head = gold > NO_HEAD
-    is_word = np.array([not is_punctuation(relation) for relation in sentence.relations]) & has_head
-    is_tied = (tree == gold) | ((tree[gold] == place) & (gold >= 0))  # in either direction
+    """For each score: which words are correct, and which are scored."""
+    gold, words, is_word = sentence.heads, np.arange(len(sentence)), sentence.is_scored
+    is_linked = (tree == gold) | ((tree[gold] == words) & (gold >= 0))  # in either direction
     return [
         (best == gold, is_word),
-        (best == gold, has_head),
-        (is_tied, is_word & (gold >= 0)),
+        (best == gold, gold > NO_HEAD),
+        (is_linked, is_word & (gold >= 0)),
         (tree == gold, is_word),
     ]
 
 
 def decode_tree(scores: Float[Array, "word candidate"]) -> Heads:
-    """The heads of the best tree in which one word hangs on ROOT, the last candidate."""
+    """The heads of the best tree with exactly one child of ROOT, the last candidate."""
     n = len(scores)
     square = np.full((n + 1, n + 1), -ONE_ROOT)
     square[:n] = scores
@@ -90,24 +86,26 @@ def decode_tree(scores: Float[Array, "word candidate"]) -> Heads:
 
 def _as_heads(candidates: Heads) -> Heads:
     """Candidates as heads: the last one, one more than there are words, is ROOT."""
-    return np.where(candidates == len(candidates), -1, candidates)
+    return np.where(candidates == len(candidates), ROOT, candidates)
 
 
-def estimate_scores(found: Found, seed: int, n_replicates: int) -> Mapping[str, Estimate]:
+def estimate_scores(
+    scores: ProbeScores, seed: int, n_replicates: int
+) -> Mapping[str, Estimate[Array]]:
     """Each score with its 95 % interval."""
-    both = _estimate(found.keys, found.correct, found.count, seed, n_replicates)
-    return {name: Estimate(*(part[i] for part in both)) for i, name in enumerate(SCORES)}
+    estimates = _estimate(scores.keys, scores.correct, scores.count, seed, n_replicates)
+    return {name: Estimate(*(part[i] for part in estimates)) for i, name in enumerate(SCORES)}
 
 
-def estimate_relations(found: Found, seed: int, n_replicates: int) -> Estimate:
+def estimate_relations(scores: ProbeScores, seed: int, n_replicates: int) -> Estimate[Array]:
     """The share found of each relation, with its 95 % interval."""
-    parts = found.relation_correct, found.relation_count
-    return _estimate(found.keys, *parts, seed, n_replicates)
+    parts = scores.relation_correct, scores.relation_count
+    return _estimate(scores.keys, *parts, seed, n_replicates)
 
 
 def _estimate(
     keys: list[int], correct: Array, count: Array, seed: int, n_replicates: int
-) -> Estimate:
+) -> Estimate[Array]:
     tally = Tally()
     tally.add(replicate_weights(keys, seed, n_replicates), {"correct": correct, "count": count})
     return tally.ratio("correct", "count")

@@ -10,13 +10,12 @@ what the store holds and for what it was made.
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from pathlib import Path
-from tempfile import mkdtemp
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ VERSION = 1
 N_SPECIAL = 2  # opening and closing
 BYTES = 2  # of a number in half precision
 SPARE = 64 << 20  # bytes that must be left on the disk
-BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class StoreIndex:
     n_heads: int
     ids: list[str]
     kept: list[list[int]]  # the words of each sentence that have tokens
-    account: Mapping[str, Any]
+    counts: Mapping[str, Any]
 
     @cached_property
     def sizes(self) -> Int[NDArray[np.int64], " sentence"]:
@@ -70,7 +68,7 @@ class StoreIndex:
 
 @dataclass(frozen=True, eq=False)
 class WordMaps:
-    """A store that is there whole."""
+    """A complete store."""
 
     path: Path
     index: StoreIndex
@@ -100,18 +98,19 @@ class WordMaps:
         )
         return torch.from_numpy(window)
 
-    def sentence(self, place: int) -> Float[Tensor, "word other map"]:
+    def sentence(self, index: int) -> Float[Tensor, "word other map"]:
         """The maps of one sentence; the last two others are the special tokens."""
-        n = int(self.index.sizes[place])
-        return self.cells(place, place + 1).view(n, n + N_SPECIAL, self.n_maps)
+        n = int(self.index.sizes[index])
+        return self.cells(index, index + 1).view(n, n + N_SPECIAL, self.n_maps)
 
 
 def write_store(path: Path, index: StoreIndex, blocks: Iterable[Tensor]) -> WordMaps:
-    """Write the blocks of cells one after the other; the store is there whole or not at all."""
-    with _explained(path):
+    """Write the blocks of cells one after the other; all of the store, or nothing."""
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _refuse_small_disk(path, index.n_bytes)
-        temporary = Path(mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        temporary = path.with_name(f".{path.name[:100]}.{token_hex(8)}")
+        temporary.mkdir()  # for whom the umask says
         try:
             digest = blake2b()
             with (temporary / "maps.f16").open("wb") as stream:
@@ -127,33 +126,38 @@ def write_store(path: Path, index: StoreIndex, blocks: Iterable[Tensor]) -> Word
             with (temporary / "header.json").open("w", encoding="utf-8") as text:
                 json.dump(header, text)
                 _flush(text.fileno(), text.flush)
-            temporary.chmod(0o755)
             temporary.replace(path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+    except OSError as error:
+        raise OutputError(
+            f"The store {path} cannot be written: {error.strerror or error}. Expected a writable "
+            "folder with free space; free some, or choose another --store. Nothing is left behind."
+        ) from error
     return WordMaps(path, index)
 
 
 def open_store(path: Path, key: Mapping[str, Any]) -> WordMaps:
-    """The store in a folder, if it is whole and was made for this key."""
+    """The store in a folder, if it is complete and was made for this key."""
     try:
         header = json.loads((path / "header.json").read_text(encoding="utf-8"))
         version = header["version"]
-        index = StoreIndex(**header["index"]) if version == VERSION else None
+        if version != VERSION:
+            raise _refusal(path, f"has version {version} of the format, not {VERSION}")
+        index = StoreIndex(**header["index"])
         size = (path / "maps.f16").stat().st_size
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _refusal(path, f"cannot be read ({error})") from error
-    if index is None:
-        raise _refusal(path, f"has version {version} of the format, not {VERSION}")
     for name, expected in key.items():
         found = index.key.get(name)
         if found != expected:
             raise _refusal(path, f"belongs to another {name} ({found}, not {expected})")
     if size != index.n_bytes:
         raise _refusal(path, f"is truncated: it has {size} bytes of maps, not {index.n_bytes}")
-    if _checksum(path / "maps.f16") != header["checksum"]:
-        raise _refusal(path, "is damaged: its checksum differs")
+    with (path / "maps.f16").open("rb") as stream:
+        if file_digest(stream, blake2b).hexdigest() != header["checksum"]:
+            raise _refusal(path, "is damaged: its checksum differs")
     return WordMaps(path, index)
 
 
@@ -174,25 +178,6 @@ def _refuse_small_disk(path: Path, n_bytes: int) -> None:
         )
 
 
-def _checksum(path: Path) -> str:
-    digest = blake2b()
-    with path.open("rb") as stream:
-        while block := stream.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def _flush(descriptor: int, flush: Any) -> None:
     flush()
     os.fsync(descriptor)
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(
-            f"The store {path} cannot be written: {error.strerror or error}. Expected a writable "
-            "folder with free space; free some, or choose another --store. Nothing is left behind."
-        ) from error

@@ -1,4 +1,4 @@
-"""What the probes came to, as tables."""
+"""The results of probes as tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,10 @@ import numpy as np
 import pandas as pd
 
 from headscope.probes.attention_only import KINDS, AttentionOnly
-from headscope.probes.scores import SCORES, Found, estimate_relations, estimate_scores
-from headscope.probes.single_head import Counts, choose_heads
+from headscope.probes.baselines import HeadCounts, choose_heads
+from headscope.probes.scores import SCORES, ProbeScores, estimate_relations, estimate_scores
 
-__all__ = [
-    "TABLES", "Bootstrap", "ProbeResult", "curve_table", "probe_table", "relation_table",
-    "weight_table",
-]  # fmt: skip
+__all__ = ["TABLES", "Bootstrap", "ProbeResult", "build_tables"]
 
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
 ROOT_CONSTANT = "root"
@@ -44,11 +41,31 @@ class Bootstrap:
 
 @dataclass(frozen=True, eq=False)
 class ProbeResult:
-    """What a probe found, after how many training sentences, with how many parameters."""
+    """The scores of a probe, and the sentences and parameters that it learned."""
 
-    found: Found
+    scores: ProbeScores
     sentences: int
     parameters: int
+
+
+def build_tables(
+    results: Mapping[str, ProbeResult],
+    steps: Sequence[tuple[str, ProbeResult]],
+    fitted: Mapping[str, AttentionOnly],
+    counts: tuple[HeadCounts, HeadCounts],
+    shape: tuple[int, int],
+    bootstrap: Bootstrap,
+) -> dict[str, pd.DataFrame]:
+    """All tables: of the results, the steps of learning curves, the fitted attention-only probes,
+    and what heads find in training and test sentences; `shape` is that of the model, layers and
+    heads."""
+    n_layers, n_heads = shape
+    return {
+        "probes": probe_table(results, bootstrap),
+        "probe-weights": weight_table(fitted, n_layers),
+        "probe-relations": relation_table(results, *counts, n_heads, bootstrap),
+        "probe-curve": curve_table(steps, bootstrap),
+    }
 
 
 def probe_table(results: Mapping[str, ProbeResult], bootstrap: Bootstrap) -> pd.DataFrame:
@@ -56,8 +73,8 @@ def probe_table(results: Mapping[str, ProbeResult], bootstrap: Bootstrap) -> pd.
     rows = []
     for name, result in results.items():
         row: dict[str, Any] = {"probe": name}
-        scores = estimate_scores(result.found, bootstrap.seed, bootstrap.replicates)
-        for score, (value, low, high) in scores.items():
+        estimates = estimate_scores(result.scores, bootstrap.seed, bootstrap.replicates)
+        for score, (value, low, high) in estimates.items():
             prefix = "" if score == "uas" else f"{score}_"
             row |= {score: value, f"{prefix}low": low, f"{prefix}high": high}
         rows.append(row | {"sentences": result.sentences, "parameters": result.parameters})
@@ -80,24 +97,22 @@ def weight_table(probes: Mapping[str, AttentionOnly], n_layers: int) -> pd.DataF
 
 def relation_table(
     results: Mapping[str, ProbeResult],
-    on_train: Counts,
-    on_test: Counts,
+    on_train: HeadCounts,
+    on_test: HeadCounts,
     n_heads: int,
     bootstrap: Bootstrap,
 ) -> pd.DataFrame:
     """Each relation by each probe beside its best head, which was chosen on training sentences."""
     chosen, rows = choose_heads(on_train), []
     for name, result in results.items():
-        found = result.found
-        accuracy = estimate_relations(found, bootstrap.seed, bootstrap.replicates)
-        counts = found.relation_count.sum(axis=0)
-        for place, relation in enumerate(found.relations):
-            row: dict[str, Any] = {"relation": relation, "probe": name, "count": int(counts[place])}
-            row |= {"accuracy": accuracy.value[place]}
-            row |= {"low": accuracy.low[place], "high": accuracy.high[place]}
-            if relation in chosen and counts[place]:
+        accuracy = estimate_relations(result.scores, bootstrap.seed, bootstrap.replicates)
+        counts = result.scores.relation_count.sum(axis=0)
+        for i, relation in enumerate(result.scores.relations):
+            row: dict[str, Any] = {"relation": relation, "probe": name, "count": int(counts[i])}
+            row |= zip(("accuracy", "low", "high"), (part[i] for part in accuracy), strict=True)
+            if relation in chosen and counts[i]:
                 head = chosen[relation]
-                of_head = on_test[relation][head.map, head.direction] / counts[place]
+                of_head = on_test[relation][head.map, head.direction] / counts[i]
                 row |= {"best_layer": head.map // n_heads + 1, "best_head": head.map % n_heads + 1}
                 row |= {"best_direction": DIRECTIONS[head.direction], "best_head_accuracy": of_head}
                 row |= {"gain": row["accuracy"] - of_head}
@@ -111,7 +126,7 @@ def curve_table(results: Sequence[tuple[str, ProbeResult]], bootstrap: Bootstrap
     """UAS by probe and number of training sentences."""
     rows = []
     for name, result in results:
-        uas = estimate_scores(result.found, bootstrap.seed, bootstrap.replicates)["uas"]
+        uas = estimate_scores(result.scores, bootstrap.seed, bootstrap.replicates)["uas"]
         rows.append((name, result.sentences, uas.value, uas.low, uas.high))
     table = pd.DataFrame(rows, columns=list(TABLES["probe-curve"]))
     return table.sort_values(["probe", "sentences"], ignore_index=True)

@@ -1,37 +1,37 @@
-"""Training a probe by Adam: seeded, stopped early, and able to go on where it was stopped."""
+"""Training a probe by Adam: seeded, stopped early, resumable."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headscope.data.tree import ROOT
 from headscope.errors import StudyError
-from headscope.probes.attention_words import AttentionAndWords
-from headscope.probes.baselines import WordNet
-from headscope.probes.batches import Batch, Scorer, make_batches, score_sentences
-from headscope.probes.treebank import NO_HEAD, ProbeTreebank, is_punctuation
+from headscope.options import require
+from headscope.probes.batches import (
+    NeuralScorer,
+    RowOf,
+    Scorer,
+    SentenceBatch,
+    make_batches,
+    score_sentences,
+)
+from headscope.probes.treebank import NO_HEAD, ProbeTreebank
 
 __all__ = [
-    "LEAST_SENTENCES",
-    "Checkpoint",
-    "Epoch",
-    "NoCheckpoint",
-    "Plan",
-    "TrainedProbe",
-    "refuse_tiny",
+    "LEAST_SENTENCES", "Epoch", "NoStateStore", "StateStore", "TrainingOptions", "refuse_tiny",
     "train",
-]
+]  # fmt: skip
 
 LEAST_SENTENCES = 20
-TrainedProbe = AttentionAndWords | WordNet
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.1, 1000
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingOptions:
     """How a probe is trained."""
 
     epochs: int = 20
@@ -40,21 +40,19 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise StudyError(f"--epochs {self.epochs} cannot be used. Expected at least 1.")
+        require(self.epochs > 0, "epochs", self.epochs, "at least 1")
 
 
-@dataclass(frozen=True)
-class Epoch:
-    """What an epoch came to."""
+class Epoch(NamedTuple):
+    """What an epoch achieved."""
 
     number: int  # from 1
     loss: float  # mean over the words learned from
     uas: float  # on held-out training sentences
 
 
-class Checkpoint(Protocol):
-    """Where the state of training is kept between epochs."""
+class StateStore(Protocol):
+    """Keeps the state of training between epochs."""
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """The tensors and the facts last saved."""
@@ -62,7 +60,7 @@ class Checkpoint(Protocol):
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None: ...
 
 
-class NoCheckpoint:
+class NoStateStore:
     """Nothing is kept."""
 
     def load(self) -> None:
@@ -73,28 +71,28 @@ class NoCheckpoint:
 
 
 def train(
-    model: TrainedProbe,
+    model: NeuralScorer,
     treebank: ProbeTreebank,
-    row_of: Callable[[str], int],
-    plan: Plan,
-    checkpoint: Checkpoint,
+    row_of: RowOf,
+    options: TrainingOptions,
+    store: StateStore,
     report: Callable[[Epoch], None] = lambda epoch: None,
 ) -> list[Epoch]:
-    """Train until held-out sentences gain no more, and leave the model at its best epoch."""
+    """Train until held-out UAS stops rising; the model has the weights of its best epoch."""
     refuse_tiny(len(treebank))
     n_held_out = min(int(np.ceil(HELD_OUT_SHARE * len(treebank))), MOST_HELD_OUT)
-    learned, held_out = treebank.split(n_held_out, plan.seed)
-    state = _State(model, torch.optim.Adam(model.parameters(), lr=plan.rate))
-    state.restore(checkpoint.load())
+    learned, held_out = treebank.split(n_held_out, options.seed)
+    state = _State(model, torch.optim.Adam(model.parameters(), lr=options.rate))
+    state.restore(store.load())
     for epoch in state.epochs:
         report(epoch)
-    while not state.is_done(plan):
+    while not state.is_done(options):
         number = len(state.epochs) + 1
-        rng = np.random.default_rng([plan.seed, number])  # an epoch's order is its own
+        rng = np.random.default_rng([options.seed, number])  # an epoch's order is its own
         loss = _learn(state, learned, row_of, rng)
         epoch = Epoch(number, loss, held_out_uas(model, held_out, row_of))
         state.add(epoch)
-        checkpoint.save(*state.describe())
+        store.save(*state.describe())
         report(epoch)
     model.load_state_dict(state.best)
     return state.epochs
@@ -110,9 +108,9 @@ def refuse_tiny(n_sentences: int) -> None:
 
 
 class _State:
-    """The model, its optimizer, what the epochs came to, and the best weights so far."""
+    """The model, its optimizer, the epochs so far, and the weights of the best one."""
 
-    def __init__(self, model: TrainedProbe, optimizer: torch.optim.Adam) -> None:
+    def __init__(self, model: NeuralScorer, optimizer: torch.optim.Adam) -> None:
         self.model, self.optimizer = model, optimizer
         self.epochs: list[Epoch] = []
         self.best = self._copy()
@@ -125,18 +123,18 @@ class _State:
             self.best = self._copy()
         self.epochs.append(epoch)
 
-    def is_done(self, plan: Plan) -> bool:
+    def is_done(self, options: TrainingOptions) -> bool:
         if not self.epochs:
             return False
         best = max(self.epochs, key=lambda epoch: epoch.uas).number  # the first of equals
-        return len(self.epochs) >= plan.epochs or len(self.epochs) - best >= plan.patience
+        return len(self.epochs) >= options.epochs or len(self.epochs) - best >= options.patience
 
     def describe(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"best/{name}": value for name, value in self.best.items()}
-        for place, moments in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"adam/{place}/{name}": value for name, value in moments.items()}
-        return tensors, {"epochs": [[e.number, e.loss, e.uas] for e in self.epochs]}
+        for parameter, moments in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"adam/{parameter}/{name}": value for name, value in moments.items()}
+        return tensors, {"epochs": [list(epoch) for epoch in self.epochs]}
 
     def restore(self, saved: tuple[dict[str, Tensor], dict[str, Any]] | None) -> None:
         if saved is None:
@@ -146,8 +144,8 @@ class _State:
         self.best = _under("best/", tensors)
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in _under("adam/", tensors).items():
-            place, _, moment = name.partition("/")
-            moments.setdefault(int(place), {})[moment] = value
+            parameter, _, moment = name.partition("/")
+            moments.setdefault(int(parameter), {})[moment] = value
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self.epochs = [Epoch(int(n), loss, uas) for n, loss, uas in facts["epochs"]]
@@ -158,12 +156,9 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _learn(
-    state: _State,
-    treebank: ProbeTreebank,
-    row_of: Callable[[str], int],
-    rng: np.random.Generator,
+    state: _State, treebank: ProbeTreebank, row_of: RowOf, rng: np.random.Generator
 ) -> float:
-    """One pass over all sentences, a step a batch; the mean loss of a word on the way."""
+    """One pass over all sentences, one step per batch; the mean loss of a word during it."""
     total, count = 0.0, 0
     for _, batch in make_batches(treebank, row_of, state.model.uses_maps, rng):
         n_arcs = int((batch.heads > NO_HEAD).sum())
@@ -177,21 +172,19 @@ def _learn(
     return total / max(count, 1)
 
 
-def arc_losses(scores: Tensor, batch: Batch) -> Tensor:
+def arc_losses(scores: Tensor, batch: SentenceBatch) -> Tensor:
     """-ln p of the head of every word that has one."""
     is_arc = batch.heads > NO_HEAD
     return nn.functional.cross_entropy(scores[is_arc], batch.targets[is_arc], reduction="none")
 
 
-def held_out_uas(scorer: Scorer, treebank: ProbeTreebank, row_of: Callable[[str], int]) -> float:
-    """The share of heads found, punctuation left out, as one number to stop by."""
-    found, count = 0, 0
-    for place, scores in score_sentences(scorer, treebank, row_of):
-        sentence = treebank.sentences[place]
+def held_out_uas(scorer: Scorer, treebank: ProbeTreebank, row_of: RowOf) -> float:
+    """The share of correct heads, punctuation left out, as one number to stop by."""
+    n_correct, n_scored = 0, 0
+    for i, scores in score_sentences(scorer, treebank, row_of):
+        sentence = treebank.sentences[i]
         best = scores.argmax(axis=1)
-        heads = np.where(best == len(sentence), -1, best)
-        counts = np.array([not is_punctuation(relation) for relation in sentence.relations])
-        counts &= sentence.heads > NO_HEAD
-        found += int((heads == sentence.heads)[counts].sum())
-        count += int(counts.sum())
-    return found / max(count, 1)
+        heads = np.where(best == len(sentence), ROOT, best)
+        n_correct += int((heads == sentence.heads)[sentence.is_scored].sum())
+        n_scored += int(sentence.is_scored.sum())
+    return n_correct / max(n_scored, 1)

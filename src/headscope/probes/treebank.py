@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 
 from headscope.data.example import Example
@@ -19,7 +19,7 @@ NO_HEAD = -2  # of a word whose head has no token: it is neither learned from no
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """The words that have tokens, with their heads: a place among them, ROOT or NO_HEAD."""
+    """The words that have tokens, with their heads: an index among them, ROOT or NO_HEAD."""
 
     key: int
     words: tuple[str, ...]
@@ -29,17 +29,23 @@ class Sentence:
     def __len__(self) -> int:
         return len(self.words)
 
+    @cached_property
+    def is_scored(self) -> Bool[NDArray[np.bool_], " word"]:
+        """Which words count: those with a head, punctuation left out."""
+        is_word = [not is_punctuation(relation) for relation in self.relations]
+        return np.array(is_word) & (self.heads > NO_HEAD)
+
 
 def keep_words(example: Example, kept: Sequence[int]) -> Sentence:
     """A sentence of these words alone; an arc to a word that is left out has no head."""
     tree = example.tree
     assert tree is not None  # checked when the corpus was opened
     assert example.words is not None
-    place_of = {ROOT: ROOT} | {word: place for place, word in enumerate(kept)}
+    index_of = {ROOT: ROOT} | {word: index for index, word in enumerate(kept)}
     return Sentence(
         key=example.key,
         words=tuple(example.words[word] for word in kept),
-        heads=np.array([place_of.get(tree.heads[word], NO_HEAD) for word in kept], dtype=np.int64),
+        heads=np.array([index_of.get(tree.heads[word], NO_HEAD) for word in kept], dtype=np.int64),
         relations=tuple(tree.relations[word] for word in kept),
     )
 
@@ -55,15 +61,15 @@ def is_punctuation(relation: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ProbeTreebank:
-    """Sentences and the attention between their words; `places` says which sentence is where."""
+    """Sentences and the attention between their words."""
 
     sentences: Sequence[Sentence]
     maps: WordMaps
-    places: Int[NDArray[np.int64], " sentence"]  # of each sentence in the store
+    stored_at: Int[NDArray[np.int64], " sentence"]  # the index of each sentence in the store
 
     @classmethod
     def whole(cls, sentences: Mapping[str, Sentence], maps: WordMaps) -> "ProbeTreebank":
-        """All sentences of a store, given by their ids."""
+        """All sentences of a store, given by id."""
         in_order = [sentences[sentence_id] for sentence_id in maps.ids]
         return cls(in_order, maps, np.arange(len(in_order)))
 
@@ -86,18 +92,17 @@ class ProbeTreebank:
         return int((self.heads > NO_HEAD).sum())
 
     def choose(self, n_sentences: int, seed: int) -> "ProbeTreebank":
-        """So many sentences at random: by seed and id alone, the fewer among the more."""
+        """A random sample by seed and id alone; a larger one includes a smaller one."""
         ranks = [np.random.Philox(key=[seed, s.key]).random_raw() for s in self.sentences]
         return self.take(np.sort(np.argsort(ranks, kind="stable")[:n_sentences]))
 
     def split(self, n_second: int, seed: int) -> tuple["ProbeTreebank", "ProbeTreebank"]:
-        """All but so many sentences at random, and those."""
+        """A random split: all but `n_second` sentences, and those."""
         second = self.choose(n_second, seed)
-        first = np.flatnonzero(~np.isin(self.places, second.places))
+        first = np.flatnonzero(~np.isin(self.stored_at, second.stored_at))
         return self.take(first), second
 
     def take(self, chosen: Int[NDArray[np.int64], " sentence"]) -> "ProbeTreebank":
-        """The sentences of these places."""
-        return replace(
-            self, sentences=[self.sentences[i] for i in chosen], places=self.places[chosen]
-        )
+        """The sentences with these indices."""
+        sentences = [self.sentences[i] for i in chosen]
+        return replace(self, sentences=sentences, stored_at=self.stored_at[chosen])

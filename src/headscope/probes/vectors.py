@@ -1,4 +1,4 @@
-"""Word vectors in text form (GloVe, word2vec), as far as the words of a treebank need them."""
+"""Word vectors: read from text (GloVe, word2vec) for the words of a treebank, used in probes."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,15 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from headscope.errors import InputError
 
-__all__ = ["UNKNOWN", "WordVectors", "read_vectors"]
+__all__ = ["UNKNOWN", "WordEmbedding", "WordVectors", "read_vectors"]
 
 UNKNOWN = 0  # the row of all words without a vector; what stands there is learned
 DIGIT_MARKS = ("0", "#")  # what files that fold digits write for each
+NUMBER = re.compile(r"[-+\d]|\.\d")
+SPREAD = 0.1  # standard deviation of learned vectors before training
 
 
 def spellings(word: str) -> list[str]:
@@ -33,7 +37,7 @@ class WordVectors:
 
     table: Float[NDArray[np.float32], "row dimension"]
     rows: dict[str, int]  # by spelling
-    _found: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    _row_of: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def dimension(self) -> int:
@@ -41,40 +45,55 @@ class WordVectors:
 
     def row_of(self, word: str) -> int:
         """The row of a word's vector, UNKNOWN where it has none."""
-        if word not in self._found:
-            known = [self.rows[s] for s in spellings(word) if s in self.rows]
-            self._found[word] = known[0] if known else UNKNOWN
-        return self._found[word]
+        if word not in self._row_of:
+            rows = (self.rows[spelling] for spelling in spellings(word) if spelling in self.rows)
+            self._row_of[word] = next(rows, UNKNOWN)
+        return self._row_of[word]
 
     def coverage(self, words: Sequence[str]) -> float:
-        """The share of words (counted as often as they stand there) that have a vector."""
-        known = sum(self.row_of(word) != UNKNOWN for word in words)
-        return known / len(words) if words else float("nan")
+        """The share of words (counted as often as they occur) that have a vector."""
+        n_known = sum(self.row_of(word) != UNKNOWN for word in words)
+        return n_known / len(words) if words else float("nan")
+
+
+class WordEmbedding(nn.Module):
+    """Rows of the frozen table; one learned vector for unknown words and one for ROOT."""
+
+    table: Tensor
+
+    def __init__(self, vectors: WordVectors, seed: int) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        learned = SPREAD * torch.randn(2, vectors.dimension, generator=generator)
+        self.register_buffer("table", torch.from_numpy(vectors.table), persistent=False)
+        self.unknown = nn.Parameter(learned[0])
+        self.root = nn.Parameter(learned[1])
+
+    def forward(self, rows: Int[Tensor, "*word"]) -> Float[Tensor, "*word dimension"]:
+        """The vectors of these rows."""
+        return torch.where((rows == UNKNOWN)[..., None], self.unknown, self.table[rows])
 
 
 def read_vectors(path: Path, lines: Iterable[tuple[int, str]], words: Iterable[str]) -> WordVectors:
     """The vectors of these words; the file is given by its numbered lines, and read through."""
     wanted = {spelling for word in words for spelling in spellings(word)}
     rows: dict[str, int] = {}
-    found: list[NDArray[np.float32]] = []
+    kept: list[NDArray[np.float32]] = []
     dimension = 0
     for number, word, values in _read_rows(path, lines):
-        if dimension == 0:
-            dimension = len(values)
+        dimension = dimension or len(values)
         if len(values) != dimension:
-            raise InputError(
-                f"{path}:{number}: the vector of {word!r} has {len(values)} numbers. Expected "
-                f"{dimension}, as in the lines before; mend or remove the line."
-            )
+            wrong = f"the vector of {word!r} has {len(values)} numbers"
+            raise _bad_line(path, number, wrong, f"{dimension}, as in the lines before")
         if word in wanted and word not in rows:
-            rows[word] = len(found) + 1
-            found.append(_read_numbers(path, number, word, values))
-    if not found:
+            rows[word] = len(kept) + 1
+            kept.append(_read_numbers(path, number, word, values))
+    if not kept:
         raise InputError(
             f"{path} has no vector for any word of the treebanks. Expected GloVe or word2vec text: "
             "a word and its numbers on each line, separated by spaces; check the file."
         )
-    return WordVectors(np.stack([np.zeros(dimension, np.float32), *found]), rows)
+    return WordVectors(np.stack([np.zeros(dimension, np.float32), *kept]), rows)
 
 
 def _read_rows(
@@ -85,39 +104,26 @@ def _read_rows(
         parts = line.rstrip().split(" ")
         if number == 1 and len(parts) == 2 and all(part.isdecimal() for part in parts):
             continue
-        n_words = _count_word_parts(parts)
-        if len(parts) - n_words < 1:
-            raise InputError(
-                f"{path}:{number}: {line[:40]!r} is no word vector. Expected a word and its "
-                "numbers, separated by single spaces; mend or remove the line."
-            )
+        # the word is one part, or more where it holds spaces (". . .")
+        n_words = next((i for i in range(1, len(parts)) if NUMBER.match(parts[i])), None)
+        if n_words is None:
+            expected = "a word and its numbers, separated by single spaces"
+            raise _bad_line(path, number, f"{line[:40]!r} is no word vector", expected)
         yield number, " ".join(parts[:n_words]), parts[n_words:]
 
 
-def _count_word_parts(parts: list[str]) -> int:
-    """How many parts are the word: one, or more where a word holds spaces (". . .")."""
-    n_words = 1
-    while n_words < len(parts) and not _is_number(parts[n_words]):
-        n_words += 1
-    return n_words
-
-
-def _is_number(text: str) -> bool:
-    return text[:1].isdigit() or text[:1] in ("-", "+") or (text[:1] == "." and text[1:2].isdigit())
-
-
 def _read_numbers(path: Path, number: int, word: str, values: list[str]) -> NDArray[np.float32]:
+    vector_of = f"the vector of {word!r}"
     try:
         with np.errstate(over="ignore"):  # what is too large is refused below
             vector = np.array(values, dtype=np.float32)
     except ValueError as error:
-        raise InputError(
-            f"{path}:{number}: the vector of {word!r} holds what is no number ({error}). Expected "
-            "numbers separated by single spaces; mend or remove the line."
-        ) from error
+        wrong = f"{vector_of} holds what is no number ({error})"
+        raise _bad_line(path, number, wrong, "numbers separated by single spaces") from error
     if not np.isfinite(vector).all():
-        raise InputError(
-            f"{path}:{number}: the vector of {word!r} is not finite. Expected plain numbers; mend "
-            "or remove the line."
-        )
+        raise _bad_line(path, number, f"{vector_of} is not finite", "plain numbers")
     return vector
+
+
+def _bad_line(path: Path, number: int, wrong: str, expected: str) -> InputError:
+    return InputError(f"{path}:{number}: {wrong}. Expected {expected}; mend or remove the line.")

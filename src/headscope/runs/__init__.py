@@ -1,1 +1,1 @@
-"""What to do, doing it, and what comes out: studies, the engine, run folders."""
+"""A run's folder and what is read back from it: manifest, tables, figures, report."""

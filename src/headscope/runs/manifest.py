@@ -2,35 +2,33 @@
 
 import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from headscope.contracts import AttentionSource
 from headscope.errors import OutputError
-from headscope.runs.sample import Sample
-from headscope.runs.study import Options, Pass, describe_analyses
+from headscope.options import RunOptions, collect_options
 
-__all__ = ["describe_run", "refuse_other_study"]
+__all__ = ["begin_manifest", "numbers_of", "refuse_other_study"]
+
+# What may differ between a run and the same command that resumes it.
+NOT_COMPARED = frozenset(
+    {"format", "started", "versions", "status", "tables", "counts", "coverage", "left_out"}
+    | {"seconds", "derived"}
+)
+SPEED_ONLY = [n for n, o in collect_options(RunOptions).items() if not o.changes_numbers]
 
 
-def describe_run(
-    source: AttentionSource,
-    passes: Sequence[Pass],
-    samples: Mapping[str, Sample],
-    options: Options,
-    left_out: Mapping[str, str],
+def begin_manifest(
+    model: Mapping[str, Any], options: Mapping[str, Any], left_out: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Everything about a run that is known before it starts."""
+    """What every run says of itself before it starts."""
     return {
-        "model": source.describe(),
-        "passes": {one.key: _describe_pass(one, samples[one.repeats or one.key]) for one in passes},
-        "analyses": describe_analyses([a for one in passes for a in one.analyses]),
+        "model": dict(model),
         "left_out": dict(left_out),
-        "options": asdict(options),
+        "options": dict(options),
         "versions": {
             **{name: version(name) for name in ("headscope", "torch", "transformers", "numpy")},
             "python": platform.python_version(),
@@ -39,38 +37,41 @@ def describe_run(
     }
 
 
-def _describe_pass(one: Pass, sample: Sample) -> dict[str, Any]:
-    return {
-        "corpus": one.corpus.name,
-        "role": one.role,
-        "path": str(getattr(one.corpus, "path", "")),
-        "digest": one.corpus.digest(),
-        "available": sample.n_available,
-        "examples": sample.n_examples,
-        "analyses": [analysis.name for analysis in one.analyses],
-        "repeats": one.repeats,
-        "variant": one.variant,
-        "window": one.window,
-        "skipped_files": getattr(one.corpus, "skipped_files", {}),
-    }
+def numbers_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that change numbers: all but those of speed and memory."""
+    return {name: value for name, value in options.items() if name not in SPEED_ONLY}
 
 
 def refuse_other_study(path: Path, begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """A run is resumed only with what it was begun with: anything else would mix two answers."""
-    facts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-        "model": lambda m: [m["model"]["digest"], m["model"].get("weights")],
-        "corpora": lambda m: {key: p["digest"] for key, p in m["passes"].items()},
-        "analyses": lambda m: m["analyses"],
-        "options": lambda m: {**m["options"], "batch_tokens": None},  # a matter of memory alone
-    }
-    for name, fact in facts.items():
-        before, after = _as_json(fact(begun)), _as_json(fact(now))
+    names = {*begun, *now} - NOT_COMPARED
+    for name in sorted(names, key=lambda name: (name != "options", name)):  # they explain the rest
+        before, after = _comparable(name, begun.get(name)), _comparable(name, now.get(name))
         if before != after:
+            what = "corpora" if name == "passes" else name
             raise OutputError(
-                f"{path} holds another run: its {name} differ ({before} there, {after} now). "
+                f"{path} holds another run: its {what} differ ({_differences(before, after)}). "
                 "Expected the same command as before; repeat it, or choose another --out."
             )
 
 
-def _as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value, sort_keys=True))
+def _comparable(name: str, value: Any) -> Any:
+    value = json.loads(json.dumps(value, sort_keys=True))
+    if name == "model":
+        return [value["digest"], value.get("weights")]
+    if name == "options":
+        return value | {"batch_tokens": None}  # a matter of memory; shards must stay the same
+    if name == "passes":
+        return {key: [p["digest"], p["examples"], p["analyses"]] for key, p in value.items()}
+    return value
+
+
+def _differences(before: Any, after: Any) -> str:
+    """What is not the same, by name where there are names."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        names: Sequence[str] = [
+            name for name in {**before, **after} if before.get(name) != after.get(name)
+        ]
+        parts = [f"{name} {before.get(name)} there, {after.get(name)} now" for name in names]
+        return "; ".join(parts)
+    return f"{before} there, {after} now"

@@ -39,7 +39,8 @@ def make_tables(
         ).assign(base=2.0),
     }
     tables |= _relations(heads, measured, label) | _probes(heads, measured)
-    return tables | _distances(n_layers, n_heads, draw, label)
+    tables |= _distances(n_layers, n_heads, draw, label)
+    return tables | {"max-weight": measured(cross(**heads), "weight")}
 
 
 def _relations(heads, measured, label):

@@ -5,17 +5,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headscope.registry import FIGURES
-from headscope.report.figures.dendrogram import joints
-from headscope.report.figures.distance import ordered_matrix
-from headscope.report.figures.head_maps import best_relations
-from headscope.report.figures.saving import render
+from headscope.analyses.dependency.show import best_relations
+from headscope.analyses.distance.charts import joints
+from headscope.analyses.distance.tables import ordered_matrix
+from headscope.view.figure import list_figures, render
 from tests.report.figures.made import make_tables
 from tests.report.figures.test_figure import data_of
 
 
 def draw(name: str, tables: dict[str, pd.DataFrame]) -> Any:
-    return FIGURES.find(name).load().draw(tables)
+    return list_figures()[name].draw(tables)
 
 
 def test_a_class_of_the_users_own_has_a_panel_and_one_without_attention_has_none() -> None:

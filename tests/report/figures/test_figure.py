@@ -9,20 +9,14 @@ import pandas as pd
 import pytest
 
 from headscope.errors import StudyError
-from headscope.registry import FIGURES
-from headscope.report.figures.figure import Figure
-from headscope.report.figures.saving import render
+from headscope.registry import load_presentations
+from headscope.view.figure import Figure, list_figures, render
 from tests.report.figures.made import make_tables
 
-NAMES = list(FIGURES.built_in)
+FIGURES = list_figures()
+NAMES = list(FIGURES)
 WITHOUT_HEADS = {"probes", "probe-curve"}  # their marks are probes
 HOSTILE = "</script><script>alert('1')</script>\x00\"&${datum.layer}\\"
-
-
-def load(name: str) -> Figure:
-    figure = FIGURES.find(name).load()
-    assert isinstance(figure, Figure)
-    return figure
 
 
 def data_of(chart: Any) -> list[dict[str, Any]]:
@@ -46,9 +40,15 @@ def data_of(chart: Any) -> list[dict[str, Any]]:
     return found
 
 
+def test_every_figure_of_an_analysis_has_a_name_of_its_own() -> None:
+    found = [figure for shown in load_presentations().values() for figure in shown.figures]
+    assert all(isinstance(figure, Figure) for figure in found)
+    assert [figure.name for figure in found] == NAMES
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_a_figure_is_registered_under_its_name_and_explains_itself(name: str) -> None:
-    figure = load(name)
+def test_a_figure_explains_itself(name: str) -> None:
+    figure = FIGURES[name]
     assert figure.name == name
     assert len(figure.caption) > 60
     assert figure.needs
@@ -56,14 +56,14 @@ def test_a_figure_is_registered_under_its_name_and_explains_itself(name: str) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_figure_without_its_tables_says_what_to_run(name: str) -> None:
-    figure = load(name)
+    figure = FIGURES[name]
     with pytest.raises(StudyError, match=f"needs the table '{figure.needs[0]}'"):
         figure.draw({figure.needs[0]: pd.DataFrame()})
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_marks_of_heads_carry_layer_and_head_as_whole_numbers(name: str) -> None:
-    rows = data_of(load(name).draw(make_tables(3, 5)))
+    rows = data_of(FIGURES[name].draw(make_tables(3, 5)))
     marked = {(row["layer"], row["head"]) for row in rows if "head" in row}
     if name in WITHOUT_HEADS:
         assert not marked
@@ -78,14 +78,14 @@ def test_marks_of_heads_carry_layer_and_head_as_whole_numbers(name: str) -> None
 @pytest.mark.parametrize("name", NAMES)
 def test_a_figure_leaves_its_tables_alone(name: str) -> None:
     tables, same = make_tables(), make_tables()
-    load(name).draw(tables)
+    FIGURES[name].draw(tables)
     for table in same:
         pd.testing.assert_frame_equal(tables[table], same[table])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_labels_are_text_in_a_well_formed_picture(name: str) -> None:
-    chart = load(name).draw(make_tables(2, 3, label=HOSTILE))
+    chart = FIGURES[name].draw(make_tables(2, 3, label=HOSTILE))
     root = ElementTree.fromstring(render(chart, "svg").decode())
     assert not [part for part in root.iter() if part.tag.endswith("script")]
     assert "\x00" not in json.dumps(chart.to_dict(), ensure_ascii=False)
@@ -93,7 +93,7 @@ def test_hostile_labels_are_text_in_a_well_formed_picture(name: str) -> None:
 
 def test_a_hostile_label_is_shown_as_it_is() -> None:
     label = "<b>'1'\x00\"&${datum.layer}\\"
-    chart = load("special-tokens").draw(make_tables(2, 3, label=label))
+    chart = FIGURES["special-tokens"].draw(make_tables(2, 3, label=label))
     root = ElementTree.fromstring(render(chart, "svg").decode())
     shown = {text.text for text in root.iter() if text.tag.endswith("text")}
     assert label.replace("\x00", "\ufffd") in shown
@@ -102,13 +102,13 @@ def test_a_hostile_label_is_shown_as_it_is() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [(1, 4), (24, 16)])
 def test_a_figure_draws_models_small_and_large(name: str, size: tuple[int, int]) -> None:
-    content = json.dumps(load(name).draw(make_tables(*size)).to_dict())
+    content = json.dumps(FIGURES[name].draw(make_tables(*size)).to_dict())
     assert len(content) < 1_000_000
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_figure_draws_estimates_without_intervals(name: str) -> None:
-    chart = load(name).draw(make_tables(2, 3, has_intervals=False))
+    chart = FIGURES[name].draw(make_tables(2, 3, has_intervals=False))
     assert "NaN" not in json.dumps(chart.to_dict())
     picture = render(chart, "svg").decode()
     assert "NaN" not in picture
@@ -122,7 +122,7 @@ def test_a_decoder_has_no_figures_of_what_it_cannot_do(name: str) -> None:
     special.loc[special["source"] == "sep", "weight"] = np.nan
     special.loc[special["target"] == "sep", "weight"] = 0.0
     position.loc[position["target"] == "next", "weight"] = 0.0
-    figure = load(name)
+    figure = FIGURES[name]
     assert figure.missing(tables) == [figure.needs[0]]
     with pytest.raises(StudyError, match=r"with attention (from|to) (closing|next) tokens"):
         figure.draw(tables)
@@ -130,7 +130,7 @@ def test_a_decoder_has_no_figures_of_what_it_cannot_do(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_text_and_background_are_left_to_whoever_shows_the_figure(name: str) -> None:
-    spec = load(name).draw(make_tables(2, 3)).to_dict()
+    spec = FIGURES[name].draw(make_tables(2, 3)).to_dict()
     assert spec["config"]["background"] == "transparent"
     content = json.dumps(spec).lower()
     assert not [colour for colour in ('"black"', '"white"', "#000", "#fff") if colour in content]

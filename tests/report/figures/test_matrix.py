@@ -7,11 +7,8 @@ from base64 import b64decode
 import numpy as np
 import pandas as pd
 
-from headscope.registry import FIGURES
-from headscope.report.figures.figure import style
-from headscope.report.figures.matrix import draw_cells
-from headscope.report.figures.raster import PIXELS, image_address, palette
-from headscope.report.figures.saving import render
+from headscope.analyses.distance.charts import PIXELS, draw_cells, image_address, palette
+from headscope.view.figure import list_figures, render, style
 from tests.report.figures.made import make_tables
 from tests.report.figures.test_figure import data_of
 
@@ -38,7 +35,7 @@ def test_an_image_holds_every_cell_at_its_place() -> None:
 
 
 def test_many_heads_are_an_image_whose_rows_are_still_heads() -> None:
-    chart = FIGURES.find("distance-matrix").load().draw(make_tables(24, 16))
+    chart = list_figures()["distance-matrix"].draw(make_tables(24, 16))
     assert "data:image/png" in chart.to_json()
     assert len([row for row in data_of(chart) if "head" in row]) == 384
     assert len(chart.to_json(indent=None)) < 400_000

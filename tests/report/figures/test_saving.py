@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from headscope.errors import StudyError
-from headscope.report.figures.saving import FORMATS, save_figures
+from headscope.view.figure import FORMATS, save_figures
 from tests.report.figures.made import make_tables
 
 OPENINGS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}

@@ -1,0 +1,96 @@
+"""Does a head matter? What its absence does to the loss, or to the hidden states."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+from torch import Tensor
+
+from headscope.contracts import Watch
+from headscope.data.attention import LayerChange, parse_head_name
+from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.errors import StudyError
+from headscope.options import option
+from headscope.stats.tally import Tally
+
+__all__ = ["MODES", "Ablation", "read_heads"]
+
+MODES = ["zero", "mean", "sink"]
+COLUMNS = ("layer", "head", "mode", "effect", "change", "low", "high", "base")
+
+Heads = tuple[tuple[int, int], ...]  # layer and head, from 0
+
+
+def read_heads(heads: Any) -> Heads:
+    """The heads, counted from 0, of names such as "3-5,8-10", or of pairs counted from 0.
+
+    >>> read_heads("3-5,8-10"), read_heads([[2, 4]])
+    (((2, 4), (7, 9)), ((2, 4),))
+    """
+    named = heads.split(",") if isinstance(heads, str) else heads
+    named = list(named) if isinstance(named, Iterable) else [named]
+    found = [parse_head_name(head) if isinstance(head, str) else _as_pair(head) for head in named]
+    if not found or None in found:
+        raise StudyError(
+            f"--heads {heads} cannot be read. Expected layer-head, counted from 1, with commas "
+            "between them, for example --heads 3-5,8-10."
+        )
+    return tuple(head for head in found if head is not None)
+
+
+def _as_pair(head: Any) -> tuple[int, int] | None:
+    match head:
+        case [int(layer), int(number)] if layer >= 0 and number >= 0:
+            return layer, number
+    return None
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The mean change of the model's answer by altering one head, in each way.
+
+    The change of an example is paired with the answer of the model as it is, so the interval is
+    that of the difference. `heads` (layer, head, from 0) are those to alter; None: all.
+    """
+
+    heads: Heads | None = option(
+        None, "Heads to ablate, as 3-5,8-10.", parse=read_heads, shown_default="all"
+    )
+
+    name: ClassVar[str] = "ablation"
+    watches: ClassVar[Watch] = Watch.CHANGE
+    needs: ClassVar[frozenset[str]] = frozenset()
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {"ablation": COLUMNS}
+    not_mergeable: ClassVar[str] = (
+        "one of its modes replaces a head's output by its mean over the corpus, so sums over "
+        "different corpora do not add"
+    )
+
+    def __post_init__(self) -> None:
+        if self.heads is not None:  # Python and JSON may give names, lists or tuples
+            object.__setattr__(self, "heads", read_heads(self.heads))
+
+    def measure(self, change: LayerChange) -> Mapping[str, Tensor]:
+        """Changes by example, head and mode, how many heads were altered, and the base once."""
+        is_measured = change.is_measured.to(change.changes.dtype)
+        values = {
+            f"change/{change.effect}": change.changes,
+            "measured": is_measured.expand(len(change.changes), -1),  # [example, head]
+        }
+        if change.layer == 0:
+            values |= {"base": change.base, "examples": change.base.new_ones(len(change.base))}
+        return values
+
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+        """The mean change over examples, of every head that was altered."""
+        if not tally:
+            return empty_tables(self.tables)
+        effect = next(name.partition("/")[2] for name in tally if name.startswith("change/"))
+        change = tally.ratio(f"change/{effect}", "measured")  # [layer, head, mode]
+        axes = {**head_axes(*change.value.shape[:2]), "mode": MODES, "effect": [effect]}
+        names = ("change", "low", "high")
+        values = {name: part[..., None] for name, part in zip(names, change, strict=True)}
+        base = tally.ratio("base", "examples").value[0]
+        table = tidy_table(axes, {**values, "base": float(base)})
+        return {self.name: table.dropna(subset=["change"]).reset_index(drop=True)}

@@ -1,0 +1,110 @@
+"""What is shown of ablation: what changes when a head is altered."""
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from headscope.data.table import Tables
+from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.figure import Chart, Figure
+from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
+from headscope.view.layer_dots import LayerDots, how_to_read
+from headscope.view.numbers import SMALL
+from headscope.view.presentation import IMPORTANCE, Presentation, PrintedTable
+from headscope.view.table import TextTable
+
+__all__ = ["PRESENTATION"]
+
+MADE_BY = "--text FILE --also ablation"
+MODES = {
+    "zero": "taken away",
+    "mean": "its mean in its place",
+    "sink": "its attention to the sink moved",
+}
+CHANGES = {"loss": "change of the loss", "cosine": "change of the hidden states"}
+EFFECTS = {"loss": "the loss changes by", "cosine": "the hidden states change by"}
+SHOWN_HEADS = 5
+
+
+def _effect(table: pd.DataFrame) -> str:
+    return str(table["effect"].iloc[0])
+
+
+def draw_ablation(tables: Tables) -> Chart:
+    """One panel a mode."""
+    table = tables["ablation"]
+    title = CHANGES[_effect(table)]
+    dots = LayerDots(value="change", title=title, split="mode", words=MODES, share_scale=False)
+    return dots.draw(table)
+
+
+def draw_ablation_grid(tables: Tables) -> Chart:
+    """The change in each mode, each with its own colours."""
+    table = tables["ablation"]
+    effect = _effect(table)
+    has_sign = effect == "loss"  # hidden states can only differ
+    grid = HeadsGrid("change", CHANGES[effect], diverging=has_sign, panel="mode")
+    called = table.assign(mode=table["mode"].map(lambda mode: MODES.get(mode, mode)))
+    grids = [grid.draw(rows) for _, rows in called.groupby("mode", sort=False)]
+    return alt.hconcat(*grids, spacing=24).resolve_scale(color="independent")
+
+
+def ablation_facts(tables: Tables) -> Facts:
+    """What changes without it."""
+    table = add_rank(tables["ablation"], "change", "mode")
+    n_heads = table.groupby(["layer", "head"]).ngroups
+
+    def phrase(row: Any) -> str:
+        what = f"{MODES.get(row.mode, row.mode)}: {EFFECTS[row.effect]}"
+        return f"{what} {SMALL.row(row, 'change')} (rank {row.rank:.0f} of {n_heads})"
+
+    return by_head(table, "ablation", phrase)
+
+
+def read_changes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """For each way to alter a head the mean change, and the heads that change most."""
+    answer = "loss" if _effect(table) == "loss" else "hidden states (1 - cosine)"
+    columns = ("a head altered", f"mean change of the {answer}", "most by (95 % interval)")
+    rows = []
+    for mode, changes in table.groupby("mode", sort=False):
+        most = changes.sort_values("change", ascending=False).head(SHOWN_HEADS)
+        heads = [f"{row.layer}-{row.head} {SMALL.row(row, 'change')}" for row in most.itertuples()]
+        rows.append((str(mode), SMALL.number(changes["change"].mean()), ", ".join(heads)))
+    return [TextTable(columns, tuple(rows))]
+
+
+FIGURES = (
+    Figure(
+        name="ablation",
+        title="Heads that matter",
+        caption=(
+            "What changes when one head is altered: it is taken away, its mean is put in its "
+            "place, or its attention to the sink (the closing tokens) is moved to the other "
+            f"tokens. {how_to_read('the change')} The loss gets worse above 0; hidden states "
+            "differ by 1 minus their cosine. Each panel has its own scale."
+        ),
+        needs=("ablation",),
+        made_by=MADE_BY,
+        draw_tables=draw_ablation,
+    ),
+    Figure(
+        name="heads-ablation",
+        title="What each head is worth",
+        caption=(
+            f"{HOW_TO_READ} A change of the loss when the head is altered is red where the loss is "
+            "higher (the model is worse), blue where it is lower; a change of the hidden states is "
+            "the darker, the larger. One panel for each way to alter the head, each with its own "
+            "scale."
+        ),
+        needs=("ablation",),
+        made_by=MADE_BY,
+        draw_tables=draw_ablation_grid,
+    ),
+)
+PRESENTATION = Presentation(
+    section=IMPORTANCE,
+    figures=FIGURES,
+    facts=(FactMaker(("ablation",), ablation_facts),),
+    printed=(PrintedTable("ablation", read_changes),),
+)

@@ -1,0 +1,252 @@
+"""Heads as coreference resolvers: does a mention attend most to its antecedent? (paper, 4.3)
+
+The totals of a group are `correct/GROUP` [fold, replicate, layer, head, direction, candidates],
+`baseline/GROUP` [fold, replicate, 1, system] and `count/GROUP` [fold, replicate, 1, 1].
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.analyses.coreference.rules import SYSTEMS
+from headscope.contracts import Annotation, Watch
+from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch
+from headscope.data.example import Example
+from headscope.data.mention import KINDS, Mention
+from headscope.data.table import empty_tables, head_axes
+from headscope.data.words import (
+    check_query_pieces,
+    pool_words,
+    query_pieces_option,
+    word_weights,
+)
+from headscope.options import option
+from headscope.stats import accuracy
+from headscope.stats.ranking import Values
+from headscope.stats.tally import Tally
+
+__all__ = [
+    "CANDIDATES", "DIRECTIONS", "TABLE_COLUMNS", "Coreference", "HasTokens", "Question",
+    "measure_questions", "system_table",
+]  # fmt: skip
+
+CANDIDATES = ["mentions", "words"]
+DIRECTIONS = ["mention-to-antecedent", "antecedent-to-mention"]
+TABLE_COLUMNS = ("candidates", "system", "direction", "layer", "head", *accuracy.SCORE_COLUMNS)
+BEST_COLUMNS = (
+    *("candidates", "count", "layer", "head", "direction", "accuracy", "low", "high"),
+    *("heldout_accuracy", "nearest", "head_match", "rule_based"),
+    *("heldout_difference", "difference_low", "difference_high"),
+)
+TYPES = ["all", *KINDS]
+DISTANCES = {"1-4": 4, "5-9": 9, "10-19": 19, "20-49": 49, "50+": inf}  # words apart, at most
+GROUPS = [*TYPES, *DISTANCES]
+
+HasTokens = Bool[NDArray[np.bool_], " word"]
+
+
+class Question(NamedTuple):
+    """A mention to resolve, what it may refer back to (nearest first), and what is right."""
+
+    mention: Mention
+    candidates: Sequence[Mention]
+    answers: frozenset[int]  # head words
+    groups: Sequence[str]  # what the question counts for
+
+
+ListQuestions = Callable[[Example, HasTokens], Iterable[Question]]
+
+
+class QuestionBatch(NamedTuple):
+    """The questions of a batch; examples with fewer than the most are padded."""
+
+    words: Int[Tensor, "example question"]  # the head word of the mention
+    is_candidate: Bool[Tensor, "example candidates question word"]  # by CANDIDATES
+    is_right: Bool[Tensor, "example question word"]
+    counts_for: Float[Tensor, "example question group"]  # 0 for padding
+    baselines: Float[Tensor, "example group system"]  # right answers of SYSTEMS
+
+
+@dataclass(frozen=True)
+class Coreference:
+    """Each head as a resolver without training: the most attended head word of an earlier mention.
+
+    A mention counts if one of its cluster comes before it; it is right to choose any of those. All
+    is between head words: `mentions` lets the head words of earlier mentions compete, `words` every
+    other word. mention-to-antecedent reads the mention's row, antecedent-to-mention its column.
+    Mentions of what is mentioned once compete only with `singletons`.
+    """
+
+    singletons: bool = option(False, "Let things mentioned once compete as antecedents.")
+    query_pieces: str = query_pieces_option()
+
+    name: ClassVar[str] = "coreference"
+    watches: ClassVar[Watch] = Watch.ATTENTION
+    needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.COREFERENCE})
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "coreference": ("mention_type", *TABLE_COLUMNS),
+        "coreference-best": ("mention_type", *BEST_COLUMNS),
+        "coreference-distance": ("distance", *TABLE_COLUMNS),
+        "coreference-distance-best": ("distance", *BEST_COLUMNS),
+    }
+
+    def __post_init__(self) -> None:
+        check_query_pieces(self.query_pieces)
+
+    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+        """Right answers by example, head, direction and candidates, for each group; counts once."""
+        return measure_questions(self, attention, self.list_questions, GROUPS)
+
+    def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """Mentions resolved minus those missed, by type, head, direction and candidates."""
+        return accuracy.rank_groups(values, TYPES)
+
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+        """Every head and baseline, and the best of them, by type of mention and by distance."""
+        if not tally:
+            return empty_tables(self.tables)
+        return {
+            "coreference": system_table(tally, "mention_type", TYPES),
+            "coreference-best": _best_table(tally, "mention_type", TYPES),
+            "coreference-distance": system_table(tally, "distance", list(DISTANCES)),
+            "coreference-distance-best": _best_table(tally, "distance", list(DISTANCES)),
+        }
+
+    def list_questions(self, example: Example, has_tokens: HasTokens) -> Iterator[Question]:
+        """Every mention that has an antecedent, what competes, and what is right."""
+        mentions = [
+            mention
+            for mention in example.mentions or ()
+            if has_tokens[mention.head] and (self.singletons or not mention.is_singleton)
+        ]
+        mentions.sort(key=lambda mention: (-mention.head, mention.start))  # last first
+        for place, mention in enumerate(mentions):
+            before = [other for other in mentions[place + 1 :] if other.head < mention.head]
+            answers = frozenset(m.head for m in before if m.cluster == mention.cluster)
+            if answers:
+                n_words = mention.head - max(answers)
+                distance = next(name for name, most in DISTANCES.items() if n_words <= most)
+                yield Question(mention, before, answers, ["all", mention.kind, distance])
+
+
+def _build_questions(
+    batch: Batch, list_questions: ListQuestions, groups: Sequence[str]
+) -> QuestionBatch:
+    """The questions about each example, given which of its words have tokens."""
+    has_tokens = pool_words(batch).has_tokens.cpu().numpy()
+    n_examples, n_words = has_tokens.shape
+    listed = [list(list_questions(e.example, has_tokens[i])) for i, e in enumerate(batch.encodings)]
+    shape = (n_examples, max(map(len, listed)))
+    words = np.zeros(shape, np.int64)
+    is_candidate = np.zeros((n_examples, len(CANDIDATES), shape[1], n_words), bool)
+    is_right = np.zeros((*shape, n_words), bool)
+    counts_for = np.zeros((*shape, len(groups)))
+    baselines = np.zeros((n_examples, len(groups), len(SYSTEMS)))
+    for i, questions in enumerate(listed):
+        forms = batch.encodings[i].example.words or ()
+        for j, (mention, candidates, answers, names) in enumerate(questions):
+            words[i, j] = mention.head
+            is_candidate[i, 0, j, [candidate.head for candidate in candidates]] = True
+            is_candidate[i, 1, j] = has_tokens[i] & (np.arange(n_words) != mention.head)
+            is_right[i, j, list(answers)] = True
+            counts_for[i, j, [groups.index(name) for name in names]] = 1
+            picked = [pick(mention, candidates, forms) for pick in SYSTEMS.values()]
+            right = np.array([found is not None and found.head in answers for found in picked])
+            baselines[i] += counts_for[i, j][:, None] * right
+    arrays = (words, is_candidate, is_right, counts_for, baselines)
+    return QuestionBatch(*(torch.from_numpy(array).to(batch.device) for array in arrays))
+
+
+def measure_questions(
+    analysis: Any, attention: LayerAttention, list_questions: ListQuestions, groups: Sequence[str]
+) -> dict[str, Tensor]:
+    """What heads find of each group; with the first layer also counts and what rules find."""
+    batch = attention.batch
+    build = partial(_build_questions, batch, list_questions, groups)
+    questions = batch.remember(("questions", analysis), build)
+    correct = _score_heads(attention, questions, analysis.query_pieces)
+    values = {f"correct/{group}": correct[:, i] for i, group in enumerate(groups)}
+    if attention.layer == 0:
+        counts = questions.counts_for.sum(dim=1)[:, :, None]  # [example, group, 1]
+        values |= {f"count/{group}": counts[:, i] for i, group in enumerate(groups)}
+        values |= {f"baseline/{g}": questions.baselines[:, i] for i, g in enumerate(groups)}
+    return values
+
+
+def _score_heads(
+    attention: LayerAttention, questions: QuestionBatch, query_pieces: str
+) -> Float[Tensor, "example group head direction candidates"]:
+    """How many questions of each group a head answers: its most attended candidate is right.
+
+    No attention to any candidate is no answer; ties go to the first.
+    """
+    weights = word_weights(attention, query_pieces)  # [example, head, word, other]
+    n_heads, n_words = weights.shape[1], weights.shape[-1]
+    words = questions.words[:, None, :, None].expand(-1, n_heads, -1, n_words)
+    rows = weights.gather(2, words)  # [example, head, question, word]
+    columns = weights.gather(3, words.transpose(2, 3)).transpose(2, 3)
+    scores = torch.stack([rows, columns], dim=2)[:, :, :, None]  # [..., direction, 1, question, w]
+    best = scores.where(questions.is_candidate[:, None, None], 0).max(dim=-1)
+    is_right = questions.is_right[:, None, None, None].expand(*best.indices.shape, n_words)
+    found = is_right.gather(-1, best.indices[..., None])[..., 0] & (best.values > 0)
+    counts_for = questions.counts_for.to(weights.dtype)
+    return torch.einsum("ehdcq,eqg->eghdc", found.to(weights.dtype), counts_for)
+
+
+def system_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFrame:
+    """Accuracy of every head and of every baseline on each group; a baseline has no head."""
+    heads, rules = [], []
+    for group in groups:
+        n_layers, n_heads = tally.totals[f"correct/{group}"].shape[2:4]
+        named = {label: [group], "system": ["head"], **head_axes(n_layers, n_heads)}
+        axes = {**named, "direction": DIRECTIONS, "candidates": CANDIDATES}
+        heads.append(accuracy.group_table(tally, "correct", group, axes))
+        named = {label: [group], "candidates": CANDIDATES[:1], "direction": [None]}
+        axes = {**named, "layer": [pd.NA], "head": [pd.NA], "system": list(SYSTEMS)}
+        rules.append(accuracy.group_table(tally, "baseline", group, axes))
+    whole = {"layer": "Int64", "head": "Int64"}
+    joined = pd.concat([part.astype(whole) for part in (*heads, *rules)], ignore_index=True)
+    return joined[[label, *TABLE_COLUMNS]]
+
+
+def _best_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFrame:
+    """For each group and set of candidates the best head, and what rules find.
+
+    Held out: chosen on one half of the documents and scored on the other, and the other way round.
+    The difference is that of the held-out head and the rule-based system.
+    """
+    rows = [
+        {label: group, "candidates": name, **_best_row(tally, group, place)}
+        for group in groups
+        for place, name in enumerate(CANDIDATES)
+        if tally.totals[f"count/{group}"][:, 0].sum() > 0
+    ]
+    return pd.DataFrame(rows, columns=[label, *BEST_COLUMNS])
+
+
+def _best_row(tally: Tally, group: str, candidates: int) -> dict[str, object]:
+    count = tally.totals[f"count/{group}"][:, :, 0, 0]  # [fold, replicate]
+    correct = tally.totals[f"correct/{group}"][..., candidates]
+    best, columns = accuracy.choose_head(correct, count, DIRECTIONS)
+    rules = tally.totals[f"baseline/{group}"][:, :, 0].sum(axis=0)  # [replicate, system]
+    by_rule = accuracy.share(rules, count.sum(axis=0)[:, None])
+    gain = best.heldout - by_rule[:, list(SYSTEMS).index("rule-based")]  # [replicate]
+    return {
+        **columns,
+        **accuracy.estimate_columns(best.accuracy, "accuracy"),
+        "heldout_accuracy": best.heldout[0],
+        **{name.replace("-", "_"): by_rule[0, i] for i, name in enumerate(SYSTEMS)},
+        **accuracy.estimate_columns(
+            gain, "heldout_difference", "difference_low", "difference_high"
+        ),
+    }

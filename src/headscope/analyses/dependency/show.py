@@ -1,0 +1,345 @@
+"""What is shown of heads as parsers: the best head of each relation (section 4.2, Table 1)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from headscope.analyses.dependency.claims import (
+    ALPHA,
+    CLAIMS,
+    MIN_COUNT,
+    PAPER_TABLE_1,
+    name_in_paper,
+)
+from headscope.analyses.dependency.measure import DIRECTIONS, Dependency, relation_name
+from headscope.data.example import Example
+from headscope.data.table import Tables
+from headscope.data.tree import ROOT
+from headscope.view import card
+from headscope.view.behaviour import Kind, Labels
+from headscope.view.best_bars import BestBars, corpus_columns, split_corpora
+from headscope.view.figure import COLOURS, Chart, Figure, number
+from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
+from headscope.view.numbers import PERCENT, SHARE, p_value, percent
+from headscope.view.presentation import (
+    SYNTAX,
+    NotableHead,
+    PageTable,
+    Presentation,
+    PrintedTable,
+)
+from headscope.view.table import Column, TextTable, build_table
+
+__all__ = ["PRESENTATION", "best_relations"]
+
+SHOWN_RELATIONS = 25  # of a treebank, in the figure
+NOTABLE_RELATIONS, NOTABLE_COUNT = 10, 20  # shown on examples: how many, with at least these words
+ARROWS = {"dependent-to-head": "dep>head", "head-to-dependent": "head>dep"}
+WAYS = {
+    "dependent-to-head": "the dependent attends to its head",
+    "head-to-dependent": "the head attends to its dependent",
+}
+
+Row = Mapping[Any, Any]  # of the table of best heads
+
+
+def _in_paper(row: Row, form: str) -> str:
+    """The paper's head, accuracy and offset for this relation; nothing where it has none."""
+    paper = PAPER_TABLE_1.get(name_in_paper(str(row["relation"])))
+    return form.format(*paper) if paper else ""
+
+
+def _name_both(row: Row) -> str:
+    own = str(row["relation"])
+    name = name_in_paper(own)
+    return name if own == name else f"{name} ({own})"
+
+
+COUNT = Column("count", lambda row: str(row["count"]))
+HEAD = Column("head", lambda row: f"{row['layer']}-{row['head']}")
+DIRECTION = Column("direction", lambda row: ARROWS[str(row["direction"])])
+HELD_OUT = Column("held out", lambda row: percent(row["heldout_accuracy"]))
+OFFSET = Column("offset", lambda row: f"{percent(row['baseline_accuracy'])} ({row['offset']:+})")
+OFFSET_HELD_OUT = Column("held out", lambda row: percent(row["heldout_baseline_accuracy"]))
+UNTRAINED = Column("untrained", lambda row: percent(row["heldout_null_accuracy"]))
+TERMINAL_COLUMNS = (
+    Column("relation", lambda row: str(row["relation"])),
+    *(COUNT, HEAD, DIRECTION),
+    Column("accuracy %", lambda row: PERCENT.row(row, "accuracy")),
+    *(HELD_OUT, OFFSET, OFFSET_HELD_OUT),
+    Column("p", lambda row: p_value(row["p_value"])),
+)
+PAGE_COLUMNS = (
+    replace(COUNT, title="words"),
+    *(HEAD, DIRECTION),
+    Column("accuracy %", lambda row: percent(row["accuracy"])),
+    Column("95 % interval", lambda row: PERCENT.interval(row["low"], row["high"])),
+    replace(HELD_OUT, title="held out %"),
+    replace(OFFSET, title="offset %"),
+    replace(OFFSET_HELD_OUT, title="offset % held out"),
+)
+BERT_COLUMNS = (
+    Column("BERT-base: head", partial(_in_paper, form="{0}")),
+    Column("BERT-base: accuracy %", partial(_in_paper, form="{1}")),
+    Column("BERT-base: offset %", partial(_in_paper, form="{2}")),
+)
+
+
+def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """Relations with at least `min_count` words, most frequent first; then treebanks compared."""
+    shown = best[best["count"] >= min_count]
+    untrained = [UNTRAINED] if "heldout_null_accuracy" in best else []
+    paper = Column("paper (offset)", partial(_in_paper, form="{} {} ({})"))
+    columns = (*corpus_columns(best), *TERMINAL_COLUMNS, *untrained, paper)
+    n_rare = len(best) - len(shown)
+    note = f"({n_rare} relations with fewer than {min_count} words are in the tables alone)"
+    table = build_table(shown.to_dict("records"), columns, note=note * (n_rare > 0))
+    return [table, _compare_treebanks(shown)] if "treebank" in best else [table]
+
+
+def _compare_treebanks(best: pd.DataFrame) -> TextTable:
+    """Which relations a single head finds significantly better than any offset, and where."""
+    rows = []
+    for relation, found in best[_beats_offsets(best)].groupby("relation", sort=False):
+        where = [f"{row.treebank} {row.heldout_accuracy:.0%}" for row in card.rows_of(found)]
+        rows.append((str(relation), ", ".join(where)))
+    return TextTable(("caught by a head", "in (held-out accuracy)"), tuple(rows))
+
+
+def _beats_offsets(best: pd.DataFrame) -> "pd.Series[bool]":
+    return (best["p_value"] < ALPHA) & (best["heldout_difference"] > 0)
+
+
+def build_table_1(tables: Tables) -> list[TextTable]:
+    """The relations in the order of the paper, then the other frequent ones of the treebank."""
+    note = (
+        "The head and direction that are best at each relation, beside the best fixed offset (in "
+        "brackets: +1 is the next word). Held out: chosen on one half of the sentences, scored on "
+        "the other. BERT-base is the paper's, on the Wall Street Journal with Stanford labels; "
+        "Universal Dependencies' names for the same relation stand in brackets, and a dash where "
+        f"the treebank has none. Other relations are shown from {MIN_COUNT} words on."
+    )
+    measured = [replace(column, cell=partial(_or_dash, column)) for column in PAGE_COLUMNS]
+    columns = (Column("relation", _name_both), *measured, *BERT_COLUMNS)
+    built = []
+    for corpus, best in split_corpora(tables.get("dependency-best", pd.DataFrame())):
+        by_name = {name_in_paper(str(row["relation"])): row for row in best.to_dict("records")}
+        rows = [by_name.pop(name, {"relation": name}) for name in PAPER_TABLE_1]
+        rows += [row for row in by_name.values() if row["count"] >= MIN_COUNT]
+        title = "Best heads by relation" + f" ({corpus})" * bool(corpus)
+        built.append(build_table(rows, columns, title, note))
+    return built
+
+
+def _or_dash(column: Column, row: Row) -> str:
+    return column.cell(row) if "count" in row else "-"
+
+
+def draw_best(tables: Tables) -> Chart:
+    """The most frequent relations; a panel for each treebank."""
+    best = tables["dependency-best"]
+    bars = BestBars(
+        label="relation",
+        value="accuracy",
+        title="accuracy",
+        bar="best head",
+        ticks={"baseline_accuracy": "best fixed offset"},
+        held_out="heldout_accuracy",
+        panel="treebank" if "treebank" in best else "",
+        said=[
+            alt.Tooltip("direction:N"),
+            alt.Tooltip("count:Q", format=","),
+            alt.Tooltip("offset:Q", format="+d"),
+        ],
+        carried=["direction", "count", "offset"],
+    )
+    ranked = [
+        part.sort_values("count", ascending=False, kind="stable").head(SHOWN_RELATIONS)
+        for _, part in split_corpora(best)
+    ]
+    return bars.draw(pd.concat(ranked))
+
+
+def draw_relations_grid(tables: Tables) -> Chart:
+    """The relation that a head finds best, above the offsets; a panel for each treebank."""
+    best = best_relations(tables)
+    grid = HeadsGrid(
+        "gain",
+        "accuracy above the best fixed offset",
+        diverging=True,
+        panel="treebank" if "treebank" in best else "",
+        panel_order=list(dict.fromkeys(tables["dependency-best"].get("treebank", ()))),
+        said=[
+            alt.Tooltip("relation:N"),
+            alt.Tooltip("direction:N"),
+            number("accuracy", "accuracy"),
+            number("baseline_accuracy", "best fixed offset"),
+            alt.Tooltip("count:Q", title="words"),
+        ],
+        carried=["relation", "direction", "accuracy", "baseline_accuracy", "count"],
+    )
+    return grid.draw(best)
+
+
+def best_relations(tables: Tables) -> pd.DataFrame:
+    """Of every head the relation (and direction) in which it is furthest above the best offset."""
+    best = tables["dependency-best"]
+    is_single = _is_single(best)
+    single = best[is_single if is_single.any() else best["count"] > 0]
+    labels = [label for label in card.CORPUS_LABELS if label in best]
+    baselines = single[[*labels, "relation", "baseline_accuracy"]]
+    rows = _furthest_above(tables["dependency"], baselines, labels)
+    return rows.sort_values([*labels, "layer", "head"])
+
+
+def _is_single(table: pd.DataFrame) -> "pd.Series[bool]":
+    return ~table["relation"].str.startswith("all") & (table["count"] >= MIN_COUNT)
+
+
+def _furthest_above(
+    table: pd.DataFrame, baselines: pd.DataFrame, labels: list[str]
+) -> pd.DataFrame:
+    """Of every head the row that is furthest above the relation's baseline, by its `gain`."""
+    rows = table.merge(baselines, on=[*labels, "relation"])
+    rows = rows.assign(gain=rows["accuracy"] - rows["baseline_accuracy"])
+    rows = rows.sort_values("gain", ascending=False, kind="stable")
+    return rows.drop_duplicates([*labels, "layer", "head"])
+
+
+def best_head_facts(tables: Tables) -> card.Facts:
+    """The relations of which it is the best head."""
+    best = tables["dependency-best"]
+    for row in card.rows_of(best[best["count"] >= MIN_COUNT]):
+        text = (
+            f"{SHARE.row(row, 'accuracy')}, held out {percent(row.heldout_accuracy)} % (best offset"
+            f" {percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
+        )
+        topic = f"best head for {row.relation}{card.name_corpus(row)}"
+        yield (int(row.layer), int(row.head)), card.Fact(topic, text)
+
+
+def own_relation_facts(tables: Tables) -> card.Facts:
+    """The relation at which it gains most over the best offset, best head of it or not."""
+    table, offsets = tables["dependency"], tables["dependency-offset"]
+    labels = [label for label in card.CORPUS_LABELS if label in table]
+    offsets = offsets.sort_values("accuracy", ascending=False, kind="stable")
+    baselines = offsets.rename(columns={"accuracy": "baseline_accuracy"})
+    names = [*labels, "relation"]
+    baselines = baselines.drop_duplicates(names)[[*names, "offset", "baseline_accuracy"]]
+
+    def phrase(row: Any) -> str:
+        but = "" if row.gain > 0 else "none better than an offset; nearest is "
+        return (
+            f"{but}{row.relation} {SHARE.row(row, 'accuracy')}{card.name_corpus(row)} (best offset "
+            f"{percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
+        )
+
+    rows = _furthest_above(table[_is_single(table)], baselines, labels)
+    return card.by_head(rows, "relation it finds best, beside offsets", phrase)
+
+
+def arc_facts(tables: Tables) -> card.Facts:
+    """How many of all arcs it finds."""
+    table = tables["dependency"]
+    return card.accuracy_facts("all arcs", table[table["relation"] == "all"], WAYS)
+
+
+def find_labels(tables: Tables) -> pd.DataFrame:
+    """The best heads of relations; known for those that they find better than offsets, held out."""
+    best = tables.get("dependency-best", pd.DataFrame())
+    if best.empty:
+        return best
+    is_known = _beats_offsets(best) & ~best["relation"].str.startswith("all")
+    named = best.rename(columns={"relation": "label", "accuracy": "share"})
+    return named.assign(is_known=is_known)
+
+
+def find_notable_heads(tables: Tables) -> list[NotableHead]:
+    """The best head of each frequent relation that a head finds better than any offset."""
+    best = tables.get("dependency-best", pd.DataFrame())
+    if best.empty:
+        return []
+    is_shown = _beats_offsets(best) & (best["count"] >= NOTABLE_COUNT)
+    # punctuation says little of a head
+    is_shown &= ~best["relation"].str.contains(r"^all|^punct|\(no 's rule\)")
+    shown = best[is_shown].sort_values("count", ascending=False).head(NOTABLE_RELATIONS)
+    return [
+        NotableHead(
+            f"{row['relation']}, {str(row['direction']).replace('-', ' ')}",
+            str(row["relation"]),
+            int(row["layer"]) - 1,
+            int(row["head"]) - 1,
+            (DIRECTIONS.index(row["direction"]),),
+            partial(list_arcs, relation=row["relation"], direction=row["direction"]),
+        )
+        for row in shown.to_dict("records")
+    ]
+
+
+def list_arcs(
+    analysis: Dependency, example: Example, relation: str, direction: str
+) -> list[tuple[int, int]]:
+    """The arcs of a relation, from the word that attends to the word that it should attend to."""
+    tree = example.tree
+    if tree is None:
+        return []
+    arcs = [
+        (word, head)
+        for word, (head, own) in enumerate(zip(tree.heads, tree.relations, strict=True))
+        if head != ROOT and relation_name(own, analysis.coarse) == relation
+    ]
+    return arcs if direction == DIRECTIONS[0] else [(head, word) for word, head in arcs]
+
+
+FIGURES = (
+    Figure(
+        name="dependency-best",
+        title="The best head of each syntactic relation",
+        caption=(
+            "One line for each relation, the most frequent first. The bar is the best head (named "
+            "at the right): how often the word it attends to most is the right one, with its 95 % "
+            "interval. The diamond is the same with the head chosen on other sentences. The tick "
+            "is what the best fixed distance gets, which needs no model."
+        ),
+        needs=("dependency-best",),
+        made_by="--treebank FILE",
+        draw_tables=draw_best,
+        paper="Table 1",
+    ),
+    Figure(
+        name="heads-relations",
+        title="Heads that know a syntactic relation",
+        caption=(
+            f"{HOW_TO_READ} Red: the head finds some relation better than the best fixed distance "
+            "does. Blue: it finds none better. Hover to see the relation with the largest gain, of "
+            f"those with at least {MIN_COUNT} words."
+        ),
+        needs=("dependency", "dependency-best"),
+        made_by="--treebank FILE",
+        draw_tables=draw_relations_grid,
+    ),
+)
+PRESENTATION = Presentation(
+    section=SYNTAX,
+    figures=FIGURES,
+    claims=CLAIMS,
+    facts=(
+        card.FactMaker(("dependency-best",), best_head_facts),
+        card.FactMaker(("dependency", "dependency-offset"), own_relation_facts),
+        card.FactMaker(("dependency",), arc_facts),
+    ),
+    printed=(PrintedTable("dependency-best", read_best),),
+    page_tables=(
+        PageTable(
+            "Table 1, the best head of each relation", "--treebank FILE.conllu", build_table_1
+        ),
+    ),
+    labels=(
+        Labels(Kind("a syntactic relation", COLOURS[2], "diamond"), find_labels, noun="relation"),
+    ),
+    notable_heads=find_notable_heads,
+)

@@ -1,0 +1,83 @@
+"""How alike heads attend: Jensen-Shannon divergence between every two heads (paper, section 6)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.analyses.distance.tables import COLUMNS, Distances, make_tables
+from headscope.contracts import Watch
+from headscope.data.attention import AttentionRows
+from headscope.data.table import empty_tables
+from headscope.kernels.jensen_shannon import divergence_within
+from headscope.options import option, require
+from headscope.stats.accuracy import share
+from headscope.stats.tally import Tally
+
+__all__ = ["Distance", "read_totals", "rows_option", "scale_to_all_rows"]
+
+
+def rows_option() -> Any:
+    """The option `rows` of analyses that compare heads row by row."""
+    return option(128, "Maximum query positions sampled per example.")
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Mean Jensen-Shannon divergence, in nats, between every two heads over all query rows.
+
+    Of an example longer than `rows` tokens so many rows are drawn, and stand for all its rows.
+    """
+
+    rows: int = rows_option()
+    seed: int = 0  # of the permutation test; the engine sets it to the run's
+
+    name: ClassVar[str] = "distance"
+    watches: ClassVar[Watch] = Watch.ALL_LAYERS
+    needs: ClassVar[frozenset[str]] = frozenset()
+    tables: ClassVar[dict[str, tuple[str, ...]]] = COLUMNS
+
+    def __post_init__(self) -> None:
+        require(self.rows > 0, "rows", self.rows, "at least 1")
+
+    def measure(self, attention: AttentionRows) -> Mapping[str, Tensor]:
+        """Divergence by example and pair of heads, summed over rows, and how many rows there are.
+
+        What the model is like, `heads` in each layer, is the same in every example.
+        """
+        return scale_to_all_rows(divergence_within(attention.weights), attention)
+
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+        """Every pair, every head's nearest, and heads of one layer against those of others."""
+        if not tally:
+            return empty_tables(self.tables)
+        return make_tables(Distances(*read_totals(tally)), self.seed)
+
+
+def scale_to_all_rows(
+    divergence: NDArray[np.float64], attention: AttentionRows
+) -> dict[str, Tensor]:
+    """Sums over the sampled rows, scaled to all rows of each example, and what they are over."""
+    n_examples, n_rows, *_ = attention.weights.shape
+    n_tokens = attention.batch.n_tokens
+    heads = torch.tensor(attention.n_heads, dtype=torch.float64)  # [layer]
+    ones = torch.ones(n_examples, dtype=torch.float64)
+    return {
+        "divergence": torch.from_numpy(divergence * (n_tokens / n_rows)),
+        "heads": heads.expand(n_examples, -1),  # [example, layer]
+        "rows": ones * n_tokens,
+        "segments": ones,
+    }
+
+
+def read_totals(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Mean divergence over rows, by replicate and pair of heads; and how many heads layers have."""
+    above = tally.totals["divergence"].sum(axis=0)[:, 0]  # [replicate, ...]
+    below = tally.totals["rows"].sum(axis=0)  # [replicate, 1]
+    n_heads = tally.ratio("heads", "segments").value[0].round().astype(int)  # [layer]
+    return share(above, below.reshape(-1, *[1] * (above.ndim - 1))), n_heads

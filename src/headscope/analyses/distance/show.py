@@ -1,0 +1,233 @@
+"""How distances between heads are shown: the map of heads, section 6 of the paper, cards."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from headscope.analyses.distance.charts import (
+    draw_dendrogram,
+    draw_map,
+    draw_map_by_layer,
+    draw_matrix,
+)
+from headscope.data.table import Tables
+from headscope.view.behaviour import OTHER
+from headscope.view.card import FactMaker, Facts, by_head
+from headscope.view.claim import Claim, Outcome
+from headscope.view.figure import Figure
+from headscope.view.numbers import NATS, SHARE, Form, p_value, row_estimate
+from headscope.view.presentation import MAP, DerivedTables, MapOptions, Presentation, PrintedTable
+from headscope.view.table import Column, TextTable, build_table
+
+__all__ = ["PRESENTATION"]
+
+ALPHA = 0.05
+SEVERAL = 3
+DEALS = 1000
+ONE_LAYER = "A model of one layer cannot have it."
+WITH_UNIT = Form(".3f", unit=" nats")
+
+HEADS_MAP = Figure(
+    name="heads-map",
+    title="The map of heads",
+    caption=(
+        "Each point is a head. The nearer two points, the more alike the heads attend (a plane "
+        "shows some distances only roughly). Colour and shape: what the head attends to, by the "
+        "thresholds of the paper. Heads that find a syntactic relation carry its name."
+    ),
+    needs=("layout",),
+    made_by="--text FILE",
+    draw_tables=draw_map,
+    paper="Figure 6",
+)
+
+HEADS_MAP_LAYERS = Figure(
+    name="heads-map-layers",
+    title="The map of heads by layer",
+    caption=(
+        "The same map: each point is a head, and the nearer two points, the more alike they "
+        "attend. The colour is the layer, from the first (dark) to the last (bright): heads of "
+        "one layer tend to lie together."
+    ),
+    needs=("layout",),
+    made_by="--text FILE",
+    draw_tables=draw_map_by_layer,
+    paper="Figure 6",
+)
+
+DISTANCE_MATRIX = Figure(
+    name="distance-matrix",
+    title="How alike every two heads attend",
+    caption=(
+        "Each row and each column is a head, in the order of the dendrogram, which puts alike "
+        "ones side by side; each cell is two heads. The darker, the more alike they attend: 0 "
+        "nats is the same attention, 0.69 attention to different tokens. Dark squares along the "
+        "diagonal are groups of heads that do the same."
+    ),
+    needs=("distance", "layout"),
+    made_by="--text FILE",
+    draw_tables=draw_matrix,
+)
+
+DENDROGRAM = Figure(
+    name="dendrogram",
+    title="Which heads belong together",
+    caption=(
+        "Each point at the foot is a head; the lower two heads or groups are joined, the more "
+        "alike they attend. The height of a joint is the mean divergence between the two "
+        "groups, in nats. Colours: what the heads attend to, as in the map of heads."
+    ),
+    needs=("dendrogram", "layout"),
+    made_by="--text FILE",
+    draw_tables=draw_dendrogram,
+)
+
+
+def derive(tables: Tables, options: MapOptions) -> DerivedTables | None:
+    """The map of heads: the tables `layout` and `dendrogram`; None without distances."""
+    if not len(tables.get("distance", ())):
+        return None
+    # Only here: scikit-learn takes seconds to load, and only a new map needs it.
+    from headscope.analyses.distance.layout import derive_layout
+
+    return derive_layout(tables, options)
+
+
+def check_layers(tables: Tables) -> Outcome:
+    """Heads of a layer are nearer to each other than to heads of other layers."""
+    layers = tables["distance-layers"]
+    rows = layers[layers["layer"].isna()].to_dict("records")
+    if not rows or pd.isna(rows[0]["between"]):
+        return Outcome(None, "There are no two layers to compare.")
+    row = rows[0]
+    if pd.isna(row["within"]):
+        return Outcome(None, "Each layer has one head: there are no pairs within a layer.")
+    single = layers[layers["layer"].notna() & (layers["p_value"] < ALPHA)]
+    chance = "" if pd.isna(row["p_value"]) else f" (p = {row['p_value']:.2g})"
+    shows = (
+        f"Heads of one layer are {_mean(row, 'within', WITH_UNIT)} apart in the mean, heads of "
+        f"different layers {_mean(row, 'between', WITH_UNIT)}{chance}; by themselves, "
+        f"{len(single)} of {int(layers['layer'].notna().sum())} layers are closer than chance."
+    )
+    is_sure = not row["p_value"] >= ALPHA
+    return Outcome(bool(row["within"] < row["between"]) and is_sure, shows)
+
+
+def check_clusters(tables: Tables) -> Outcome:
+    """Heads with the same behaviour share a cluster more often than any two heads do."""
+    layout = tables["layout"]
+    n_clusters = int((layout["cluster"].value_counts() > 1).sum())
+    known = layout[layout["behaviour"] != OTHER.name]
+    if known["behaviour"].value_counts().max() < 2 or known.empty:
+        return Outcome(None, "No two heads have the same known behaviour.")
+    clusters, kinds = (pd.factorize(known[name])[0] for name in ("cluster", "behaviour"))
+    together = _share_together(clusters, kinds)
+    draws = np.random.default_rng(0)
+    dealt = [_share_together(clusters, draws.permutation(kinds)) for _ in range(DEALS)]
+    p = (1 + sum(share >= together for share in dealt)) / (1 + DEALS)
+    shows = (
+        f"{n_clusters} clusters have more than one head. Two heads with the same behaviour share "
+        f"a cluster in {SHARE.number(together)} of cases, where "
+        f"{SHARE.number(float(np.mean(dealt)))} would be chance (p = {p:.2g})."
+    )
+    return Outcome(n_clusters >= SEVERAL and p < ALPHA, shows)
+
+
+def _share_together(clusters: np.ndarray, kinds: np.ndarray) -> float:
+    """Of all pairs of the same kind, those in the same cluster."""
+    rows, columns = np.triu_indices(len(kinds), 1)
+    is_alike = kinds[rows] == kinds[columns]
+    return float((clusters[rows] == clusters[columns])[is_alike].mean())
+
+
+def _mean(row: Any, name: str, form: Form = NATS) -> str:
+    return form.estimate(row_estimate(row, name, f"{name}_low", f"{name}_high"))
+
+
+LAYERS_ATTEND_ALIKE = Claim(
+    "layers-attend-alike",
+    "6",
+    "Heads of the same layer tend to attend alike (here: closer than chance, p < 0.05).",
+    "seen in Figure 6",
+    ("distance-layers",),
+    "--text FILE",
+    check_layers,
+    "heads-map-layers",
+    ONE_LAYER,
+)
+
+HEADS_CLUSTER_BY_BEHAVIOUR = Claim(
+    "heads-cluster-by-behaviour",
+    "6",
+    "There are several clear clusters of heads, often by their behaviour (here: 3 or more, and "
+    "heads with the same behaviour share one more often than chance, p < 0.05).",
+    "seen in Figure 6",
+    ("layout",),
+    "--text FILE",
+    check_clusters,
+    "heads-map",
+    ONE_LAYER,
+)
+
+
+def nearest_facts(tables: Tables) -> Facts:
+    """Which heads attend most like it."""
+
+    def phrase(row: Any) -> str:
+        return f"{row.other_layer}-{row.other_head} ({WITH_UNIT.row(row, 'divergence')})"
+
+    return by_head(tables["distance-nearest"], "nearest heads", phrase)
+
+
+def mean_facts(tables: Tables) -> Facts:
+    """How far it is from the heads of its layer, and from others."""
+
+    def phrase(row: Any) -> str:
+        own = "" if pd.isna(row.within) else f"{row.within:.3f} nats to heads of its layer, "
+        return f"{own}{row.between:.3f} to those of other layers"
+
+    table = tables["distance-heads"]
+    return by_head(table[table["between"].notna()], "mean distance", phrase)
+
+
+def cluster_facts(tables: Tables) -> Facts:
+    """Which cluster it is in."""
+    layout = tables["layout"]
+    others = layout.groupby("cluster")["head"].transform("size") - 1
+
+    def phrase(row: Any) -> str:
+        company = f"with {row.others} others" if row.others > 1 else "with 1 other"
+        return f"number {row.cluster}, {company if row.others else 'alone'}"
+
+    return by_head(layout.assign(others=others), "cluster", phrase)
+
+
+LAYERS = (
+    Column(
+        "distance between heads",
+        lambda row: "mean Jensen-Shannon divergence (0 identical, 0.69 disjoint)",
+    ),
+    Column("within a layer", lambda row: _mean(row, "within")),
+    Column("between layers", lambda row: _mean(row, "between")),
+    Column("p", lambda row: p_value(row["p_value"])),
+)
+
+
+def read_layers(layers: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """How far heads of a layer are apart, and heads of different layers, over all layers."""
+    return [build_table(layers[layers["layer"].isna()].to_dict("records"), LAYERS)]
+
+
+PRESENTATION = Presentation(
+    section=MAP,
+    figures=(HEADS_MAP, HEADS_MAP_LAYERS, DISTANCE_MATRIX, DENDROGRAM),
+    claims=(LAYERS_ATTEND_ALIKE, HEADS_CLUSTER_BY_BEHAVIOUR),
+    facts=(
+        FactMaker(("distance-nearest",), nearest_facts),
+        FactMaker(("distance-heads",), mean_facts),
+        FactMaker(("layout",), cluster_facts),
+    ),
+    printed=(PrintedTable("distance-layers", read_layers),),
+    derive=derive,
+)

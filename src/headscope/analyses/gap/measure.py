@@ -1,0 +1,135 @@
+"""A pronoun and two names: does it attend most to the right one, and as often for women as for men?
+
+GAP pairs as many feminine as masculine pronouns with names of the same gender, so the ratio of the
+two accuracies says whether a system is biased (1: it is not).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.analyses.coreference.measure import (
+    CANDIDATES,
+    DIRECTIONS,
+    TABLE_COLUMNS,
+    HasTokens,
+    Question,
+    measure_questions,
+    system_table,
+)
+from headscope.analyses.coreference.rules import SYSTEMS
+from headscope.contracts import Annotation, Watch
+from headscope.data.attention import LayerAttention
+from headscope.data.example import Example
+from headscope.data.table import empty_tables
+from headscope.data.words import check_query_pieces, query_pieces_option
+from headscope.stats.accuracy import choose_head, estimate_columns, share
+from headscope.stats.tally import Tally
+
+__all__ = ["Gap"]
+
+GENDERS = ["masculine", "feminine"]
+GROUPS = ["all", *GENDERS]
+BEST_COLUMNS = (
+    *("candidates", "system", "layer", "head", "direction", "count", "accuracy", "low", "high"),
+    *("heldout_accuracy", "masculine", "feminine", "ratio", "ratio_low", "ratio_high"),
+)
+
+Found = Float[NDArray[np.float64], "fold replicate"]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Each head as a judge of pronouns: which of the names around it does a pronoun attend to?
+
+    The names may stand before or after the pronoun. A pronoun counts if at least two names compete
+    and one of them is right; of those that refer to neither name nothing can be said.
+    """
+
+    query_pieces: str = query_pieces_option()
+
+    name: ClassVar[str] = "gap"
+    watches: ClassVar[Watch] = Watch.ATTENTION
+    needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.PRONOUN_CHOICES})
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "gap": ("gender", *TABLE_COLUMNS),
+        "gap-best": BEST_COLUMNS,
+    }
+
+    def __post_init__(self) -> None:
+        check_query_pieces(self.query_pieces)
+
+    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+        """Right answers by example, head, direction and candidates, for each gender."""
+        return measure_questions(self, attention, list_questions, GROUPS)
+
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+        """Every head and baseline by gender; the best head and the baselines with their ratio."""
+        if not tally:
+            return empty_tables(self.tables)
+        rows = [_head_row(tally, place) for place in range(len(CANDIDATES))]
+        rows += [_rule_row(tally, place) for place in range(len(SYSTEMS))]
+        best = pd.DataFrame(rows, columns=list(BEST_COLUMNS))
+        return {
+            "gap": system_table(tally, "gender", GROUPS),
+            "gap-best": best.astype({"layer": "Int64", "head": "Int64"}),
+        }
+
+
+def list_questions(example: Example, has_tokens: HasTokens) -> Iterator[Question]:
+    """Every pronoun that at least two names compete for, one of them right."""
+    mentions = [mention for mention in example.mentions or () if has_tokens[mention.head]]
+    names = [mention for mention in mentions if mention.kind != "pronoun"]
+    for mention in mentions:
+        if mention.kind != "pronoun":
+            continue
+        head = mention.head
+        others = [name for name in names if name.head != head]
+        others.sort(key=lambda name: (abs(name.head - head), name.head))
+        answers = frozenset(name.head for name in others if name.cluster == mention.cluster)
+        if answers and len({name.head for name in others}) > 1:
+            gender = [mention.gender] if mention.gender in GENDERS else []
+            yield Question(mention, others, answers, ["all", *gender])
+
+
+def _head_row(tally: Tally, candidates: int) -> dict[str, object]:
+    correct = {group: tally.totals[f"correct/{group}"][..., candidates] for group in GROUPS}
+    count = tally.totals["count/all"][:, :, 0, 0]  # [fold, replicate]
+    best, columns = choose_head(correct["all"], count, DIRECTIONS)
+    found = {g: correct[g].reshape(*count.shape, -1)[:, :, best.place] for g in GROUPS}
+    return {
+        "candidates": CANDIDATES[candidates],
+        "system": "best head",
+        **_by_gender(tally, found),
+        **columns,
+        "heldout_accuracy": best.heldout[0],
+    }
+
+
+def _rule_row(tally: Tally, system: int) -> dict[str, object]:
+    found = {group: tally.totals[f"baseline/{group}"][:, :, 0, system] for group in GROUPS}
+    return {
+        "candidates": CANDIDATES[0],
+        "system": list(SYSTEMS)[system],
+        **{"layer": pd.NA, "head": pd.NA, "direction": None},
+        **_by_gender(tally, found),
+    }
+
+
+def _by_gender(tally: Tally, found: Mapping[str, Found]) -> dict[str, object]:
+    counts = {group: tally.totals[f"count/{group}"][:, :, 0, 0].sum(axis=0) for group in GROUPS}
+    shares = {group: share(found[group].sum(axis=0), counts[group]) for group in GROUPS}
+    ratio = share(shares["feminine"], shares["masculine"])
+    return {
+        "count": int(counts["all"][0]),
+        **estimate_columns(shares["all"], "accuracy"),
+        "heldout_accuracy": shares["all"][0],  # as of a rule, for which nothing was chosen
+        **{gender: shares[gender][0] for gender in GENDERS},
+        **estimate_columns(ratio, "ratio", "ratio_low", "ratio_high"),
+    }

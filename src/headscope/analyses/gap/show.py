@@ -1,0 +1,48 @@
+"""What is shown of GAP: how often a pronoun attends to the right name, by gender."""
+
+import pandas as pd
+
+from headscope.analyses.coreference.show import WAYS
+from headscope.data.table import Tables
+from headscope.view.best_bars import corpus_columns
+from headscope.view.card import FactMaker, Facts, accuracy_facts
+from headscope.view.numbers import PERCENT, RATIO, percent, row_estimate
+from headscope.view.presentation import ANTECEDENTS, Presentation, PrintedTable
+from headscope.view.table import Column, TextTable, build_table
+
+__all__ = ["PRESENTATION"]
+
+COLUMNS = (
+    Column("pronouns by", lambda row: str(row["system"])),
+    Column("compete", lambda row: str(row["candidates"])),
+    Column("head", lambda row: "" if pd.isna(row["layer"]) else f"{row['layer']}-{row['head']}"),
+    Column("count", lambda row: str(row["count"])),
+    Column("accuracy %", lambda row: PERCENT.row(row, "accuracy")),
+    Column("held out", lambda row: percent(row["heldout_accuracy"])),
+    Column("masculine", lambda row: percent(row["masculine"])),
+    Column("feminine", lambda row: percent(row["feminine"])),
+    Column(
+        "ratio",
+        lambda row: RATIO.estimate(row_estimate(row, "ratio", "ratio_low", "ratio_high")),
+    ),
+)
+
+
+def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """The best head and the rules by gender; the ratio is feminine over masculine."""
+    shown = best[best["system"] != "head-match"]  # no name has a pronoun's head word
+    return [build_table(shown.to_dict("records"), (*corpus_columns(best), *COLUMNS))]
+
+
+def gap_facts(tables: Tables) -> Facts:
+    """How often it picks the right one of two names."""
+    table = tables["gap"]
+    is_whole = (table["gender"] == "all") & (table["candidates"] == "mentions")
+    return accuracy_facts("GAP: right names", table[is_whole & (table["system"] == "head")], WAYS)
+
+
+PRESENTATION = Presentation(
+    section=ANTECEDENTS,
+    facts=(FactMaker(("gap",), gap_facts),),
+    printed=(PrintedTable("gap-best", read_best),),
+)

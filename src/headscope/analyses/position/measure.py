@@ -1,0 +1,55 @@
+"""Attention to the previous, the same and the next token (paper, section 3.1)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from headscope.contracts import Watch
+from headscope.data.attention import LayerAttention
+from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.stats.ranking import Values
+from headscope.stats.tally import Tally
+
+__all__ = ["Position"]
+
+OFFSETS = {"previous": -1, "self": 0, "next": 1}
+
+
+@dataclass(frozen=True)
+class Position:
+    """Mean attention to a token at a fixed offset.
+
+    Per segment: the sum of a diagonal over the number of tokens, the edge token that has no such
+    neighbour included; then the mean over segments.
+    """
+
+    name: ClassVar[str] = "position"
+    watches: ClassVar[Watch] = Watch.ATTENTION
+    needs: ClassVar[frozenset[str]] = frozenset()
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "position": ("layer", "head", "target", "weight", "low", "high")
+    }
+
+    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+        """The three diagonals' means, by example, head and target."""
+        diagonals = [attention.weights.diagonal(o, dim1=-2, dim2=-1) for o in OFFSETS.values()]
+        sums = [diagonal.sum(-1) for diagonal in diagonals]  # [example, head] each
+        weight = torch.stack(sums, dim=-1) / attention.n_tokens  # [example, head, target]
+        return {"weight": weight, "segments": weight.new_ones(len(weight))}
+
+    def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """The weight itself: the more attention goes there, the better an example shows it."""
+        return {target: values["weight"][..., i] for i, target in enumerate(OFFSETS)}
+
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+        """Mean over segments, by head and target."""
+        if not tally:
+            return empty_tables(self.tables)
+        weight = tally.ratio("weight", "segments")  # [layer, head, target]
+        axes = {**head_axes(*weight.value.shape[:2]), "target": list(OFFSETS)}
+        values = {"weight": weight.value, "low": weight.low, "high": weight.high}
+        return {self.name: tidy_table(axes, values)}

@@ -1,0 +1,157 @@
+"""What is shown of attention to the previous, the same and the next token (section 3.1)."""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from headscope.data.table import Tables
+from headscope.view.behaviour import Behaviour, Kind, Threshold
+from headscope.view.card import FactMaker, share_facts
+from headscope.view.claim import (
+    Claim,
+    Outcome,
+    list_heads,
+    name_head,
+    note_open,
+    place_heads,
+    top_row,
+)
+from headscope.view.depth import count_layers
+from headscope.view.figure import COLOURS, Chart, Figure
+from headscope.view.heads_grid import grid_figure
+from headscope.view.layer_dots import LayerDots, how_to_read
+from headscope.view.numbers import SHARE, percent
+from headscope.view.presentation import SURFACE, Presentation
+
+__all__ = ["PRESENTATION"]
+
+TARGETS = {"previous": "previous token", "self": "itself", "next": "next token"}
+PANELS = {"previous": "to the previous token", "self": "to itself", "next": "to the next token"}
+KIND = Kind("a neighbour or itself", COLOURS[0], "circle")
+THRESHOLD = Threshold("position", 0.5, "Threshold for calling a head positional.")
+LITTLE, MOST = 0.1, 0.5
+
+
+def _to(table: pd.DataFrame, target: str) -> pd.DataFrame:
+    return table[table["target"] == target]
+
+
+def _behaviour(name: str, target: str, at: str) -> Behaviour:
+    return Behaviour(
+        name,
+        f"looks at {at} ({{}})",
+        KIND,
+        THRESHOLD,
+        "position",
+        lambda table: _to(table, target).rename(columns={"weight": "share"}),
+        ranking=target,
+    )
+
+
+def draw_position(tables: Tables) -> Chart:
+    """One panel a target."""
+    dots = LayerDots(value="weight", title="share of attention", split="target", words=PANELS)
+    return dots.draw(tables["position"])
+
+
+def check_self(tables: Tables) -> Outcome:
+    """Most heads look little at the token itself."""
+    own = _to(tables["position"], "self")
+    n_little, n_heads = int((own["weight"] < LITTLE).sum()), len(own)
+    top = top_row(own, "weight")
+    shows = (
+        f"{n_little} of {n_heads} heads put under 10 % on the token itself; the most is "
+        f"{SHARE.row(top, 'weight')}, by head {name_head(top)}.{note_open(own, LITTLE, '10 %')}"
+    )
+    return Outcome(n_little > n_heads / 2, shows)
+
+
+def check_early(tables: Tables) -> Outcome:
+    """Of the heads that look at a neighbour, more are in the lower half."""
+    table = tables["position"]
+    is_neighbour = table["target"].isin(["previous", "next"])
+    found = table[is_neighbour & (table["weight"] > MOST)].drop_duplicates(["layer", "head"])
+    return place_heads(found, count_layers(table), "put over half on a neighbour")
+
+
+def check_neighbour(tables: Tables, target: str) -> Outcome:
+    """Some heads look at the previous or the next token, where the model can."""
+    rows = _to(tables["position"], target)
+    if target == "next" and rows["weight"].max() == 0:
+        return Outcome(None, "This model looks back only: no token can attend to the next one.")
+    found = rows[rows["weight"] > MOST]
+    if found.empty:
+        top = list_heads(rows.nlargest(1, "weight"))
+        is_open = bool((rows["high"] >= MOST).any())
+        caveat = " The interval includes 50.0 %: this may be chance." * is_open
+        return Outcome(False, f"No head does; the highest is {top} on the {target} token.{caveat}")
+    share = percent(len(found) / len(rows))
+    shows = (
+        f"{len(found)} of {len(rows)} heads ({share} %) put over half on the {target} token: "
+        f"{list_heads(found)}.{note_open(found, MOST, '50.0 %')}"
+    )
+    return Outcome(True, shows)
+
+
+def _claim(name: str, says: str, paper: str, check: Callable[[Tables], Outcome]) -> Claim:
+    return Claim(name, "3.1", says, paper, ("position",), "--text FILE", check, "position")
+
+
+def _grid(target: str, content: str) -> Figure:
+    to = f"the {target} token"
+    return grid_figure(f"heads-{target}", "position", lambda t: _to(t, target), to, content)
+
+
+FIGURES = (
+    Figure(
+        name="position",
+        title="Attention to neighbours",
+        caption=(
+            "One panel each for the previous token, the token itself and the next one. "
+            + how_to_read("share of attention that goes there")
+        ),
+        needs=("position",),
+        made_by="--text FILE",
+        draw_tables=draw_position,
+        paper="Figure 2",
+    ),
+    _grid("previous", "attention to previous tokens"),
+    _grid("next", "attention to next tokens (a decoder has none)"),
+)
+CLAIMS = (
+    _claim(
+        "little-attention-to-itself",
+        "Most heads put little attention (here: under 10 %) on the token itself.",
+        "most heads",
+        check_self,
+    ),
+    _claim(
+        "previous-token-heads",
+        "Some heads put over half of their attention on the previous token.",
+        "4 of 144 heads (2.8 %), in layers 2, 4, 7 and 8",
+        lambda tables: check_neighbour(tables, "previous"),
+    ),
+    _claim(
+        "next-token-heads",
+        "Some heads put over half of their attention on the next token.",
+        "5 of 144 heads (3.5 %), in layers 1, 2, 2, 3 and 6",
+        lambda tables: check_neighbour(tables, "next"),
+    ),
+    _claim(
+        "neighbour-heads-are-early",
+        "Heads that look at the previous or next token are mostly in the lower layers.",
+        "7 of the 9 heads are in layers 1-6 of 12",
+        check_early,
+    ),
+)
+PRESENTATION = Presentation(
+    section=SURFACE,
+    figures=FIGURES,
+    claims=CLAIMS,
+    facts=(FactMaker(("position",), lambda t: share_facts("position", t["position"], TARGETS)),),
+    behaviours=(
+        _behaviour("previous token", "previous", "the previous token"),
+        _behaviour("next token", "next", "the next token"),
+        _behaviour("same token", "self", "the token itself"),
+    ),
+)

@@ -1,0 +1,164 @@
+"""Whole parses from attention: maximum spanning trees over words, against trees without a model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.analyses.dependency.measure import Dependency, Head, best_heads
+from headscope.contracts import Annotation, Watch
+from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch
+from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
+from headscope.data.tree import ROOT
+from headscope.data.words import (
+    check_query_pieces,
+    pool_words,
+    query_pieces_option,
+    word_weights,
+)
+from headscope.kernels.tree_scores import SCORES, count_arcs
+from headscope.options import option
+from headscope.stats.accuracy import SCORE_COLUMNS
+from headscope.stats.replicates import fold_of
+from headscope.stats.tally import Tally
+
+__all__ = ["Trees"]
+
+NO_HEAD = -2  # of a word whose head has no token
+HEADS, COMBINED = "head", "best heads combined"
+BASELINES = {"adjacent chain": "undirected", "right-branching": "dependent-to-head"}
+COMBINED_TREES = ["undirected", "dependent-to-head"]  # heads are turned so that rows are dependents
+COLUMNS = ("system", "layer", "head", "tree", *SCORE_COLUMNS)
+
+Array = NDArray[np.floating[Any]]
+
+
+class Arcs(NamedTuple):
+    """The gold arcs of a batch among the words that have tokens."""
+
+    places: Int[NDArray[np.int64], "example place"]  # word of each place, -1 where there is none
+    gold: Int[NDArray[np.int64], "example place"]  # place of the head, or ROOT, or NO_HEAD
+    is_scored: Bool[NDArray[np.bool_], "example place"]
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Arcs found by the maximum spanning tree over word attention, punctuation left out.
+
+    Undirected trees sum both directions (UUAS); directed ones hang on the gold root and read the
+    dependent's row or its column (UAS). With `combine` the corpus is read again with the best head
+    of every relation: their attention is summed, and only that combination is measured.
+    """
+
+    query_pieces: str = query_pieces_option()
+    combine: bool = option(
+        False, "Also parse with the best heads combined (reads treebanks again)."
+    )
+    chosen: Sequence[Sequence[Head]] = ()  # the heads to combine, for each fold
+
+    name: ClassVar[str] = "trees"
+    watches: ClassVar[Watch] = Watch.ATTENTION
+    needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {"trees": COLUMNS}
+
+    def __post_init__(self) -> None:
+        check_query_pieces(self.query_pieces)
+
+    @property
+    def repeats_after(self) -> frozenset[str]:
+        """The analysis that tells which heads are best."""
+        return frozenset({Dependency.name} if self.combine and not self.chosen else ())
+
+    def repeat(self, tallies: Mapping[str, Tally]) -> "Trees":
+        """The analysis of the heads that the first reading found best."""
+        return replace(self, chosen=best_heads(tallies[Dependency.name]))
+
+    def add_repeat(self, tables: Tables, repeated: Tables) -> dict[str, pd.DataFrame]:
+        """The table of the first reading, with the combination under it."""
+        both = [tables["trees"], repeated["trees"]]
+        return {**tables, "trees": pd.concat(both, ignore_index=True)}
+
+    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+        """Arcs found by example and head; the baselines and the number of arcs once."""
+        arcs = attention.batch.remember("arcs", lambda: _read_arcs(attention.batch))
+        weights = word_weights(attention, self.query_pieces).cpu().numpy()
+        values = _measure_baselines(arcs) if attention.layer == 0 else {}
+        if not self.chosen:
+            return values | {HEADS: torch.from_numpy(count_arcs(weights, *arcs))}
+        total = attention.batch.remember("combined", lambda: np.zeros_like(weights[:, :1]))
+        last = max(layer for heads in self.chosen for layer, _, _ in heads)
+        self._add_heads(total, weights, attention)
+        if attention.layer == last:
+            found = count_arcs(total, *arcs)[:, 0, : len(COMBINED_TREES)]  # [example, tree]
+            values[COMBINED] = torch.from_numpy(found)
+        return values
+
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+        """Every head, the combination and the baselines, as far as they were measured."""
+        if not tally:
+            return empty_tables(self.tables)
+        no_head = {"layer": [pd.NA], "head": [pd.NA]}
+        if COMBINED in tally.totals:
+            rows = [_system_table(tally, COMBINED, {**no_head, "tree": COMBINED_TREES})]
+        else:
+            axes = {**head_axes(*tally.totals[HEADS].shape[2:4]), "tree": list(SCORES)}
+            rows = [_system_table(tally, HEADS, axes)]
+            for system, tree in BASELINES.items():
+                rows.append(_system_table(tally, system, {**no_head, "tree": [tree]}))
+        table = pd.concat(rows, ignore_index=True)
+        return {"trees": table.astype({"layer": "Int64", "head": "Int64"})}
+
+    def _add_heads(self, total: Array, weights: Array, attention: LayerAttention) -> None:
+        """Add the chosen heads of this layer, each turned so that rows are dependents."""
+        for i, encoding in enumerate(attention.batch.encodings):
+            heads = self.chosen[1 - fold_of(encoding.example.key)]  # chosen on the other fold
+            for layer, head, direction in heads:
+                if layer == attention.layer:
+                    total[i, 0] += weights[i, head].T if direction else weights[i, head]
+
+
+def _read_arcs(batch: Batch) -> Arcs:
+    has_tokens = pool_words(batch).has_tokens.cpu().numpy()
+    shape = has_tokens.shape
+    arcs = Arcs(np.full(shape, -1), np.full(shape, NO_HEAD), np.zeros(shape, bool))
+    for i, encoding in enumerate(batch.encodings):
+        tree = encoding.example.tree
+        assert tree is not None  # `needs` saw to it
+        words = np.flatnonzero(has_tokens[i])
+        if ROOT not in [tree.heads[word] for word in words]:
+            continue  # the root word has no token: no tree can hang on it
+        place_of = {int(word): place for place, word in enumerate(words)}
+        arcs.places[i, : len(words)] = words
+        for word, place in place_of.items():
+            arcs.gold[i, place] = ({ROOT: ROOT} | place_of).get(tree.heads[word], NO_HEAD)
+            is_punctuation = tree.relations[word].partition(":")[0] == "punct"
+            arcs.is_scored[i, place] = tree.heads[word] in place_of and not is_punctuation
+    return arcs
+
+
+def _measure_baselines(arcs: Arcs) -> dict[str, Tensor]:
+    """Trees that need no model: each word tied to its neighbour, or hung on the next word."""
+    place = np.arange(arcs.gold.shape[1])
+    is_next = (arcs.gold == place + 1) & arcs.is_scored
+    is_previous = (arcs.gold == place - 1) & arcs.is_scored
+    found = {
+        "arcs": arcs.is_scored,
+        "adjacent chain": is_next | is_previous,
+        "right-branching": is_next,
+    }
+    return {name: torch.from_numpy(mask.sum(axis=1).astype(float)) for name, mask in found.items()}
+
+
+def _system_table(tally: Tally, system: str, axes: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    correct = tally.totals[system][:, 0].sum(axis=0).astype(int)
+    count = int(tally.totals["arcs"][:, 0].sum())
+    values = (correct, count, *tally.ratio(system, "arcs"))
+    scores = dict(zip(SCORE_COLUMNS, values, strict=True))
+    return tidy_table({"system": [system], **axes}, scores)

@@ -1,0 +1,106 @@
+"""Corpora made of parts: files that are read one after the other, and examples in memory."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+
+from headscope.contracts import Annotation, Corpus, CorpusRole
+from headscope.data.example import Example
+from headscope.errors import InputError
+
+__all__ = ["FilesCorpus", "MemoryCorpus"]
+
+
+@dataclass(frozen=True)
+class FilesCorpus:
+    """The files of a folder or a list, one after the other; an id begins with its file's key.
+
+    A file that cannot be read stops the reading at the end, with all such files named; or it is
+    left out, if `skip_bad` says so.
+    """
+
+    name: str
+    members: Mapping[str, Corpus]  # by key: the path within the folder, or the file's name
+    skip_bad: bool = False
+
+    @property
+    def provides(self) -> frozenset[str]:
+        return frozenset.intersection(*(m.provides for m in self._good_members.values()))
+
+    @cached_property
+    def skipped_files(self) -> dict[str, str]:
+        """The files that are left out, and why; every file is read once to find them."""
+        bad: dict[str, str] = {}
+        if self.skip_bad:
+            for _ in self._read(self.members, bad):
+                pass
+        if bad and len(bad) == len(self.members):
+            self._refuse(bad)
+        return bad
+
+    def __iter__(self) -> Iterator[Example]:
+        bad: dict[str, str] = {}
+        yield from self._read(self._good_members, bad)
+        if bad:
+            self._refuse(bad)
+
+    def _read(self, members: Mapping[str, Corpus], bad: dict[str, str]) -> Iterator[Example]:
+        """All examples; `bad` is told which files cannot be read, and why."""
+        for key, member in members.items():
+            try:
+                for example in member:
+                    yield replace(example, id=f"{key}/{example.id}")
+            except InputError as error:
+                bad[key] = str(error)
+
+    def digest(self) -> str:
+        parts = (f"{key} {member.digest()}\n" for key, member in self._good_members.items())
+        return sha256("".join(parts).encode()).hexdigest()
+
+    @property
+    def _good_members(self) -> dict[str, Corpus]:
+        return {k: m for k, m in self.members.items() if k not in self.skipped_files}
+
+    def _refuse(self, bad: Mapping[str, str]) -> None:
+        if len(self.members) == 1:
+            raise InputError(next(iter(bad.values())))
+        listed = "".join(f"  {reason}\n" for reason in bad.values())
+        raise InputError(
+            f"{len(bad)} of the {len(self.members)} files in {self.name} cannot be read:\n{listed}"
+            "Expected files without errors; mend them, or pass --skip-bad to do without them."
+        )
+
+
+@dataclass(frozen=True)
+class MemoryCorpus:
+    """A list of texts or of examples; a text's id is its number in the list."""
+
+    items: Sequence[str | Example]
+    name: str = "memory"
+    role: CorpusRole = CorpusRole.TEXT  # coreference is read where documents are cut into windows
+
+    @property
+    def provides(self) -> frozenset[str]:
+        examples = [item for item in self.items if isinstance(item, Example)]
+        if len(examples) < len(self.items) or not all(example.words for example in examples):
+            return frozenset({Annotation.TEXT})
+        provides = {Annotation.TEXT, Annotation.WORDS}
+        if all(example.tree for example in examples):
+            provides.add(Annotation.DEPENDENCIES)
+        has_mentions = all(example.mentions is not None for example in examples)
+        if has_mentions and self.role == CorpusRole.COREF:
+            provides.add(Annotation.COREFERENCE)
+        return frozenset(provides)
+
+    def __iter__(self) -> Iterator[Example]:
+        for number, item in enumerate(self.items, start=1):
+            if not isinstance(item, (str, Example)):
+                raise InputError(
+                    f"Item {number} of the list is a {type(item).__name__}. Expected strings or "
+                    "headscope.Example objects; convert it first."
+                )
+            yield item if isinstance(item, Example) else Example(f"memory:{number}", text=item)
+
+    def digest(self) -> str:
+        return sha256("\n".join(map(repr, self)).encode()).hexdigest()

@@ -1,0 +1,141 @@
+"""What one head does with one example: enough to draw it, small enough to keep."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from headscope.errors import OutputError
+from headscope.files import write_atomically
+
+__all__ = ["HeadView", "ShownExample", "read_examples", "write_examples"]
+
+GAP = "…"  # stands for units that are left out
+FAINT = 0.005  # weights below it are not kept: nobody would see their lines
+
+
+@dataclass(frozen=True, eq=False)
+class HeadView:
+    """The attention of one head over one example, between tokens or between words."""
+
+    example: str  # its id
+    layer: int
+    head: int
+    units: tuple[str, ...]  # tokens, or words (with the special tokens that stand around them)
+    is_special: tuple[bool, ...]
+    weights: Float[NDArray[np.floating[Any]], "query key"]
+    marked: tuple[tuple[int, int], ...] = ()  # pairs (from, to) to draw in red, as gold arcs are
+
+    def __post_init__(self) -> None:
+        n_units = len(self.units)
+        if self.weights.shape != (n_units, n_units) or len(self.is_special) != n_units:
+            raise ValueError(f"A view of {n_units} units must have so many rows and columns.")
+        if any(not 0 <= unit < n_units for pair in self.marked for unit in pair):
+            raise ValueError("A marked pair lies outside the units.")
+
+    def excerpt(self, n_units: int) -> "HeadView":
+        """At most about `n_units` of a long example: special tokens, marked pairs and those near
+        them, or the beginning where nothing is marked; a gap is a unit of its own.
+        """
+        if len(self.units) <= n_units:
+            return self
+        places = np.arange(len(self.units))
+        marked = sorted({unit for pair in self.marked for unit in pair})[:n_units]
+        apart = np.abs(places[:, None] - np.array(marked or [0])).min(axis=1)  # [unit]
+        order = np.argsort(np.where(self.is_special, -1, apart), kind="stable")
+        return self._take(sorted(order[:n_units].tolist()))
+
+    def _take(self, kept: list[int]) -> "HeadView":
+        """These units alone, with a gap wherever some between them are left out."""
+        slots: list[int | None] = []
+        for place, unit in enumerate(kept):
+            if unit != (kept[place - 1] + 1 if place else 0):
+                slots.append(None)
+            slots.append(unit)
+        slots += [None] * (kept[-1] < len(self.units) - 1)
+        weights = np.zeros((len(slots), len(slots)))
+        there = [slot for slot, unit in enumerate(slots) if unit is not None]
+        weights[np.ix_(there, there)] = self.weights[np.ix_(kept, kept)]
+        slot_of = dict(zip(kept, there, strict=True))
+        marked = [p for p in self.marked if p[0] in slot_of and p[1] in slot_of]
+        return replace(
+            self,
+            units=tuple(GAP if unit is None else self.units[unit] for unit in slots),
+            is_special=tuple(unit is not None and self.is_special[unit] for unit in slots),
+            weights=weights,
+            marked=tuple((slot_of[start], slot_of[end]) for start, end in marked),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; the weights as [from, to, weight] in thousandths, faint ones left out."""
+        rows, columns = np.nonzero(self.weights >= FAINT)
+        kept = [
+            [int(row), int(column), round(1000 * float(self.weights[row, column]))]
+            for row, column in zip(rows, columns, strict=True)
+        ]
+        special = [int(special) for special in self.is_special]
+        return {**vars(self), "is_special": special, "weights": kept}
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> "HeadView":
+        """The view that `to_json` wrote, but for what it left out."""
+        n_units = len(values["units"])
+        weights = np.zeros((n_units, n_units))
+        for row, column, thousandths in values["weights"]:
+            weights[row, column] = thousandths / 1000
+        return HeadView(
+            values["example"],
+            values["layer"],
+            values["head"],
+            tuple(values["units"]),
+            tuple(map(bool, values["is_special"])),
+            weights,
+            tuple((start, end) for start, end in values["marked"]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ShownExample:
+    """One head at one example: what for, at which end, and how well it did."""
+
+    title: str  # what the head is shown for
+    end: str  # "best" or "worst"
+    score: float  # a share of attention, or right answers minus wrong ones
+    says: str
+    view: HeadView
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**vars(self), "view": self.view.to_json()}
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> "ShownExample":
+        """What `to_json` wrote."""
+        return ShownExample(**{**values, "view": HeadView.from_json(values["view"])})
+
+
+def write_examples(folder: Path, examples: Sequence[ShownExample]) -> None:
+    """Keep the examples beside the tables."""
+    content = {"format": 2, "examples": [example.to_json() for example in examples]}
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    write_atomically(folder / "examples.json", text.encode() + b"\n")
+
+
+def read_examples(folder: Path) -> list[ShownExample]:
+    """The examples of a run; none where it kept none."""
+    path = folder / "examples.json"
+    if not path.exists():
+        return []
+    try:
+        values = json.loads(path.read_text())["examples"]
+        return [ShownExample.from_json(value) for value in values]
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise OutputError(
+            f"{path} is damaged ({error!r}). Expected the examples that the run kept; remove the "
+            "file to do without, or run the analysis again."
+        ) from error

@@ -1,0 +1,1 @@
+"""Doing it: plan, measure, add up, and go on after a stop."""

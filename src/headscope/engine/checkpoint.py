@@ -1,0 +1,116 @@
+"""What a run keeps between steps in files of numbers: the sums of a pass, the state of a probe."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as save_arrays
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from headscope.data.counts import ExampleCounts
+from headscope.engine.measure import Result
+from headscope.errors import OutputError
+from headscope.files import write_atomically
+from headscope.stats.ranking import Ranking
+from headscope.stats.tally import Tally
+
+__all__ = [
+    "Checkpoint",
+    "StateFile",
+    "read_checkpoint",
+    "write_checkpoint",
+]
+
+RANKED = "ranked"  # begins the name of what is no sum in a file of sums
+FACTS = "facts"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The sums over the shards of a pass that are done."""
+
+    result: Result = field(default_factory=Result)
+    shards: tuple[int, ...] = ()
+
+    def with_shard(self, shard: int, result: Result) -> "Checkpoint":
+        """This and one more shard."""
+        return Checkpoint(self.result + result, (*self.shards, shard))
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """Tensors and facts in one file, in the place of those before."""
+
+    path: Path
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """What was saved last, if anything was."""
+        return _read(self.path, "pt") if self.path.exists() else None
+
+    def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Write the state, whole or not at all."""
+        plain = {name: value.contiguous() for name, value in tensors.items()}
+        content = save_tensors(plain, metadata={FACTS: json.dumps(facts)})
+        write_atomically(self.path, content)
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Keep the sums, the rankings and the counts, whole or not at all."""
+    arrays = {
+        f"{analysis}/{name}": total
+        for analysis, tally in checkpoint.result.tallies.items()
+        for name, total in tally.totals.items()
+    }
+    for analysis, ranking in checkpoint.result.rankings.items():
+        for kind, parts in vars(ranking).items():
+            arrays |= {f"{RANKED}/{kind}/{analysis}/{name}": part for name, part in parts.items()}
+    facts = {
+        "shards": checkpoint.shards,
+        "analyses": list(checkpoint.result.tallies),
+        "counts": asdict(checkpoint.result.counts),
+        "seconds": checkpoint.result.seconds,
+    }
+    write_atomically(path, save_arrays(arrays, metadata={FACTS: json.dumps(facts)}))
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """What was written, or an error that names the damaged file."""
+    totals, facts = _read(path, "numpy")
+    rankings: dict[str, Ranking] = {}
+    for key in [key for key in totals if key.startswith(f"{RANKED}/")]:
+        _, kind, analysis, name = key.split("/", 3)
+        ranking = rankings.setdefault(analysis, Ranking())
+        getattr(ranking, kind)[name] = totals.pop(key)
+    try:
+        tallies = {name: Tally() for name in facts["analyses"]} | dict(_group(totals))
+        counts = ExampleCounts(**facts["counts"])
+        result = Result(tallies, counts, facts["seconds"], rankings)
+        return Checkpoint(result, tuple(facts["shards"]))
+    except (KeyError, TypeError) as error:
+        raise _damaged(path, error) from error
+
+
+def _read(path: Path, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        with safe_open(path, framework=framework) as stream:
+            facts = json.loads(stream.metadata()[FACTS])
+            return {name: stream.get_tensor(name) for name in stream.keys()}, facts  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> OutputError:
+    return OutputError(
+        f"{path} is damaged ({error}). Expected what the run kept there; remove the file to have "
+        "it made again with --resume, or remove the folder and run the analysis again."
+    )
+
+
+def _group(totals: Mapping[str, Any]) -> Iterator[tuple[str, Tally]]:
+    for name, keys in groupby(sorted(totals), key=lambda key: key.partition("/")[0]):
+        yield name, Tally({key.partition("/")[2]: totals[key] for key in keys})

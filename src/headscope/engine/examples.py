@@ -1,0 +1,131 @@
+"""The examples where notable heads do best and worst: found while streaming, viewed again here."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from headscope.contracts import AttentionSource, CorpusRole
+from headscope.data.counts import ExampleCounts
+from headscope.data.example import Example, stable_hash
+from headscope.data.head_view import ShownExample, write_examples
+from headscope.data.table import Tables
+from headscope.engine.head_views import view_heads
+from headscope.engine.measure import Progress
+from headscope.engine.plan import Pass
+from headscope.engine.sample import Sample
+from headscope.engine.windows import cut_windows
+from headscope.runs.tables import CORPUS_COLUMNS, rows_of_pass
+from headscope.stats.ranking import ENDS, MOST, Ranking
+from headscope.view.presentation import NotableHead, find_notable_heads
+
+__all__ = ["gather_examples", "merge_examples", "write_examples"]
+
+DRAWN_UNITS = 30
+READ_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Request:
+    """An example that is to be shown, and what for."""
+
+    head: NotableHead
+    number: int  # of the notable head
+    analysis: Any
+    end: str
+    rank: int  # 0 is the best of the best, or the worst of the worst
+    score: float
+
+
+def gather_examples(
+    source: AttentionSource,
+    pass_: Pass,
+    sample: Sample,
+    max_tokens: int,
+    rankings: Mapping[str, Ranking],
+    tables: Tables,
+    progress: Progress = lambda n_examples: None,
+) -> list[ShownExample]:
+    """The notable heads of a pass at their best and worst examples, which are read again."""
+    requests = _request(pass_, rankings, tables)
+    found: list[tuple[Request, ShownExample]] = []
+    missing, n_read = set(requests), 0
+    for some in _read(pass_, sample, source, max_tokens):
+        for example in some:
+            key = stable_hash(example.id)
+            if key in missing:
+                missing.remove(key)
+                found += [(r, _show(source, example, r, max_tokens)) for r in requests[key]]
+        n_read += READ_AT_ONCE
+        progress(min(READ_AT_ONCE, sample.n_examples))
+        if not missing:
+            break
+    progress(max(0, sample.n_examples - n_read))  # what need not be read is done too
+    found.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
+    return [shown for _, shown in found]
+
+
+def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample]:
+    """Of the examples that several runs kept for the same head and title, the most telling."""
+    groups: dict[tuple[Any, ...], list[ShownExample]] = {}
+    for shown in (shown for part in parts for shown in part):
+        key = (shown.title, shown.view.layer, shown.view.head, shown.end)
+        groups.setdefault(key, []).append(shown)
+    merged: list[ShownExample] = []
+    for (*_, end), group in groups.items():
+        merged += sorted(group, key=lambda shown: shown.score, reverse=end == ENDS[0])[:MOST]
+    return merged
+
+
+def _request(
+    pass_: Pass, rankings: Mapping[str, Ranking], tables: Tables
+) -> dict[int, list[Request]]:
+    """By the hash of an example's id, what it is to be shown for."""
+    requests: dict[int, list[Request]] = {}
+    number = 0
+    for analysis in pass_.analyses:
+        own = {name: tables[name] for name in analysis.tables if name in tables}
+        is_of_several = any(set(CORPUS_COLUMNS) & set(table.columns) for table in own.values())
+        suffix = f" ({pass_.corpus.name})" if is_of_several else ""
+        rows = {n: rows_of_pass(t, pass_.corpus.name, pass_.window) for n, t in own.items()}
+        ranking = rankings.get(analysis.name, Ranking())
+        for head in find_notable_heads(analysis.name, rows):
+            titled = replace(head, title=head.title + suffix)
+            chosen: set[int] = set()
+            for end in ENDS:  # in a small corpus the best may be among the worst: once is enough
+                for rank, (key, score) in enumerate(ranking.find(head.ranking, end, head.place)):
+                    if key not in chosen:
+                        request = Request(titled, number, analysis, end, rank, score)
+                        requests.setdefault(key, []).append(request)
+                    chosen.add(key)
+            number += 1
+    return requests
+
+
+def _read(
+    pass_: Pass, sample: Sample, source: AttentionSource, max_tokens: int
+) -> Iterator[Sequence[Example]]:
+    """The examples of a pass again; documents in the same windows."""
+    examples = iter(sample)
+    while some := list(islice(examples, READ_AT_ONCE)):
+        is_cut = pass_.role is CorpusRole.COREF
+        yield cut_windows(some, source, max_tokens, ExampleCounts()) if is_cut else some
+
+
+def _show(
+    source: AttentionSource, example: Example, request: Request, max_tokens: int
+) -> ShownExample:
+    head = request.head
+    is_of_words = head.pairs is not None
+    pairs = head.pairs(request.analysis, example) if head.pairs else []
+    (view,) = view_heads(
+        source,
+        example,
+        [(head.layer, head.head)],
+        by_words=is_of_words,
+        arcs=pairs,
+        max_tokens=max_tokens,
+    )
+    n_right = round((request.score + len(view.marked)) / 2)
+    says = f"{n_right} of {len(view.marked)} found" if is_of_words else f"{request.score:.0%}"
+    return ShownExample(head.title, request.end, request.score, says, view.excerpt(DRAWN_UNITS))

@@ -1,0 +1,75 @@
+"""From totals to a finished run: tables, what is derived from them, and the final manifest."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from headscope.contracts import Analysis
+from headscope.data.table import Tables
+from headscope.engine.checkpoint import Checkpoint
+from headscope.errors import StudyError
+from headscope.registry import load_presentations
+from headscope.runs.folder import RunFolder
+from headscope.runs.run import Run, load_run
+from headscope.runs.tables import summarize_passes
+from headscope.view.presentation import DerivedTables, MapOptions
+
+__all__ = ["derive_tables", "finish_run", "redraw_map"]
+
+
+def finish_run(
+    folder: RunFolder | None,
+    manifest: Mapping[str, Any],
+    analyses: Mapping[str, Analysis],
+    checkpoints: Mapping[str, Checkpoint],
+) -> Run:
+    """Turn the totals of all passes into tables, and write them with the final manifest."""
+    tallies = {key: checkpoint.result.tallies for key, checkpoint in checkpoints.items()}
+    tables = summarize_passes(manifest["passes"], analyses, tallies)
+    derived = derive_tables(tables, MapOptions(manifest["options"]["seed"]))
+    tables |= {name: table for part in derived for name, table in part.tables.items()}
+    final = {
+        **manifest,
+        "derived": {name: facts for part in derived for name, facts in part.facts.items()},
+        "status": "complete",
+        "tables": list(tables),
+        "counts": {key: asdict(c.result.counts) for key, c in checkpoints.items()},
+        "seconds": {
+            key: {stage: round(s, 3) for stage, s in c.result.seconds.items()}
+            for key, c in checkpoints.items()
+        },
+    }
+    if folder is not None:
+        folder.finish(tables, final)
+    return Run(tables, final, folder.path if folder else None)
+
+
+def derive_tables(tables: Tables, options: MapOptions) -> list[DerivedTables]:
+    """What analyses make of the tables of all of them, such as the map of heads."""
+    makers = [shown.derive for shown in load_presentations().values() if shown.derive]
+    return [made for make in makers if (made := make(tables, options)) is not None]
+
+
+def redraw_map(
+    folder: str | Path,
+    thresholds: Mapping[str, float],
+    n_clusters: int | None = None,
+    seed: int | None = None,
+) -> tuple[Run, list[DerivedTables]]:
+    """Derive the tables of a finished run again with other thresholds, and write them."""
+    run = load_run(folder)
+    own_seed = run.manifest["options"]["seed"]
+    options = MapOptions(own_seed if seed is None else seed, thresholds, n_clusters)
+    derived = derive_tables(run.tables, options)
+    if not derived:
+        raise StudyError(
+            f"{folder} has no distances between heads to draw a map from. Expected a run that "
+            "measured them; run `headscope analyze` without --only."
+        )
+    made = {name: table for part in derived for name, table in part.tables.items()}
+    names = list(dict.fromkeys([*run.manifest["tables"], *made]))
+    facts = {name: fact for part in derived for name, fact in part.facts.items()}
+    manifest = {**run.manifest, "tables": names, "derived": facts}
+    RunFolder(Path(folder)).finish(made, manifest)
+    return replace(run, tables={**run.tables, **made}, manifest=manifest), derived

@@ -1,0 +1,192 @@
+"""One example through the model: what chosen heads do with it."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from headscope.contracts import AttentionSource
+from headscope.data.attention import LayerAttention, head_name
+from headscope.data.encoding import Encoding, TokenKind
+from headscope.data.example import Example
+from headscope.data.head_view import HeadView
+from headscope.data.tree import ROOT
+from headscope.engine.measure import refuse_not_finite
+from headscope.errors import StudyError, suggest
+
+__all__ = ["DIRECTIONS", "all_heads", "refuse_absent_heads", "view_heads"]
+
+DIRECTIONS = ("dependent-to-head", "head-to-dependent")
+NO_LIMIT = 10**9  # tokens: the text is cut nowhere, so that its real length can be said
+
+Maps = Float[NDArray[np.floating[Any]], "query key"]
+
+
+def view_heads(
+    source: AttentionSource,
+    example: Example,
+    heads: Collection[tuple[int, int]],
+    by_words: bool = False,
+    *,
+    relation: str | None = None,
+    direction: str = "dependent-to-head",
+    arcs: Collection[tuple[int, int]] | None = None,
+    max_tokens: int | None = None,
+) -> list[HeadView]:
+    """What each of these heads (layer, head; counted from 0) does with the example, in their order.
+
+    `by_words` gives attention between words: the sum over the pieces attended to, the mean over
+    the pieces that attend; special tokens stay units of their own, so rows still sum to 1. The
+    arcs of a tree are marked, those of one `relation` alone if it is given; or the pairs of words
+    (from, to) in `arcs`. With `max_tokens` a long text is cut, without it is an error.
+    """
+    refuse_absent_heads(source, heads)
+    if arcs is None:
+        arcs = _gold_arcs(example, relation, direction)
+    encoding = _encode(source, example, max_tokens)
+    owners = _unit_of_each_token(encoding, by_words)
+    units, is_special = _name_units(encoding, owners, by_words)
+    first_unit = _first_units(encoding, owners)
+    marked = tuple(
+        (first_unit[start], first_unit[end])
+        for start, end in arcs
+        if start in first_unit and end in first_unit
+    )
+    maps = _run(source, encoding, heads)
+    return [
+        HeadView(
+            example.id, layer, head, units, is_special, _pool(maps[layer, head], owners), marked
+        )
+        for layer, head in heads
+    ]
+
+
+def all_heads(source: AttentionSource, layer: int | None = None) -> list[tuple[int, int]]:
+    """Every head of the model, or of one of its layers, counted from 0."""
+    layers = range(source.n_layers) if layer is None else [layer]
+    return [(number, head) for number in layers for head in range(source.n_heads)]
+
+
+def refuse_absent_heads(source: AttentionSource, heads: Collection[tuple[int, int]]) -> None:
+    """An error for a head that the model does not have."""
+    for layer, head in heads:
+        if not (0 <= layer < source.n_layers and 0 <= head < source.n_heads):
+            raise StudyError(
+                f"{source.name} has no head {head_name(layer, head)}. Expected layers 1 to "
+                f"{source.n_layers} and heads 1 to {source.n_heads}; choose another of its "
+                f"{source.n_layers} layers of {source.n_heads} heads."
+            )
+
+
+def _encode(source: AttentionSource, example: Example, max_tokens: int | None) -> Encoding:
+    (encoding,) = source.encode([example], max_tokens or NO_LIMIT)
+    if len(encoding) > source.max_tokens:
+        raise StudyError(
+            f"{source.name} takes at most {source.max_tokens} tokens; {example.id} has "
+            f"{len(encoding)}. Expected a shorter text; shorten it."
+        )
+    if not len(encoding):
+        raise StudyError(
+            f"{source.name} makes no tokens of {example.id}. Expected text that its tokenizer "
+            "knows; write words."
+        )
+    return encoding
+
+
+def _run(
+    source: AttentionSource, encoding: Encoding, heads: Collection[tuple[int, int]]
+) -> dict[tuple[int, int], Maps]:
+    """The maps of the chosen heads alone: a layer's other maps are let go while the model runs."""
+    maps: dict[tuple[int, int], Maps] = {}
+
+    def keep(attention: LayerAttention) -> None:
+        for layer, head in heads:
+            if layer == attention.layer:
+                refuse_not_finite(attention)
+                maps[layer, head] = attention.weights[0, head].detach().double().cpu().numpy()
+
+    source.attend(source.batch([encoding]), keep)
+    return maps
+
+
+def _unit_of_each_token(encoding: Encoding, by_words: bool) -> NDArray[np.int64]:
+    """The number of the unit each token is in: itself, or its word."""
+    if not by_words:
+        return np.arange(len(encoding))
+    if encoding.example.words is None:
+        raise StudyError(
+            f"{encoding.example.id} is plain text, so its words are not known. Expected an example "
+            "of words; give its words, or look at tokens."
+        )
+    words = [f"word {word}" if word >= 0 else f"token {place}" for place, word in _places(encoding)]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(words))}
+    return np.array([numbers[name] for name in words])
+
+
+def _places(encoding: Encoding) -> list[tuple[int, int]]:
+    return list(enumerate(encoding.word_ids.tolist()))
+
+
+def _name_units(
+    encoding: Encoding, owners: NDArray[np.int64], by_words: bool
+) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """What each unit is called, and whether it is a special token, by its first token."""
+    _, firsts = np.unique(owners, return_index=True)
+    words: Sequence[str] = encoding.example.words or ()
+    names = tuple(
+        words[encoding.word_ids[first]]
+        if by_words and encoding.word_ids[first] >= 0
+        else encoding.surfaces[first]
+        for first in firsts
+    )
+    return names, tuple(bool(encoding.kinds[first] != TokenKind.TEXT) for first in firsts)
+
+
+def _first_units(encoding: Encoding, owners: NDArray[np.int64]) -> dict[int, int]:
+    """The unit of each word's first piece; words without tokens have none."""
+    found: dict[int, int] = {}
+    for place, word in _places(encoding):
+        if word >= 0:
+            found.setdefault(word, int(owners[place]))
+    return found
+
+
+def _pool(weights: Maps, owners: NDArray[np.int64]) -> Maps:
+    """Sums over the tokens of a unit attended to, means over those of a unit that attends."""
+    membership = (owners == np.arange(owners.max() + 1)[:, None]).astype(float)  # [unit, token]
+    means = membership / membership.sum(-1, keepdims=True)
+    pooled: Maps = means @ weights @ membership.T  # [unit, unit]
+    return pooled
+
+
+def _gold_arcs(example: Example, relation: str | None, direction: str) -> list[tuple[int, int]]:
+    """The tree's arcs as pairs of words (from, to)."""
+    if direction not in DIRECTIONS:
+        raise StudyError(
+            f"No direction {direction!r}.{suggest(direction, DIRECTIONS)} Expected "
+            f"{' or '.join(DIRECTIONS)}."
+        )
+    tree = example.tree
+    if tree is None:
+        _refuse_relation(example, relation, [])
+        return []
+    words = [
+        word
+        for word, head in enumerate(tree.heads)
+        if head != ROOT and relation in (None, tree.relations[word])
+    ]
+    if not words:
+        _refuse_relation(example, relation, sorted(set(tree.relations) - {"root"}))
+    is_upward = direction == DIRECTIONS[0]
+    return [(w, tree.heads[w]) if is_upward else (tree.heads[w], w) for w in words]
+
+
+def _refuse_relation(example: Example, relation: str | None, known: Sequence[str]) -> None:
+    if relation is not None:
+        has = f"one of its relations: {', '.join(known)}" if known else "a sentence with a tree"
+        raise StudyError(
+            f"{example.id} has no relation {relation!r}.{suggest(relation, known)} Expected {has}; "
+            "choose another, or leave --relation out."
+        )

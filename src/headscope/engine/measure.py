@@ -1,0 +1,285 @@
+"""The engine: encode, batch, observe, measure, add. Analyses know nothing of what is here."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.contracts import Analysis, CorpusRole, Observation, Source
+from headscope.data.attention import AttentionRows, choose_rows
+from headscope.data.counts import ExampleCounts
+from headscope.data.encoding import Batch, Encoding, TokenKind
+from headscope.data.example import Example, stable_hash
+from headscope.engine.windows import cut_windows
+from headscope.errors import ModelError
+from headscope.models.encode import equal_length_batches
+from headscope.options import RunOptions
+from headscope.stats.ranking import Ranking
+from headscope.stats.replicates import replicate_weights
+from headscope.stats.tally import Tally
+
+__all__ = ["Progress", "Result", "keep_usable", "measure_examples", "refuse_not_finite"]
+
+WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
+DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after all others
+
+Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
+Progress = Callable[[int], None]  # told how many examples are done
+
+
+@dataclass
+class Result:
+    """What measuring some examples gave: a tally per analysis, counts, seconds by stage, and of
+    some analyses the examples that show heads best."""
+
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    counts: ExampleCounts = field(default_factory=ExampleCounts)
+    seconds: dict[str, float] = field(default_factory=dict)
+    rankings: dict[str, Ranking] = field(default_factory=dict)
+
+    def __add__(self, other: "Result") -> "Result":
+        names = dict.fromkeys([*self.tallies, *other.tallies])
+        stages = dict.fromkeys([*self.seconds, *other.seconds])
+        return Result(
+            {n: self.tallies.get(n, Tally()) + other.tallies.get(n, Tally()) for n in names},
+            self.counts + other.counts,
+            {s: self.seconds.get(s, 0.0) + other.seconds.get(s, 0.0) for s in stages},
+            {
+                name: self.rankings.get(name, Ranking()) + other.rankings.get(name, Ranking())
+                for name in dict.fromkeys([*self.rankings, *other.rankings])
+            },
+        )
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Count the seconds that a block takes under a stage's name."""
+        start = perf_counter()
+        yield
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + perf_counter() - start
+
+
+def measure_examples(
+    examples: Sequence[Example],
+    source: Source[Any],
+    analyses: Sequence[Analysis],
+    options: RunOptions,
+    role: CorpusRole = CorpusRole.TEXT,
+    max_tokens: int | None = None,
+    progress: Progress = lambda n_examples: None,
+) -> Result:
+    """Measure these examples and add them up: a shard, or a whole small corpus.
+
+    Documents (the role COREF) are cut into windows, which are then the examples.
+    """
+    result = Result({analysis.name: Tally() for analysis in analyses})
+    max_tokens = max_tokens or source.max_tokens
+    with result.timed("encode"):
+        n_given = len(examples)
+        if role is CorpusRole.COREF:
+            examples = cut_windows(examples, source, max_tokens, result.counts)
+        encodings = source.encode(examples, max_tokens)
+        kept = keep_usable(encodings, role, max_tokens, result.counts)
+    rankers = {a.name: a.rank for a in analyses if hasattr(a, "rank")}
+    result.rankings = {name: Ranking() for name in rankers}
+    waiting = _Waiting(result, options, rankers)
+    n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
+    observer = _Observer(source, analyses, options.seed, result)
+    for members in equal_length_batches(kept, options.batch_tokens):
+        with result.timed("model"):
+            values = observer.measure(source.batch(members))
+        with result.timed("add"):
+            waiting.put(members, values)
+        n_done = _report(progress, n_done, len(members), len(encodings), n_given)
+    with result.timed("add"):
+        waiting.add_up()
+    return result
+
+
+def _report(progress: Progress, n_before: int, n_new: int, n_encodings: int, n_given: int) -> int:
+    """Tell how many of the given examples are done, where some were cut into several."""
+    n_done = n_before + n_new
+    per = max(n_encodings, 1)
+    progress(n_done * n_given // per - n_before * n_given // per)
+    return n_done
+
+
+@dataclass
+class _Waiting:
+    """Values of several batches, to be added up together: few large products instead of many."""
+
+    result: Result
+    options: RunOptions
+    rankers: Mapping[str, Callable[[Values], Mapping[str, Any]]]
+    members: list[Encoding] = field(default_factory=list)
+    batches: list[tuple[slice, Mapping[str, Values]]] = field(default_factory=list)
+    n_numbers: int = 0
+
+    def put(self, members: Sequence[Encoding], values: Mapping[str, Values]) -> None:
+        """Keep the values of a batch; add up when there are many."""
+        n_before = len(self.members)
+        self.members += members
+        self.batches.append((slice(n_before, len(self.members)), values))
+        self.n_numbers += sum(v.size for arrays in values.values() for v in arrays.values())
+        if self.n_numbers > WAITING_NUMBERS:
+            self.add_up()
+
+    def add_up(self) -> None:
+        """Add all that is waiting to the tallies, and rank it."""
+        keys = [encoding.example.key for encoding in self.members]
+        weights = replicate_weights(keys, self.options.seed, self.options.replicates)
+        ids = np.array([stable_hash(e.example.id) for e in self.members], np.uint64)
+        is_long = np.array([len(encoding) > DRAWN_TOKENS for encoding in self.members], bool)
+        for name, tally in self.result.tallies.items():
+            values = self._join(name)
+            tally.add(weights, values)
+            if name in self.rankers and self.members:
+                self.result.rankings[name].add(ids, is_long, self.rankers[name](values))
+        self.members, self.batches, self.n_numbers = [], [], 0
+
+    def _join(self, analysis: str) -> Values:
+        """The values of all batches by name; an example without a name has zeros."""
+        joined: Values = {}
+        for place, values in self.batches:
+            for name, value in values[analysis].items():
+                if name not in joined:
+                    joined[name] = np.zeros((len(self.members), *value.shape[1:]), value.dtype)
+                joined[name][place] = value
+        return joined
+
+
+def keep_usable(
+    encodings: Sequence[Encoding], role: CorpusRole, max_tokens: int, counts: ExampleCounts
+) -> list[Encoding]:
+    """Count what is used, cut or left out. Text may be cut; an annotated sentence may not."""
+    kept = []
+    for encoding in encodings:
+        if not (encoding.kinds == TokenKind.TEXT).any():
+            counts.skip("no tokens", encoding.example.id)
+        elif encoding.is_truncated and role is not CorpusRole.TEXT:
+            counts.skip(f"longer than {max_tokens} tokens", encoding.example.id)
+        else:
+            counts.used += 1
+            counts.truncated += encoding.is_truncated
+            counts.tokens += len(encoding)
+            counts.unaligned_words += 0 if encoding.is_truncated else _count_unaligned(encoding)
+            kept.append(encoding)
+    return kept
+
+
+def _count_unaligned(encoding: Encoding) -> int:
+    return len(encoding.example.words or ()) - len(set(encoding.word_ids.tolist()) - {-1})
+
+
+class _Observer:
+    """Shows analyses what a source emits, batch after batch, and keeps what they measure."""
+
+    def __init__(
+        self, source: Source[Any], analyses: Sequence[Analysis], seed: int, result: Result
+    ) -> None:
+        self.source, self.result = source, result
+        self.of_layers = [a for a in analyses if not a.watches.compares_layers]
+        self.across_layers = [(a, _rows_of(a)) for a in analyses if a.watches.compares_layers]
+        n_heads = source.n_layers * source.n_heads
+        wanted = {n_rows for _, n_rows in self.across_layers}
+        self.buffers = {n_rows: RowBuffer(n_rows, seed, n_heads) for n_rows in wanted}
+
+    def measure(self, batch: Batch) -> dict[str, Values]:
+        """The values of a batch, by analysis."""
+        layers: dict[str, dict[int, dict[str, Tensor]]] = {a.name: {} for a in self.of_layers}
+        for buffer in self.buffers.values():
+            buffer.begin(batch)
+
+        def observe(observed: Observation) -> None:
+            with self.result.timed("measure (within model)"):
+                refuse_not_finite(observed)
+                for buffer in self.buffers.values():
+                    buffer.put(observed)
+                for analysis in self.of_layers:
+                    measured = analysis.measure(observed)
+                    kept = {name: value.cpu() for name, value in measured.items()}
+                    layers[analysis.name][observed.layer] = kept
+
+        self.source.attend(batch, observe)
+        with self.result.timed("measure (within model)"):
+            for analysis, n_rows in self.across_layers:
+                measured = analysis.measure(self.buffers[n_rows].rows())
+                layers[analysis.name] = {0: {name: v.cpu() for name, v in measured.items()}}
+        return {name: _stack_layers(measured) for name, measured in layers.items()}
+
+
+def _rows_of(analysis: Any) -> int:
+    return int(analysis.rows)
+
+
+def _stack_layers(measured: Mapping[int, dict[str, Tensor]]) -> Values:
+    """The values of all layers side by side, in order; of what a single layer gave, one."""
+    layers = [measured[layer] for layer in sorted(measured)]
+    return {
+        name: torch.stack([layer[name] for layer in layers if name in layer], dim=1).numpy()
+        for name in dict.fromkeys(name for layer in layers for name in layer)
+    }
+
+
+def refuse_not_finite(observed: Observation) -> None:
+    """An error for numbers that are none."""
+    bad = observed.find_not_finite()
+    if bad:
+        example = observed.batch.encodings[bad[0]].example.id
+        raise ModelError(
+            f"The attention weights of layer {observed.layer + 1} are not numbers (NaN) for "
+            f"example {example!r}. Expected finite weights; the model's weights may be damaged, or "
+            "its dtype too narrow: try --dtype float32."
+        )
+
+
+@dataclass
+class RowBuffer:
+    """Copies the same query rows of every layer as it runs; its memory serves batch after batch.
+
+    It holds `n_rows` rows (or all) of every head of one batch, however long the corpus.
+    """
+
+    n_rows: int
+    seed: int
+    most_heads: int  # of all layers together
+    _memory: Tensor = field(default_factory=lambda: torch.empty(0), repr=False)
+    _n_heads: list[int] = field(default_factory=list)
+
+    def begin(self, batch: Batch) -> None:
+        """Make ready for the layers of a batch."""
+        self._batch, self._queries = batch, choose_rows(batch, self.n_rows, self.seed)
+        self._n_heads = []
+
+    def put(self, attention: Any) -> None:
+        """Copy the chosen rows of the next layer."""
+        if not self._n_heads:
+            self._rows = self._make_room(attention.weights)
+        weights = attention.weights.transpose(1, 2)  # [example, query, head, key]
+        if self._queries.shape[1] < attention.n_tokens:
+            examples = torch.arange(len(weights), device=weights.device)[:, None]
+            weights = weights[examples, self._queries]  # [example, row, head, key]
+        first = sum(self._n_heads)
+        self._n_heads.append(weights.shape[2])
+        self._rows[:, :, first : first + weights.shape[2]] = weights
+
+    def rows(self) -> AttentionRows:
+        """The rows of all layers since the batch began; valid until the next begins."""
+        used = self._rows[:, :, : sum(self._n_heads)]  # [example, row, head, key]
+        return AttentionRows(used, tuple(self._n_heads), self._batch)
+
+    def _make_room(self, weights: Tensor) -> Tensor:
+        """A buffer `[example, row, head, key]`: float32, or float64 where the weights are."""
+        shape = (*self._queries.shape, self.most_heads, weights.shape[-1])
+        dtype = torch.float64 if weights.dtype == torch.float64 else torch.float32
+        size = torch.Size(shape).numel()
+        is_fit = self._memory.dtype == dtype and self._memory.device == weights.device
+        if not is_fit or len(self._memory) < size:
+            self._memory = torch.empty(0)  # let the old go before the new is made
+            self._memory = torch.empty(size, dtype=dtype, device=weights.device)
+        return self._memory[:size].view(shape)

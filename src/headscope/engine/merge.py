@@ -1,0 +1,133 @@
+"""Merging runs: their tallies add."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+from headscope.engine.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from headscope.engine.examples import merge_examples, write_examples
+from headscope.engine.finish import finish_run
+from headscope.engine.resolve import restore_analysis
+from headscope.errors import OutputError
+from headscope.runs.folder import RunFolder
+from headscope.runs.manifest import numbers_of
+from headscope.runs.run import Run, load_run
+from headscope.runs.tables import Repeat
+
+__all__ = ["merge_runs"]
+
+Manifests = Sequence[Mapping[str, Any]]
+
+
+def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
+    """One run over the corpora of several: the same model, analyses and options, other examples."""
+    target = RunFolder(Path(out))
+    target.refuse_if_taken()
+    stores = [RunFolder(Path(folder)) for folder in folders]
+    runs = [load_run(store.path) for store in stores]
+    manifests = [run.manifest for run in runs]
+    _refuse_mismatch(folders, manifests)
+    described = {n: o for manifest in manifests for n, o in manifest["analyses"].items()}
+    analyses = {name: restore_analysis(name, options) for name, options in described.items()}
+    _refuse_not_mergeable(analyses, manifests)
+    keys = dict.fromkeys(key for manifest in manifests for key in manifest["passes"])
+    merged = {
+        key: Checkpoint(
+            reduce(
+                add,
+                (
+                    _load(s, key)
+                    for s, m in zip(stores, manifests, strict=True)
+                    if key in m["passes"]
+                ),
+            )
+        )
+        for key in keys
+    }
+    manifest = {
+        **manifests[0],
+        "analyses": described,
+        "passes": {key: _join_passes(key, manifests) for key in keys},
+        "merged_from": [str(folder) for folder in folders],
+    }
+    target.create()
+    for key, checkpoint in merged.items():
+        write_checkpoint(target.tally_path(key), checkpoint)
+    run = finish_run(target, manifest, analyses, merged)
+    shown = merge_examples([run.examples for run in runs])
+    write_examples(target.path, shown)
+    return replace(run, examples=shown)
+
+
+def _load(store: RunFolder, key: str) -> Any:
+    path = store.tally_path(key)
+    if not path.exists():
+        raise OutputError(
+            f"{path} is gone: without it the examples of {key} would be left out. Expected the "
+            "sums that the run wrote; run the analysis again with --resume."
+        )
+    return read_checkpoint(path).result
+
+
+def _join_passes(key: str, manifests: Manifests) -> dict[str, Any]:
+    parts = [m["passes"][key] for m in manifests if key in m["passes"]]
+    return {
+        **parts[0],
+        "corpus": " + ".join(part["corpus"] for part in parts),
+        "path": "",
+        "digest": "+".join(part["digest"] for part in parts),
+        "available": sum(part["available"] for part in parts),
+        "examples": sum(part["examples"] for part in parts),
+        "analyses": list(dict.fromkeys(name for part in parts for name in part["analyses"])),
+    }
+
+
+def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> None:
+    """Runs that cannot be added: of other models or options, or over the same examples twice."""
+    if len(manifests) < 2:
+        raise OutputError("Only one run was given. Expected two or more folders to merge.")
+    facts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+        "model weights": lambda m: [m["model"]["digest"], m["model"].get("weights")],
+        "options": lambda m: numbers_of(m["options"]),
+    }
+    found = {name: [fact(manifest) for manifest in manifests] for name, fact in facts.items()}
+    for name in dict.fromkeys(name for m in manifests for name in m["analyses"]):
+        own = [m["analyses"][name] for m in manifests if name in m["analyses"]]
+        found[f"options of {name}"] = own
+    for name, values in found.items():
+        if any(value != values[0] for value in values):
+            raise OutputError(
+                f"The runs in {', '.join(map(str, folders))} have different {name}. Expected runs "
+                "that differ in their corpora alone; run them with the same model and options."
+            )
+    for key in {key for manifest in manifests for key in manifest["passes"]}:
+        parts = [m["passes"][key]["digest"] for m in manifests if key in m["passes"]]
+        digests = [digest for part in parts for digest in part.split("+")]
+        if len(set(digests)) < len(digests):
+            raise OutputError(
+                "Two of the runs read the same corpus, so its examples would count twice. Expected "
+                "runs over different corpora; leave one of them out."
+            )
+
+
+def _refuse_not_mergeable(analyses: Mapping[str, Any], manifests: Manifests) -> None:
+    """What does not add over corpora, if more than one run has it."""
+    second = Repeat.SECOND_READING.value
+    for key in {key for manifest in manifests for key in manifest["passes"]}:
+        parts = [m["passes"][key] for m in manifests if key in m["passes"]]
+        if len(parts) > 1 and any(part["repeat"] == second for part in parts):
+            raise OutputError(
+                f"Runs with a second reading ({key}) cannot be merged: each was made with what the "
+                "first reading of its own corpus gave. Expected runs without it; run "
+                f"{' and '.join(parts[0]['analyses'])} over all the corpora at once, or plainly."
+            )
+    for name, analysis in analyses.items():
+        reason = getattr(analysis, "not_mergeable", "")
+        if reason and sum(name in m["analyses"] for m in manifests) > 1:
+            raise OutputError(
+                f"Runs with the analysis {name!r} cannot be merged: {reason}. Expected runs "
+                "without it; run it once over all the text, and the other analyses apart."
+            )

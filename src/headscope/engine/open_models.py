@@ -1,0 +1,75 @@
+"""The model that a user gives, as a study needs it: with its language-modelling head or without."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from headscope.contracts import AttentionSource, Watch
+from headscope.errors import HeadscopeError, ModelError, StudyError
+from headscope.models.language import build_task
+from headscope.models.load import load_model, load_with_head
+from headscope.models.loaded import LoadedModel, wrap_model
+from headscope.options import ModelOptions, RunOptions
+
+__all__ = ["Models", "open_models", "open_source"]
+
+
+def open_source(
+    model: Any, tokenizer: Any, options: ModelOptions, seed: int = 0
+) -> AttentionSource:
+    """The model behind a name, a folder or an object in memory."""
+    if isinstance(model, (str, Path)):
+        return load_model(model, **vars(options), seed=seed)
+    if hasattr(model, "attend"):
+        source: AttentionSource = model
+        return source
+    return wrap_model(model, tokenizer)
+
+
+@dataclass(frozen=True)
+class Models:
+    """A model as it is measured, and the same with its language-modelling head if it has one."""
+
+    source: AttentionSource
+    with_head: LoadedModel | None = None
+    why_no_head: str = ""
+
+
+def open_models(
+    model: Any,
+    tokenizer: Any,
+    options: ModelOptions,
+    run: RunOptions,
+    watches: Collection[Watch],
+) -> Models:
+    """The model, loaded once. Its head is looked for only if gradients or changes are watched."""
+    with_head: LoadedModel | None = None
+    why, source = "", None
+    if not any(watch.is_costly for watch in watches):
+        source = open_source(model, tokenizer, options, run.seed)
+    elif isinstance(model, (str, Path)):
+        source, head = load_with_head(model, **vars(options), seed=run.seed)
+        with_head, why = (None, str(head)) if isinstance(head, ModelError) else (head, "")
+    else:
+        source = open_source(model, tokenizer, options, run.seed)
+        try:
+            if not isinstance(source, LoadedModel):
+                raise StudyError(f"{source.name} is no transformers model, so it has no loss.")
+            build_task(source)  # says what is missing
+            with_head = source
+        except HeadscopeError as error:
+            why = str(error)
+    return Models(_with_weights(source, run.weights), with_head, why)
+
+
+def _with_weights(source: AttentionSource, weights: str) -> AttentionSource:
+    """The source with attention weights or shares of norms."""
+    if weights == RunOptions.weights:
+        return source
+    if not isinstance(source, LoadedModel):
+        raise StudyError(
+            f"--weights {weights} cannot be used with {source.name}: it is no transformers model. "
+            "Expected a model with value vectors; leave --weights out."
+        )
+    return replace(source, weights=weights)

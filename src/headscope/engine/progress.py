@@ -1,0 +1,70 @@
+"""Progress on stderr: a bar for every stage, how far, how fast, how long still."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from headscope.engine.measure import Progress as Advance
+
+__all__ = ["Bars", "show_progress"]
+
+
+class RateColumn(ProgressColumn):
+    """Steps per second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:.1f}/s" if speed else "-/s")
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The bars of a run, one below the other."""
+
+    progress: Progress
+    tasks: dict[str, TaskID] = field(default_factory=dict)
+
+    def add(self, name: str, total: int | None) -> Advance:
+        """A bar of so many steps; what comes back moves it on."""
+        task = self.tasks[name] = self.progress.add_task(name, total=total, start=False, note="")
+
+        def advance(n_steps: int) -> None:
+            self.progress.start_task(task)  # its clock runs from its first news; later: no effect
+            self.progress.advance(task, n_steps)
+
+        return advance
+
+    def report(self, name: str, n_done: int, total: int | None, note: str) -> None:
+        """Set a bar, made when it is first heard of, with a note beside it."""
+        if name not in self.tasks:
+            self.add(name, total)
+            self.progress.start_task(self.tasks[name])
+        self.progress.update(self.tasks[name], completed=n_done, note=note)
+
+
+@contextmanager
+def show_progress(is_shown: bool) -> Iterator[Bars]:
+    """Bars while a block runs."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        RateColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not is_shown) as progress:
+        yield Bars(progress)

@@ -1,0 +1,206 @@
+"""What a user gives, made into what a study needs: options and analyses.
+
+No model library is loaded here, as `headscope analyze --help` asks for the options too.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from logging import getLogger
+from typing import Any
+
+from headscope.contracts import Analysis, Watch
+from headscope.engine.sample import Sample
+from headscope.errors import StudyError, name_parameters
+from headscope.options import (
+    ModelOptions,
+    RunOptions,
+    build_options,
+    collect_options,
+    refuse_unknown,
+)
+from headscope.registry import ANALYSES, warn_once
+
+__all__ = [
+    "analysis_kinds",
+    "build_analysis",
+    "choose_analyses",
+    "read_names",
+    "restore_analysis",
+    "split_options",
+    "tell_short_corpora",
+]
+
+log = getLogger("headscope")
+REQUIRED = ("name", "watches", "needs", "tables", "measure", "summarize")
+
+
+def read_names(names: str | Iterable[Any] | None) -> list[Any] | None:
+    """The names of "a,b" or ["a", "b,c"]; what is no string stays as it is; None stays None.
+
+    >>> read_names("position, entropy"), read_names(["a,b", "c"])
+    (['position', 'entropy'], ['a', 'b', 'c'])
+    """
+    if names is None:
+        return None
+    items = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    split = [item.split(",") if isinstance(item, str) else [item] for item in items]
+    stripped = [
+        part.strip() if isinstance(part, str) else part for parts in split for part in parts
+    ]
+    return list(_unique(stripped))
+
+
+def analysis_kinds() -> dict[str, Any]:
+    """The classes of all analyses; a plug-in that cannot be used is told and left out."""
+    kinds: dict[str, Any] = {}
+    for name, kind in ANALYSES.load_all():
+        problem = _find_problem(name, kind, kinds.values())
+        if problem:
+            warn_once(problem)
+        else:
+            kinds[name] = kind
+    return kinds
+
+
+def split_options(
+    options: Mapping[str, Any],
+) -> tuple[RunOptions, ModelOptions, dict[str, Any]]:
+    """The options of the run, of the model, and those of analyses; an error for an unknown one."""
+    of_analyses = collect_options(*analysis_kinds().values())
+    shared = (RunOptions, ModelOptions)
+    refuse_unknown(options, [*collect_options(*shared), *of_analyses])
+    run, model = (build_options(kind, options) for kind in shared)
+    own = {name: value for name, value in options.items() if name in of_analyses}
+    return run, model, own
+
+
+def build_analysis(name: str, given: Mapping[str, Any] | None = None) -> Analysis:
+    """The analysis of a registered name, with those of the given options that are its own."""
+    kind = ANALYSES.find(name).load()
+    others = [other for known, other in analysis_kinds().items() if known != name]
+    problem = _find_problem(name, kind, others)
+    if problem:
+        raise StudyError(problem)
+    analysis: Analysis = build_options(kind, given or {})
+    return analysis
+
+
+def restore_analysis(name: str, described: Mapping[str, Any]) -> Analysis:
+    """The analysis as a manifest describes it: all its fields, options or not."""
+    analysis: Analysis = ANALYSES.find(name).load()(**described)
+    return analysis
+
+
+def choose_analyses(
+    only: Collection[str | Analysis] | None,
+    also: Collection[str | Analysis],
+    options: Mapping[str, Any],
+    seed: int,
+) -> list[Analysis]:
+    """Those asked for; without a word all, but what costs more than a forward pass.
+
+    An option that none of them has is refused: it would do nothing.
+    """
+    if only is None:
+        kinds = analysis_kinds().items()
+        by_default = (Watch.ATTENTION, Watch.ALL_LAYERS)
+        names: list[Any] = [name for name, kind in kinds if kind.watches in by_default]
+    else:
+        names = list(only)
+    for name in (name for name in [*(only or ()), *also] if isinstance(name, str)):
+        ANALYSES.find(name).load_presentation()  # what cannot be shown is refused before any work
+    chosen = [
+        build_analysis(item, options) if isinstance(item, str) else _check_object(item)
+        for item in _unique([*names, *also])
+    ]
+    _refuse_idle_options(options, chosen)
+    return [_with_seed(analysis, seed) for analysis in chosen]
+
+
+def tell_short_corpora(samples: Iterable[Sample], limit: int | None) -> None:
+    """Say where a corpus has fewer examples than were asked for."""
+    for sample in samples:
+        if limit is not None and sample.n_available < limit:
+            few = f"{sample.corpus.name} has {sample.n_available} examples"
+            log.info(
+                "%s", name_parameters(f"{few}, fewer than the {limit} of --limit; all are used.")
+            )
+
+
+def _with_seed(analysis: Any, seed: int) -> Analysis:
+    """The analysis with the run's seed, where it draws random numbers when it summarizes."""
+    has_seed = is_dataclass(analysis) and any(field.name == "seed" for field in fields(analysis))
+    seeded: Analysis = replace(analysis, seed=seed) if has_seed else analysis
+    return seeded
+
+
+def _unique(items: Iterable[Any]) -> Iterator[Any]:
+    """Each name once; objects as they are."""
+    seen: set[str] = set()
+    for item in items:
+        if not isinstance(item, str) or item not in seen:
+            yield item
+        seen |= {item} if isinstance(item, str) else set()
+
+
+def _refuse_idle_options(options: Mapping[str, Any], analyses: Collection[Any]) -> None:
+    own = collect_options(*(type(analysis) for analysis in analyses))
+    for name, value in options.items():
+        if name in own or value is None:
+            continue
+        takers = [n for n, kind in analysis_kinds().items() if name in collect_options(kind)]
+        flag = collect_options(*analysis_kinds().values())[name].flag
+        is_plain = isinstance(value, (str, int)) and not isinstance(value, bool)
+        shown = f"{flag} {value}" if is_plain else flag
+        raise StudyError(
+            f"{shown} does nothing: it is an option of {' and '.join(takers)}, which does "
+            f"not run. Expected --also {takers[0]} (or --only {takers[0]}) beside it; add that, or "
+            f"leave {flag} out."
+        )
+
+
+def _find_problem(name: str, kind: Any, others: Iterable[Any]) -> str:
+    """What keeps a plug-in's class from being used beside the others; "" if nothing does."""
+    package = ANALYSES.find(name).package
+    problem = _find_breach(name, kind, others) if package else ""
+    if not problem:
+        return ""
+    return (
+        f"The analysis {name!r} of the package {package!r} cannot be used: {problem}. Expected a "
+        "class as `headscope.contracts.Analysis` says; `headscope.testing.check_analysis` tells "
+        "more. Update or uninstall the package."
+    )
+
+
+def _check_object(analysis: Any) -> Analysis:
+    """The analysis that Python was given, or an error for what is none."""
+    kind = type(analysis)
+    breach = _find_breach(getattr(kind, "name", ""), kind, ())
+    if isinstance(analysis, type):
+        breach = "it is a class, not an object of it"
+    if breach:
+        raise StudyError(
+            f"{analysis!r:.60} is no analysis: {breach}. Expected a name, or an object of a class "
+            "as `headscope.contracts.Analysis` says; `headscope.testing.check_analysis` tells more."
+        )
+    checked: Analysis = analysis
+    return checked
+
+
+def _find_breach(name: str, kind: Any, others: Iterable[Any]) -> str:
+    missing = [part for part in REQUIRED if not hasattr(kind, part)]
+    if missing:
+        return f"it lacks {', '.join(missing)}"
+    has_fields = is_dataclass(kind)
+    if kind.name != name or not has_fields:
+        return f"it is named {kind.name!r}" if has_fields else "it is no dataclass"
+    if not isinstance(kind.watches, Watch):
+        return f"`watches` is {kind.watches!r}, no Watch"
+    taken = [table for other in others for table in other.tables if table in kind.tables]
+    if taken:
+        return f"another analysis has a table named {taken[0]!r}"
+    try:
+        collect_options(RunOptions, ModelOptions, *others, kind)
+    except StudyError as error:
+        return str(error.args[0]).rstrip(".")
+    return ""

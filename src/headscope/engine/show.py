@@ -1,0 +1,181 @@
+"""`headscope show`: one text, and what a head, a layer or all heads of a model do with it."""
+
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from unicodedata import category
+
+from headscope.contracts import AttentionSource, CorpusRole
+from headscope.corpora.opening import as_corpora
+from headscope.data.attention import head_name, parse_head_name
+from headscope.data.example import Example
+from headscope.data.head_view import HeadView
+from headscope.engine.head_views import all_heads, view_heads
+from headscope.engine.open_models import open_source
+from headscope.errors import StudyError, suggest
+from headscope.options import (
+    ModelOptions,
+    ShowOptions,
+    build_options,
+    collect_options,
+    refuse_unknown,
+)
+from headscope.view.drawing import Drawing, draw_head, draw_heads, find_words
+
+__all__ = ["show"]
+
+LAYER_COLUMNS = 4  # of heads with their tokens side by side
+
+
+def show(
+    model: Any = "demo", text: str | None = None, *, tokenizer: Any = None, **options: Any
+) -> Drawing:
+    """Draw what a model attends to in a text: one `head` ("8-10" or (8, 10)), a `layer`, or all.
+
+    `words` draws words instead of tokens. A `sentence` of a `treebank`, by its id, has its
+    dependency arcs in red; `relation` keeps to those of one kind. `red` words have all attention
+    they give and get in red. `options` are those of `headscope.options.ShowOptions` and
+    `ModelOptions`; `headscope show --help` lists them.
+
+    >>> import headscope
+    >>> drawing = headscope.show("demo", "The cat sat on the mat.", head="1-3")
+    >>> drawing.svg[:4], drawing.title
+    ('<svg', 'demo, head 1-3')
+    """
+    refuse_unknown(options, collect_options(ShowOptions, ModelOptions))
+    chosen: ShowOptions = build_options(ShowOptions, options)
+    heads = _read_heads(chosen.head, chosen.layer)
+    example = _find_example(text, chosen.treebank, chosen.sentence, chosen.words)
+    if chosen.relation is not None and chosen.treebank is None:
+        raise StudyError(
+            f"Relation {chosen.relation!r} was asked for, but a plain text has none. Expected a "
+            "sentence with a tree; pass --treebank FILE --sentence ID, or leave --relation out."
+        )
+    source = open_source(model, tokenizer, build_options(ModelOptions, options))
+    layer = chosen.layer
+    if layer is not None and not 1 <= layer <= source.n_layers:
+        raise StudyError(
+            f"{source.name} has no layer {layer}. Expected 1 to {source.n_layers}; choose one."
+        )
+    heads = heads or all_heads(source, None if layer is None else layer - 1)
+    views = view_heads(
+        source,
+        example,
+        heads,
+        chosen.words,
+        relation=chosen.relation,
+        direction=chosen.direction,
+    )
+    red = [chosen.red] if isinstance(chosen.red, str) else chosen.red
+    _refuse_absent_words(views[0], red)
+    return _draw(source, views, chosen.hide_special, red, layer)
+
+
+def _draw(
+    source: AttentionSource,
+    views: list[HeadView],
+    hide_special: bool,
+    red: Collection[str],
+    layer: int | None,
+) -> Drawing:
+    name = Path(source.name).name
+    if len(views) == 1:
+        (view,) = views
+        title = f"{name}, head {head_name(view.layer, view.head)}"
+        return draw_head(view, hide_special, red, title)
+    if layer is not None:
+        return draw_heads(views, LAYER_COLUMNS, hide_special, red, f"{name}, layer {layer}")
+    title = f"{name}, all heads"
+    return draw_heads(views, source.n_heads, hide_special, red, title, bare=True)
+
+
+def _read_heads(head: str | tuple[int, int] | None, layer: int | None) -> list[tuple[int, int]]:
+    """The head asked for by name, counted from 0; none where a layer or all heads are."""
+    if head is None:
+        return []
+    name = head if isinstance(head, str) else "-".join(map(str, head))
+    if layer is not None:
+        raise StudyError(
+            f"Both head {name} and layer {layer} were asked for. Expected one of them, or neither "
+            "for all heads; leave one out."
+        )
+    found = parse_head_name(name)
+    if found is None:
+        raise StudyError(
+            f"Head {name!r} cannot be read. Expected layer-head, both counted from 1; write it as "
+            "8-10."
+        )
+    return [found]
+
+
+def _find_example(text: str | None, treebank: Any, sentence: str | None, words: bool) -> Example:
+    if text is not None and treebank is not None:
+        raise StudyError(
+            "Both a text and a treebank were given. Expected one of them; leave the other out."
+        )
+    if treebank is not None:
+        return _find_sentence(as_corpora(treebank, CorpusRole.TREEBANK)[0], sentence)
+    if sentence is not None:
+        raise StudyError(
+            f"Sentence {sentence!r} was asked for, but no treebank was given. Expected --treebank "
+            "FILE beside --sentence; add it."
+        )
+    if text is None or not text.strip():
+        raise StudyError(
+            "The text is empty. Expected a sentence or two; write them after the model's name, or "
+            "take one from a treebank: --treebank FILE --sentence ID."
+        )
+    if not words:
+        return Example("the text", text=text)
+    split = list(_split_words(text))
+    found, spaces = tuple(word for word, _ in split), tuple(space for _, space in split)
+    return Example("the text", words=found, spaces=spaces)
+
+
+def _find_sentence(corpus: Any, sentence: str | None) -> Example:
+    if sentence is None:
+        first = ", ".join(example.id for example in islice(corpus, 3))
+        raise StudyError(
+            f"No sentence of {corpus.name} was named. Expected --sentence ID beside --treebank; "
+            f"its first ids are {first}."
+        )
+    ids: list[str] = []
+    for example in corpus:
+        if example.id == sentence:
+            found: Example = example
+            return found
+        ids.append(example.id)
+    near = get_close_matches(sentence, ids, n=3, cutoff=0) or ids[:3]
+    raise StudyError(
+        f"{corpus.name} has no sentence {sentence!r}. Expected one of its {len(ids)} ids; near it "
+        f"are {', '.join(near)}."
+    )
+
+
+def _split_words(text: str) -> Iterator[tuple[str, bool]]:
+    """Words, and the punctuation around them, each with whether a space stands before it.
+
+    >>> [word for word, _ in _split_words("(Don't go!)")]
+    ['(', "Don't", 'go', '!', ')']
+    """
+    for number, chunk in enumerate(text.split()):
+        start, end = 0, len(chunk)
+        while start < end and category(chunk[start]).startswith("P"):
+            start += 1
+        while end > start and category(chunk[end - 1]).startswith("P"):
+            end -= 1
+        parts = [*chunk[:start], chunk[start:end], *chunk[end:]]
+        for place, part in enumerate(part for part in parts if part):
+            yield part, number > 0 and place == 0
+
+
+def _refuse_absent_words(view: HeadView, red: Collection[str]) -> None:
+    for word in red:
+        if not find_words(view.units, [word]):
+            known = dict.fromkeys(view.units)
+            raise StudyError(
+                f"The text has no word {word!r} to draw in red.{suggest(word, known)} Expected "
+                f"one of: {', '.join(known)}; name one of them."
+            )

@@ -1,0 +1,244 @@
+"""Options as fields of dataclasses: Python, the command line and `--help` are derived from them.
+
+A field made with `option` is an option; its help text says what it does. Several dataclasses may
+share an option: it then has the same meaning and default in all of them.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Any, get_type_hints
+
+from headscope.errors import StudyError, suggest
+
+__all__ = [
+    "ModelOptions",
+    "Option",
+    "ProbeOptions",
+    "RunOptions",
+    "ShowOptions",
+    "build_options",
+    "collect_options",
+    "command_parameters",
+    "flag_of",
+    "option",
+    "refuse_unknown",
+    "require",
+]
+
+LEAST_TOKENS = 8
+QUERY_PIECES = ("mean", "first")
+QUERY_PIECES_HELP = "Which pieces of a split word attend for it: mean (of all) or first."
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    flag: str | None = None,
+    parse: Callable[[Any], Any] | None = None,
+    repeat: bool = False,
+    shown_default: str | None = None,
+    changes_numbers: bool = True,
+) -> Any:
+    """A field that is an option.
+
+    `parse` turns what the command line gives, a string or with `repeat` a list of strings, into
+    the field's value; values of other types are taken as they are. `changes_numbers=False` is for
+    what is a matter of speed or memory alone.
+    """
+    metadata = {
+        "help": help,
+        "flag": flag,
+        "parse": parse,
+        "repeat": repeat,
+        "shown_default": shown_default,
+        "changes_numbers": changes_numbers,
+    }
+    if isinstance(default, (dict, list, set)):
+        return field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option as a dataclass declares it."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    flag: str  # --its-name, or the one it was given
+    parse: Callable[[Any], Any] | None
+    repeat: bool
+    shown_default: str | None
+    changes_numbers: bool
+
+    def read(self, value: Any) -> Any:
+        """The field's value for what a user gave."""
+        is_text = isinstance(value, list if self.repeat else str)
+        return self.parse(value) if self.parse and is_text else value
+
+
+def flag_of(name: str) -> str:
+    """The name of an option on the command line.
+
+    >>> flag_of("max_tokens")
+    '--max-tokens'
+    """
+    return "--" + name.replace("_", "-")
+
+
+def collect_options(*kinds: type) -> dict[str, Option]:
+    """The options that these dataclasses declare, by name; a shared one once."""
+    found: dict[str, Option] = {}
+    for kind in kinds:
+        types = get_type_hints(kind)
+        for one in fields(kind):
+            if "help" not in one.metadata:
+                continue
+            default = one.default
+            if one.default_factory is not MISSING:
+                default = one.default_factory()
+            told = {**one.metadata, "flag": one.metadata["flag"] or flag_of(one.name)}
+            new = Option(one.name, types[one.name], default, **told)
+            old = found.setdefault(one.name, new)
+            if (old.default, old.flag) != (new.default, new.flag):
+                raise StudyError(
+                    f"Option {new.flag} is declared twice in different ways, the second time by "
+                    f"{kind.__name__}. Expected the same flag and default; rename one of them."
+                )
+    return found
+
+
+def build_options(kind: type, given: Mapping[str, Any]) -> Any:
+    """The dataclass with what was given of its options."""
+    own = collect_options(kind)
+    return kind(**{name: own[name].read(value) for name, value in given.items() if name in own})
+
+
+def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
+    """An error for a parameter that is no option."""
+    known = list(known)
+    for name in given:
+        if name not in known:
+            raise StudyError(
+                f"No option {name!r}.{suggest(name, known)} Known: {', '.join(sorted(known))}."
+            )
+
+
+def command_parameters(options: Iterable[Option], panel: str) -> list[inspect.Parameter]:
+    """The options as parameters of a command; one that is not given is None, and so left out."""
+    import typer  # only the command line needs it
+
+    parameters = []
+    for option in options:
+        kind: Any = option.type if option.parse is None else list[str] if option.repeat else str
+        is_switch, shown = kind is bool, option.shown_default
+        if shown is None and not is_switch and not _is_empty(option.default):
+            shown = str(option.default)
+        flag = option.flag
+        if is_switch and option.default:
+            flag = f"{flag}/{flag.replace('--', '--no-', 1)}"
+        told = typer.Option(
+            flag, help=option.help, show_default=shown or False, rich_help_panel=panel
+        )
+        optional: Any = kind if _is_optional(kind) else kind | None
+        parameters.append(
+            inspect.Parameter(
+                option.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[optional, told],
+            )
+        )
+    return parameters
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ((), "") or (isinstance(value, (dict, list)) and not value)
+
+
+def _is_optional(kind: Any) -> bool:
+    return type(None) in getattr(kind, "__args__", ())
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is loaded."""
+
+    revision: str | None = option(None, "Branch, tag or commit on the hub.")
+    device: str = option("auto", "auto, cpu, cuda, cuda:1, mps.")
+    dtype: str = option("float32", "float32, float16, bfloat16 or auto.")
+    trust_remote_code: bool = option(False, "Run code that comes with the model.")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a study is run."""
+
+    limit: int | None = option(None, "At most N examples of each corpus, a seeded random sample.")
+    max_tokens: int | None = option(
+        None, "Longest input in tokens.", shown_default="128 for text, 128 and 512 for --coref"
+    )
+    weights: str = option(
+        "attention", "Attention weights, or norm: norm-weighted attention (Kobayashi et al. 2020)."
+    )
+    null: bool = option(False, "Also measure the model with random weights, to compare.")
+    replicates: int = option(200, "Bootstrap replicates for the intervals; 0 for none.")
+    seed: int = option(0, "Seed of everything random: samples, bootstrap, tests, probes.")
+    skip_bad: bool = option(False, "Skip unreadable files in a folder.")
+    examples: bool = option(True, "Show notable heads on their best and worst examples.")
+    batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
+    shard_examples: int = option(1024, "Examples between two saves.", changes_numbers=False)
+
+    def __post_init__(self) -> None:
+        require(self.limit is None or self.limit > 0, "limit", self.limit, "at least 1")
+        require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
+        require(self.replicates >= 0, "replicates", self.replicates, "0 or more")
+        require(self.batch_tokens > 0, "batch_tokens", self.batch_tokens, "at least 1")
+        require(self.shard_examples > 0, "shard_examples", self.shard_examples, "at least 1")
+        is_enough = self.max_tokens is None or self.max_tokens >= LEAST_TOKENS
+        require(is_enough, "max_tokens", self.max_tokens, f"at least {LEAST_TOKENS}")
+
+
+@dataclass(frozen=True)
+class ProbeOptions:
+    """How probes are trained and scored."""
+
+    sentences: int | None = option(None, "Learn from N sentences, a seeded random sample.")
+    epochs: int = option(20, "Maximum epochs of a probe trained by Adam.")
+    compat: bool = option(False, "Word vectors one place off, as in the paper's released code.")
+    curve: bool = option(True, "Also learn from parts of the sentences.")
+    query_pieces: str = option(QUERY_PIECES[0], QUERY_PIECES_HELP)
+    replicates: int = option(200, "Bootstrap replicates for the intervals; 0 for none.")
+    seed: int = option(0, "Seed of everything random: samples, bootstrap, tests, probes.")
+    batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
+
+    def __post_init__(self) -> None:
+        require(self.epochs > 0, "epochs", self.epochs, "at least 1")
+        is_enough = self.sentences is None or self.sentences > 0
+        require(is_enough, "sentences", self.sentences, "at least 1")
+        is_known, known = self.query_pieces in QUERY_PIECES, " or ".join(QUERY_PIECES)
+        require(is_known, "query_pieces", self.query_pieces, known)
+
+
+@dataclass(frozen=True)
+class ShowOptions:
+    """What is drawn of a text."""
+
+    head: str | None = option(None, "One head, as 8-10: layer 8, head 10.", shown_default="all")
+    layer: int | None = option(None, "All heads of this layer.")
+    words: bool = option(False, "Attention between words instead of tokens.")
+    treebank: str | None = option(None, "Take a sentence of this treebank, its arcs in red.")
+    sentence: str | None = option(None, "The sentence's id in --treebank (# sent_id).")
+    relation: str | None = option(None, "Mark the arcs of this relation alone, e.g. det.")
+    direction: str = option("dependent-to-head", "Mark arcs this way, or head-to-dependent.")
+    hide_special: bool = option(False, "Leave out [CLS], [SEP] and their like.")
+    red: list[str] = option([], "A word whose attention is drawn in red; may be repeated.")
+
+
+def require(is_met: bool, name: str, value: object, expected: str) -> None:
+    """An error for a value that an option cannot have."""
+    if not is_met:
+        raise StudyError(f"{flag_of(name)} {value} cannot be used. Expected {expected}.")

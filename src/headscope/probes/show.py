@@ -1,0 +1,284 @@
+"""How probes are shown: section 5 of the paper with its Table 3, learning curves, weights."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from headscope.data.table import Tables
+from headscope.probes import UNTRAINED_PREFIX
+from headscope.view.best_bars import BestBars
+from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.claim import Claim, Outcome, judge
+from headscope.view.figure import INTERVAL, Chart, Figure, mark_data, name_and_interval, number
+from headscope.view.heads_grid import HeadsGrid
+from headscope.view.numbers import PERCENT, SHARE, percent, row_estimate
+from headscope.view.presentation import ALL_HEADS, PageTable, Presentation, PrintedTable
+from headscope.view.table import Column, TextTable, build_table
+
+__all__ = ["PRESENTATION"]
+
+RIGHT, DISTANCES = "right-branching", "distances-and-words"
+ATTENTION, WORDS = "attention-only", "attention-and-words"
+UNTRAINED = f"{UNTRAINED_PREFIX}{WORDS}"
+# Clark et al. 2019, Table 3 (BERT-base on WSJ): UAS without punctuation.
+PAPER_UAS = {RIGHT: 26, DISTANCES: 58, UNTRAINED: 30, ATTENTION: 61, WORDS: 77}
+STRUCTURAL = ("structural probe (paper alone)", "", "", "", "80 UUAS")
+WITH_VECTORS = "--train FILE --treebank FILE --vectors FILE"
+DECENT, SUBSTANTIAL = 0.7, 0.05
+BETWEEN_WORDS = {"dependent-to-head": "word to candidate", "head-to-dependent": "candidate to word"}
+TO_ROOT = {"opening": "word to opening token", "closing": "word to closing token"}
+
+
+def draw_probes(tables: Tables) -> Chart:
+    """The share of words whose head a probe finds, beside the paper's."""
+    paper = tables["probes"]["probe"].map(PAPER_UAS) / 100
+    bars = BestBars(
+        label="probe",
+        value="uas",
+        title="heads of words found (UAS)",
+        bar="this model",
+        ticks={"paper": "the paper (BERT-base, WSJ)"},
+        said=[
+            alt.Tooltip("sentences:Q", title="learned from sentences", format=","),
+            alt.Tooltip("parameters:Q", format=","),
+            number("mst_uas", "UAS of whole trees", ".1%"),
+            number("uuas", "UUAS", ".1%"),
+        ],
+        carried=["sentences", "parameters", "mst_uas", "uuas"],
+        has_heads=False,
+    )
+    return bars.draw(tables["probes"].assign(paper=paper))
+
+
+def draw_curve(tables: Tables) -> Chart:
+    """UAS by the number of sentences, with intervals."""
+    data = mark_data(tables["probe-curve"], ["probe", "sentences", "uas", "low", "high"])
+    sizes = sorted({int(n) for n in tables["probe-curve"]["sentences"]})
+    x = alt.X("sentences:Q", title="sentences learned from")
+    x = x.scale(type="log", nice=False, padding=12).axis(values=sizes, format=",")
+    y = alt.Y("uas:Q", title="heads of words found (UAS)")
+    y = y.scale(zero=False).axis(format="%", tickCount=6)
+    colour = alt.Color("probe:N", title=None, sort=None)
+    sentences = alt.Tooltip("sentences:Q", format=",")
+    tooltip = [alt.Tooltip("probe:N"), sentences, number("uas", "UAS", ".1%"), INTERVAL]
+    base = alt.Chart()
+    intervals = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5)
+    chart = alt.layer(
+        intervals.encode(x, alt.Y("low:Q", title=""), alt.Y2("high:Q"), colour),
+        base.mark_line(strokeWidth=2).encode(x, y, colour),
+        base.mark_circle(size=60, opacity=1).encode(x, y, colour, tooltip=tooltip),
+    )
+    return name_and_interval(chart.properties(width=380, height=240, data=data), ".1%")
+
+
+def draw_weights(tables: Tables) -> Chart:
+    """A grid for each direction; those between words and those for ROOT on scales of their own."""
+    weights = _trained_weights(tables["probe-weights"])
+    grids = []
+    for names, title in ((BETWEEN_WORDS, "weight, words"), (TO_ROOT, "weight, ROOT")):
+        rows = weights.assign(direction=weights["direction"].map(names)).dropna(subset="direction")
+        if len(rows):
+            order = list(names.values())
+            grid = HeadsGrid("weight", title, diverging=True, panel="direction", panel_order=order)
+            grids.append(grid.draw(rows))
+    return alt.vconcat(*grids, spacing=20).resolve_scale(color="independent")
+
+
+def _trained_weights(table: pd.DataFrame) -> pd.DataFrame:
+    """The weights of the probe over the model itself; without it, those of the first probe."""
+    of_heads = table[table["layer"].notna()]
+    trained = of_heads[of_heads["probe"] == ATTENTION]
+    return trained if len(trained) else of_heads[of_heads["probe"] == of_heads["probe"].iloc[0]]
+
+
+def weight_facts(tables: Tables) -> Facts:
+    """Its weights in the probes of attention alone."""
+    table = tables["probe-weights"]
+    table = table[table["layer"].notna() & ~table["probe"].str.startswith(UNTRAINED_PREFIX)]
+    sizes = add_rank(table.assign(size=table["weight"].abs()), "size", "probe", "direction")
+    n_heads = table.groupby(["layer", "head"]).ngroups
+
+    def phrase(row: Any) -> str:
+        return f"{row.direction} {row.weight:+.2f} (size: rank {row.rank:.0f} of {n_heads})"
+
+    for probe, rows in sizes.groupby("probe", sort=False):
+        yield from by_head(rows, f"weight in the probe {probe}", phrase)
+
+
+def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """Every probe's scores, with the paper's UAS last."""
+    columns = (
+        Column("probe", lambda row: str(row["probe"])),
+        Column("UAS %", lambda row: PERCENT.row(row, "uas")),
+        Column("with punct", lambda row: percent(row["uas_with_punctuation"])),
+        Column("UUAS", lambda row: percent(row["uuas"])),
+        Column("MST UAS", lambda row: percent(row["mst_uas"])),
+        Column("sentences", lambda row: f"{row['sentences']:,}"),
+        Column("parameters", lambda row: f"{row['parameters']:,}"),
+        Column("paper", lambda row: str(PAPER_UAS.get(row["probe"], ""))),
+    )
+    return [build_table(table.to_dict("records"), columns)]
+
+
+def read_relations(table: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """The relations of the strongest probe beside their best single heads, most frequent first."""
+    name = next((probe for probe in (WORDS, ATTENTION) if probe in set(table["probe"])), None)
+    if name is None:
+        return []
+    shown = table[(table["probe"] == name) & (table["count"] >= min_count)]
+    columns = ("relation", "count", f"{name} %", "best head", "its %", "gain")
+    return [TextTable(columns, tuple(_relation_row(row) for row in shown.to_dict("records")))]
+
+
+def _relation_row(row: Mapping[Any, Any]) -> tuple[str, ...]:
+    scores = (str(row["relation"]), str(row["count"]), percent(row["accuracy"]))
+    if pd.isna(row["gain"]):
+        return (*scores, "", "", "")
+    head = f"{row['best_layer']}-{row['best_head']}"
+    arrow = " (h>d)" * (row["best_direction"] == "head-to-dependent")
+    gain = f"{100 * row['gain']:+.1f}"
+    return (*scores, head + arrow, percent(row["best_head_accuracy"]), gain)
+
+
+def build_table_3(tables: Tables) -> list[TextTable]:
+    """The paper's probes in its order, then the others that were trained."""
+    if not len(tables.get("probes", ())):
+        return []
+    rows = {name: (name, "-", "-", "-", str(uas)) for name, uas in PAPER_UAS.items()}
+    for name, row in tables["probes"].set_index("probe").iterrows():
+        interval, sentences = PERCENT.interval(row["low"], row["high"]), f"{row['sentences']:,.0f}"
+        paper = str(PAPER_UAS.get(str(name), ""))
+        rows[str(name)] = (str(name), percent(row["uas"]), interval, sentences, paper)
+    columns = ("probe", "UAS %", "95 % interval", "training sentences", "BERT-base: UAS %")
+    note = (
+        "Words whose syntactic head is found from the attention of all heads together, without "
+        "punctuation. BERT-base is the paper's, on the Wall Street Journal with GloVe vectors; a "
+        "dash where a probe was not trained. The structural probe reads vectors, not attention, "
+        "and is scored without direction, so it is no measure for the others."
+    )
+    return [TextTable(columns, (*rows.values(), STRUCTURAL), "Probes over all heads", note)]
+
+
+def check_above(tables: Tables, probe: str, others: Sequence[str], margin: float = 0.0) -> Outcome:
+    """Whether a probe finds more than each of the others, by a margin."""
+    uas = {str(row["probe"]): row_estimate(row, "uas") for _, row in tables["probes"].iterrows()}
+    missing = [name for name in (probe, *others) if name not in uas]
+    if missing:
+        return _not_trained(missing)
+    top = uas[probe]
+    best = max((uas[name] for name in others), key=lambda estimate: estimate.value)
+    shows = ", ".join(f"{name} {SHARE.estimate(uas[name])}" for name in (probe, *others))
+    is_open = top.low <= best.high + margin and best.low + margin <= top.high
+    caveat = " The intervals overlap there: this may be chance." * is_open
+    return Outcome(top.value > best.value + margin, f"UAS: {shows}.{caveat}")
+
+
+def check_decent(tables: Tables) -> Outcome:
+    """Attention and words reach a UAS of over 70."""
+    rows = tables["probes"][tables["probes"]["probe"] == WORDS]
+    if rows.empty:
+        return _not_trained([WORDS])
+    uas = row_estimate(rows.iloc[0], "uas")
+    return judge(uas, DECENT, f"Its UAS is {SHARE.estimate(uas)}.")
+
+
+def _not_trained(probes: Sequence[str]) -> Outcome:
+    lacks = f"The run has no probe {' and no '.join(probes)}."
+    return Outcome(None, f"{lacks} Train with: headscope analyze MODEL {WITH_VECTORS}")
+
+
+def _claim(
+    name: str, says: str, probes: Sequence[str], check: Callable[[Tables], Outcome]
+) -> Claim:
+    paper = ", ".join(f"{probe} {PAPER_UAS[probe]}" for probe in probes)
+    return Claim(name, "5", says, f"UAS: {paper}", ("probes",), WITH_VECTORS, check, "probes")
+
+
+def _compare(name: str, says: str, probe: str, *others: str, margin: float = 0.0) -> Claim:
+    check = partial(check_above, probe=probe, others=others, margin=margin)
+    return _claim(name, says, (probe, *others), check)
+
+
+def _figure(
+    name: str, title: str, draw: Callable[[Tables], Chart], caption: str, paper: str = ""
+) -> Figure:
+    return Figure(name, title, caption, (name,), "--treebank FILE --train FILE", draw, paper)
+
+
+FIGURES = (
+    _figure(
+        "probes",
+        "How much syntax all heads hold together",
+        draw_probes,
+        "One line for each probe, a small parser trained on attention alone: the share of words "
+        "whose head it finds, punctuation left out, with its 95 % interval. The tick is what the "
+        "paper reports for the same probe on another model and treebank, where it has it.",
+        paper="Table 3",
+    ),
+    _figure(
+        "probe-curve",
+        "How fast probes learn",
+        draw_curve,
+        "The share of words whose head a probe finds, by the number of sentences it learned from; "
+        "strokes are 95 % intervals. A curve that is flat early says that the syntax was in the "
+        "attention already, and not learned by the probe.",
+    ),
+    _figure(
+        "probe-weights",
+        "Which heads the parse is made of",
+        draw_weights,
+        "The weights of the attention-only probe. Each cell is a head: its layer down, its number "
+        "across. Red: its attention raises the score of a candidate; blue: it lowers it. Above, "
+        "attention between a word and the candidate; below, attention to special tokens, which "
+        "counts for ROOT and has a scale of its own.",
+    ),
+)
+CLAIMS = (
+    _compare(
+        "probe-beats-baselines",
+        "All heads together, weighted by the words, parse substantially better than the baselines "
+        "(here: by over 5 points).",
+        *(WORDS, RIGHT, DISTANCES, UNTRAINED),
+        margin=SUBSTANTIAL,
+    ),
+    _claim(
+        "probe-parses-well",
+        "All heads together, weighted by the words, reach a decent UAS (here: over 70).",
+        (WORDS,),
+        check_decent,
+    ),
+    _compare(
+        "words-help-the-probe",
+        "A probe of attention gains from knowing the words.",
+        *(WORDS, ATTENTION),
+    ),
+    _compare(
+        "attention-alone-beats-distances",
+        "Attention alone parses better than distances and words do.",
+        *(ATTENTION, DISTANCES),
+    ),
+    _compare(
+        "syntax-comes-from-training",
+        "Without training, attention and words are worse than distances and words: what the probe "
+        "finds was learned.",
+        *(DISTANCES, UNTRAINED),
+    ),
+)
+PRESENTATION = Presentation(
+    section=ALL_HEADS,
+    figures=FIGURES,
+    claims=CLAIMS,
+    facts=(FactMaker(("probe-weights",), weight_facts),),
+    printed=(
+        PrintedTable("probes", read_probes),
+        PrintedTable("probe-relations", read_relations),
+        PrintedTable("probe-curve"),
+        PrintedTable("probe-weights"),
+    ),
+    page_tables=(
+        PageTable("Table 3, probes", "--treebank TEST.conllu --train TRAIN.conllu", build_table_3),
+    ),
+)

@@ -1,0 +1,170 @@
+"""A run as one HTML page: its figures, tables, claims, examples and head cards."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import Any
+
+import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from headscope.data.attention import head_name
+from headscope.data.head_view import ShownExample
+from headscope.data.table import Tables
+from headscope.files import write_atomically
+from headscope.report.sections import as_script, fill_sections
+from headscope.view.card import Card, make_cards
+from headscope.view.claim import Finding, check_claims
+from headscope.view.drawing import draw_head
+
+__all__ = ["render_report", "write_report"]
+
+Manifest = Mapping[str, Any]
+VEGA = "window.vegaEmbed = vegaEmbed;"  # all that the page asks of it
+
+
+def write_report(
+    path: Path, tables: Tables, manifest: Manifest, examples: Sequence[ShownExample]
+) -> None:
+    """Write the page of a run."""
+    write_atomically(path, render_report(tables, manifest, examples).encode())
+
+
+def render_report(tables: Tables, manifest: Manifest, examples: Sequence[ShownExample]) -> str:
+    """The page as text: it holds all it needs, and loads nothing."""
+    sections = fill_sections(tables, manifest.get("left_out", {}))
+    findings = check_claims(tables)
+    cards = make_cards(tables)
+    notable = list(_notable_heads(examples))
+    environment = Environment(
+        loader=PackageLoader("headscope.report"),
+        autoescape=True,  # everything but what is marked as markup of our own
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(
+        nonce=token_urlsafe(16),
+        version=version("headscope"),
+        model=_short_name(manifest["model"]["name"]),
+        lead=_lead(manifest),
+        tiles=list(_tiles(manifest, findings, cards)),
+        sections=[s for s in sections if s.section.id != "examples" or examples],
+        findings=findings,
+        drawn={drawn.figure.name for section in sections for drawn in section.figures},
+        notable=notable,
+        cards=[_card_row(card) for card in cards],
+        cards_json=as_script([_card_values(card, notable) for card in cards]),
+        method=list(_method(manifest)),
+        css=_asset("report.css"),
+        js=_asset("report.js"),
+        vega=_bundle_vega(),
+    )
+
+
+@cache
+def _bundle_vega() -> Markup:
+    """The library that draws charts, in one script; it takes seconds to put together."""
+    return Markup(vl_convert.javascript_bundle(VEGA).replace("</script", "<\\/script"))
+
+
+def _asset(name: str) -> Markup:
+    return Markup((Path(__file__).parent / "templates" / name).read_text())
+
+
+def _short_name(name: str) -> str:
+    """A model's name, or the folder's own where it is a path.
+
+    >>> _short_name("/models/e5-small/")
+    'e5-small'
+    """
+    is_path = name.startswith(("/", "./", "../")) or "\\" in name
+    return Path(name.rstrip("/")).name if is_path else name
+
+
+def _lead(manifest: Manifest) -> str:
+    counts = manifest.get("counts", {})
+    n_tokens = sum(of_pass["tokens"] for of_pass in counts.values())
+    corpora = dict.fromkeys(one["corpus"] for one in manifest.get("passes", {}).values())
+    read = f" on {', '.join(corpora)}" if corpora else ""
+    weights = manifest["model"].get("weights", "attention")
+    of = "attention" if weights == "attention" else "attention weighted by norms"
+    return f"Every head's {of}, measured{read} ({n_tokens:,} tokens)."
+
+
+def _tiles(
+    manifest: Manifest, findings: Sequence[Finding], cards: Sequence[Card]
+) -> Iterator[dict[str, str]]:
+    if cards:
+        n_layers = max(card.layer for card in cards)
+        yield {"number": f"{n_layers} × {max(c.head for c in cards)}", "label": "layers × heads"}
+    n_examples = sum(of_pass["used"] for of_pass in manifest.get("counts", {}).values())
+    yield {"number": f"{n_examples:,}", "label": "examples"}
+    measured = [finding for finding in findings if finding.verdict != "not measured"]
+    n_holding = sum(finding.verdict == "holds" for finding in measured)
+    yield {"number": f"{n_holding} of {len(measured)}", "label": "of the paper's claims hold"}
+
+
+def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]:
+    """What heads are shown for, with their drawings."""
+    groups = groupby(examples, key=lambda shown: (shown.title, shown.view.layer, shown.view.head))
+    for number, ((title, layer, head), group) in enumerate(groups, start=1):
+        shown = list(group)
+        is_of_words = any(one.view.marked for one in shown)  # then special tokens distract
+        yield {
+            "id": f"notable-{number}",
+            "title": title,
+            "head": head_name(layer, head),
+            "shown": [
+                {
+                    "end": one.end,
+                    "says": one.says,
+                    "example": one.view.example,
+                    "svg": Markup(draw_head(one.view, hide_special=is_of_words, title="").svg),
+                }
+                for one in shown
+            ],
+        }
+
+
+def _card_row(card: Card) -> dict[str, str]:
+    """What the table of heads shows of a card, and the words by which it is found."""
+    words = " ".join([card.title, card.gist, *(f"{f.topic} {f.text}" for f in card.facts)])
+    return {"name": _name(card), "gist": card.gist, "words": words.lower()}
+
+
+def _card_values(card: Card, notable: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """All of a card, and where its head is drawn."""
+    name = _name(card)
+    facts = [[fact.topic, fact.text] for fact in card.facts]
+    drawn = [[shown["title"], shown["id"]] for shown in notable if shown["head"] == name]
+    return {"name": name, "title": card.title, "gist": card.gist, "facts": facts, "drawn": drawn}
+
+
+def _name(card: Card) -> str:
+    return head_name(card.layer - 1, card.head - 1)
+
+
+def _method(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """What the manifest says, in words."""
+    model = manifest["model"]
+    yield "Model", f"{model['name']} (weights {str(model.get('digest', ''))[:12]})"
+    for key, one in manifest.get("passes", {}).items():
+        counts = manifest["counts"].get(key, {})
+        skipped = sum(counts.get("skipped", {}).values())
+        read = (
+            f"{one['corpus']}: {counts.get('used', 0)} examples of {one['available']}, "
+            f"{counts.get('tokens', 0):,} tokens, {counts.get('truncated', 0)} cut, {skipped} "
+            f"skipped; for {', '.join(one['analyses'])}"
+        )
+        yield f"Corpus ({key})", read
+    for name, reason in manifest.get("left_out", {}).items():
+        yield f"Left out ({name})", reason
+    for title in ("Options", "Versions"):
+        own = manifest.get(title.lower(), {})
+        yield title, ", ".join(f"{name} {value}" for name, value in own.items())
+    yield "Started", str(manifest.get("started", ""))

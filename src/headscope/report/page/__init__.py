@@ -1,1 +1,0 @@
-"""The report: a run as one HTML page that loads nothing."""

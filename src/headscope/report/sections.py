@@ -1,0 +1,118 @@
+"""What stands where in the report."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from headscope.data.table import Tables
+from headscope.registry import load_presentations
+from headscope.view.figure import Figure
+from headscope.view.presentation import (
+    ALL_HEADS,
+    ANTECEDENTS,
+    IMPORTANCE,
+    MAP,
+    SURFACE,
+    SYNTAX,
+    Presentation,
+    Section,
+)
+from headscope.view.table import TextTable
+
+__all__ = ["DrawnFigure", "FilledSection", "Missing", "as_script", "fill_sections"]
+
+CLAIMS = Section(
+    "claims",
+    "Claims",
+    "What the paper found in BERT-base, and whether it is true of this model. A claim holds if the "
+    "estimate passes the threshold. We note when the interval includes it.",
+)
+EXAMPLES = Section(
+    "examples",
+    "Examples",
+    "Notable heads on the examples where they do best and worst. Lines run from the attending word "
+    "on the left to the attended one on the right; the darker, the more attention. What the head "
+    "should find is red. Hover a word to see its lines alone.",
+)
+HEADS = Section("heads", "Heads", "All that was measured of every head, on a card each.")
+METHOD = Section(
+    "method",
+    "How it was measured",
+    "What was run on what. The tables behind every number are beside this file, in tables/.",
+)
+OF_ANALYSES = (SURFACE, IMPORTANCE, SYNTAX, ANTECEDENTS, ALL_HEADS, MAP)
+
+
+@dataclass(frozen=True)
+class DrawnFigure:
+    """A figure of this run, and the chart as JSON that may stand in a script."""
+
+    figure: Figure
+    spec: Markup
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What this run could have and has not, and the options that measure it; or why it cannot."""
+
+    title: str
+    made_by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class FilledSection:
+    """A part of the report with what this run has for it."""
+
+    section: Section
+    figures: Sequence[DrawnFigure] = ()
+    tables: Sequence[TextTable] = ()
+    missing: Sequence[Missing] = ()
+
+
+def fill_sections(tables: Tables, left_out: Mapping[str, str]) -> list[FilledSection]:
+    """Every part of the report with its figures and tables, and what is missing from it.
+
+    `left_out` are the analyses that the run was to do and could not, with the reason.
+    """
+    shown: Mapping[str, Presentation] = load_presentations()
+    of_plug_ins = dict.fromkeys(p.section for p in shown.values() if p.section not in OF_ANALYSES)
+    filled = [_fill(s, shown, tables, left_out) for s in (*OF_ANALYSES, *of_plug_ins)]
+    parts = [s for s in filled if s.section in OF_ANALYSES or s.figures or s.tables]
+    after = [FilledSection(section) for section in (EXAMPLES, HEADS, METHOD)]
+    return [FilledSection(CLAIMS), *parts, *after]
+
+
+def as_script(value: Any) -> Markup:
+    """The value as JSON in which no tag and no comment can begin.
+
+    >>> print(as_script({"token": "</script>"}))
+    {"token":"\\u003c/script\\u003e"}
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def _fill(
+    section: Section, shown: Mapping[str, Presentation], tables: Tables, left_out: Mapping[str, str]
+) -> FilledSection:
+    own = {name: p for name, p in shown.items() if p.section == section}
+    figures = [(name, figure) for name, p in own.items() for figure in p.figures]
+    drawn, found, missing = [], [], []
+    # Those that share a line come after the wide ones.
+    for name, figure in sorted(figures, key=lambda item: item[1].is_half):
+        if figure.missing(tables):
+            missing.append(Missing(figure.title, figure.made_by, left_out.get(name, "")))
+        else:
+            chart: Any = figure.draw(tables)
+            drawn.append(DrawnFigure(figure, as_script(chart.to_dict())))
+    for part in (part for p in own.values() for part in p.page_tables):
+        made = part.build(tables)
+        found += made
+        missing += [] if made else [Missing(part.title, part.made_by)]
+    return FilledSection(section, drawn, found, list(dict.fromkeys(missing)))

@@ -1,0 +1,140 @@
+"""A finished run: its tables, figures, cards, examples and report."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from logging import getLogger
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from headscope.data.head_view import ShownExample, read_examples
+from headscope.errors import OutputError, StudyError, suggest
+from headscope.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from headscope.view.card import Card
+
+__all__ = ["Run", "add_tables", "load_run"]
+
+log = getLogger("headscope")
+
+
+class RunTables(dict[str, pd.DataFrame]):
+    """The tables of a run by name; a wrong name is told with the nearest one."""
+
+    def __missing__(self, name: str) -> pd.DataFrame:
+        known = ", ".join(self)
+        raise UnknownTable(f"No table {name!r} in this run.{suggest(name, self)} Known: {known}.")
+
+
+class UnknownTable(StudyError, KeyError):
+    """A table that a run does not have: a KeyError too, as of any dictionary."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came out: the tables, the manifest, and the folder if there is one."""
+
+    tables: Mapping[str, pd.DataFrame]
+    manifest: dict[str, Any]
+    folder: Path | None = None
+    examples: list[ShownExample] = field(default_factory=list)  # notable heads, best and worst
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", RunTables(self.tables))
+
+    def __repr__(self) -> str:
+        place = f" in {self.folder}" if self.folder else ""
+        return f"<Run of {self.manifest['model']['name']}: {', '.join(self.tables)}{place}>"
+
+    def _repr_html_(self) -> str:
+        from headscope.report.notebook import describe_run  # altair: only to show it
+
+        return describe_run(self.tables, self.manifest)
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the run as one HTML page, by default into its folder; gives the path."""
+        from headscope.report.page import write_report  # altair: only to show it
+
+        if path is None and self.folder is None:
+            raise StudyError(
+                "This run has no folder to put its report in. Expected a path; give one, or run "
+                "the analysis with --out."
+            )
+        target = Path(path) if path is not None else Path(str(self.folder)) / "report.html"
+        write_report(target, self.tables, self.manifest, self.examples)
+        return target
+
+    def card(self, head: str | tuple[int, int]) -> "Card":
+        """All that the run knows about one head, named "8-10" or (8, 10)."""
+        from headscope.view.card import make_card, read_head  # altair: only to show it
+
+        name = head if isinstance(head, str) else "{}-{}".format(*head)
+        return make_card(self.tables, *read_head(name, self.tables))
+
+    @property
+    def figures(self) -> "RunFigures":
+        """The run's pictures by name, each drawn when it is asked for."""
+        return RunFigures(self.tables)
+
+
+@dataclass(frozen=True)
+class RunFigures(Mapping[str, Any]):
+    """The figures that a run has the tables for: `run.figures["position"]` is an Altair chart."""
+
+    tables: Mapping[str, pd.DataFrame]
+
+    def __getitem__(self, name: str) -> Any:
+        known = self._list()
+        if name not in known:
+            raise UnknownTable(
+                f"No figure named {name!r}.{suggest(name, known)} Known: "
+                f"{', '.join(sorted(known))} (see `headscope list figures`)."
+            )
+        return known[name].draw(self.tables)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name == own for own in self)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, figure in self._list().items() if not figure.missing(self.tables))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _list(self) -> Mapping[str, Any]:
+        from headscope.view.figure import list_figures  # altair: only to show it
+
+        return list_figures()
+
+
+def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
+    """A finished run, read back from its folder.
+
+    A table whose file is gone is an error, or, with `skip_missing`, left out and told. Runs in
+    folders within it, as `analyze --train` makes them, add their tables.
+    """
+    store = RunFolder(Path(folder))
+    manifest = store.read_manifest()
+    if manifest["status"] != "complete":
+        raise OutputError(
+            f"{folder} holds a run that is not finished. Expected a complete one; continue it with "
+            "`headscope analyze ... --resume`."
+        )
+    names = manifest["tables"]
+    if skip_missing:
+        gone = [name for name in names if not store.has_table(name)]
+        names = [name for name in names if name not in gone]
+        for name in gone:
+            log.warning("Table %s of %s is gone; what it would show is left out.", name, folder)
+    tables = {name: store.read_table(name) for name in names}
+    run = Run(tables, manifest, store.path, read_examples(store.path))
+    for manifest_file in sorted(store.path.glob("*/manifest.json")):
+        run = add_tables(run, load_run(manifest_file.parent))
+    return run
+
+
+def add_tables(run: Run, part: Run) -> Run:
+    """The run with the tables of another, which keeps a manifest of its own."""
+    return replace(run, tables={**run.tables, **part.tables})

@@ -1,0 +1,1 @@
+"""The toolkit of every `show.py`: figures, tables, claims, cards, drawings."""

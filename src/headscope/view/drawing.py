@@ -1,0 +1,206 @@
+"""Attention drawn as the paper draws it: tokens left and right, a line for each weight.
+
+The darker a line, the more weight; attention from or to chosen words, and gold arcs, are red.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+
+from headscope.data.attention import head_name
+from headscope.data.head_view import HeadView
+from headscope.view.drawing_lines import RED, Cell, draw_bundle, draw_guides, draw_rows, find_lines
+from headscope.view.svg import Drawing, escape_text, estimate_width, shorten, show_unit
+
+__all__ = ["Drawing", "draw_head", "draw_heads", "find_words"]
+
+FONT = "Helvetica, Arial, sans-serif"
+TITLE_SIZE = 14
+MARGIN = 10
+PAD = 5  # between a token and its lines
+BARE_WIDTH, BARE_HEIGHT = 58, 66  # of a head among all heads, without its tokens
+BARE_TITLE_SIZE = 9
+
+# Hovering a token leaves its own lines alone. Names begin with hs-: a page's styles are shared.
+STYLE = (
+    ".hs-lines{pointer-events:none}"
+    ".hs-rows:hover .hs-row:not(:hover) .hs-lines{opacity:.04}"
+    ".hs-row:hover text{font-weight:bold}"
+)
+
+
+def draw_head(
+    view: HeadView, hide_special: bool = False, red: Collection[str] = (), title: str | None = None
+) -> Drawing:
+    """One head over one example; `red` are words whose attention, given and got, is red.
+
+    Special tokens can be hidden: the other weights stay as they are.
+    """
+    shown = _without_special(view) if hide_special else view
+    heading = f"Head {head_name(view.layer, view.head)}" if title is None else title
+    cell = _lay_out([shown], heading)
+    return _frame([_draw_cell(shown, cell, red, heading)], cell, 1, heading, _describe(shown))
+
+
+def draw_heads(
+    views: Sequence[HeadView],
+    columns: int = 4,
+    hide_special: bool = False,
+    red: Collection[str] = (),
+    title: str | None = None,
+    bare: bool = False,
+) -> Drawing:
+    """Several heads in a grid, row by row; `bare` cells are small and leave the tokens out."""
+    shown = [_without_special(view) if hide_special else view for view in views]
+    cell = _lay_out_bare(shown) if bare else _lay_out(shown, "Head 00-00")
+    drawn = [
+        _draw_bare(view, cell, red)
+        if bare
+        else _draw_cell(view, cell, red, f"Head {head_name(view.layer, view.head)}")
+        for view in shown
+    ]
+    words = " ".join(show_unit(unit) for unit in shown[0].units) if shown else ""
+    about = f"Attention of {len(views)} heads over: {words}"
+    return _frame(drawn, cell, columns, title or f"{len(views)} heads", about, title or "")
+
+
+def find_words(units: Sequence[str], words: Collection[str]) -> frozenset[int]:
+    """The units that are one of these words, or the pieces of one, in whatever case.
+
+    >>> sorted(find_words(["The", "un", "seen", "the"], ["the", "Unseen"]))
+    [0, 1, 2, 3]
+    """
+    folded = [unit.casefold() for unit in units]
+    found: set[int] = set()
+    for word in (word.casefold() for word in words):
+        for start in range(len(folded)):
+            joined, end = "", start
+            while end < len(folded) and len(joined) < len(word):
+                joined, end = joined + folded[end], end + 1
+            if joined and joined == word:
+                found.update(range(start, end))
+    return frozenset(found)
+
+
+def _without_special(view: HeadView) -> HeadView:
+    kept = [unit for unit, special in enumerate(view.is_special) if not special]
+    place = {unit: number for number, unit in enumerate(kept)}
+    return replace(
+        view,
+        units=tuple(view.units[unit] for unit in kept),
+        is_special=(False,) * len(kept),
+        weights=view.weights[np.ix_(kept, kept)],
+        marked=tuple((place[a], place[b]) for a, b in view.marked if a in place and b in place),
+    )
+
+
+def _lay_out(views: Sequence[HeadView], title: str) -> Cell:
+    """Room for the title, the longest token and the most tokens; long texts get small rows."""
+    n_rows = max((len(view.units) for view in views), default=0)
+    row = float(np.interp(n_rows, [24, 128], [18, 10]))
+    names = {shorten(show_unit(unit)) for view in views for unit in view.units}
+    column = max(map(estimate_width, names), default=0) * _font_size(row) + PAD
+    spare = _title_width(title) - 2 * column  # what the title needs beyond the tokens
+    gap = max(float(np.clip(0.4 * row * n_rows, 90, 280)), spare)
+    return Cell(column, gap, column, 2.6 * TITLE_SIZE, row, n_rows)
+
+
+def _lay_out_bare(views: Sequence[HeadView]) -> Cell:
+    n_rows = max((len(view.units) for view in views), default=0)
+    return Cell(0, BARE_WIDTH, 0, 1.4 * BARE_TITLE_SIZE, BARE_HEIGHT / max(n_rows, 1), n_rows)
+
+
+def _title_width(title: str) -> float:
+    return 1.1 * TITLE_SIZE * estimate_width(title)  # bold is broader
+
+
+def _font_size(row: float) -> float:
+    return round(0.74 * row, 1)
+
+
+def _draw_cell(view: HeadView, cell: Cell, red: Collection[str], title: str) -> str:
+    reds = find_words(view.units, red)
+    lines = find_lines(view, reds, cell)
+    left, right = (
+        [_draw_unit(view, unit, cell, reds, is_from) for unit in range(len(view.units))]
+        for is_from in (True, False)
+    )
+    middle = cell.left + cell.gap / 2
+    small = f'font-size="{0.75 * TITLE_SIZE}" fill-opacity=".65"'
+    under = 2.1 * TITLE_SIZE
+    return (
+        f'<text x="{middle:.1f}" y="{TITLE_SIZE}" text-anchor="middle" font-weight="bold" '
+        f'font-size="{TITLE_SIZE}">{escape_text(title)}</text>'
+        f'<text x="{cell.left - PAD:.1f}" y="{under:.1f}" text-anchor="end" {small}>from</text>'
+        f'<text x="{cell.left + cell.gap + PAD:.1f}" y="{under:.1f}" {small}>to</text>'
+        f'<g font-size="{_font_size(cell.row)}">{draw_guides(lines)}'
+        f"{draw_rows(lines, left)}{''.join(right)}</g>"
+    )
+
+
+def _draw_unit(view: HeadView, unit: int, cell: Cell, reds: frozenset[int], is_from: bool) -> str:
+    """A token at its place, with what it attends to as a tooltip where it attends."""
+    name = show_unit(view.units[unit])
+    x = cell.left - PAD if is_from else cell.left + cell.gap + PAD
+    y = cell.top + cell.row * (unit + 0.5) + 0.35 * _font_size(cell.row)
+    anchor = ' text-anchor="end"' if is_from else ""
+    colour = f' fill="{RED}"' if unit in reds else ""
+    faint = ' fill-opacity=".65"' if view.is_special[unit] and not colour else ""
+    said = _strongest(view, unit) if is_from else name
+    tip = f"<title>{escape_text(said)}</title>" if is_from or shorten(name) != name else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}"{anchor}{colour}{faint}>'
+        f"{tip}{escape_text(shorten(name))}</text>"
+    )
+
+
+def _strongest(view: HeadView, unit: int, count: int = 3) -> str:
+    """What a token attends to most, in words."""
+    order = np.argsort(-view.weights[unit], kind="stable")[:count]
+    shares = [f"{show_unit(view.units[k])} {view.weights[unit, k]:.0%}" for k in order]
+    return f"{show_unit(view.units[unit])} → {', '.join(shares)}"
+
+
+def _describe(view: HeadView) -> str:
+    """The picture for those who cannot see it."""
+    rows = "; ".join(_strongest(view, unit, 1) for unit in range(len(view.units)))
+    return f"What each token attends to most: {rows}."
+
+
+def _draw_bare(view: HeadView, cell: Cell, red: Collection[str]) -> str:
+    reds = find_words(view.units, red)
+    lines = find_lines(view, reds, cell)
+    name = head_name(view.layer, view.head)
+    return (
+        f"<title>Head {name}</title>"
+        f'<text y="{BARE_TITLE_SIZE}" font-size="{BARE_TITLE_SIZE}">{name}</text>'
+        f'<rect y="{cell.top:.1f}" width="{cell.gap:.1f}" height="{BARE_HEIGHT}" '
+        f'fill="currentColor" fill-opacity=".04"/>{draw_bundle(lines)}'
+    )
+
+
+def _frame(
+    cells: Sequence[str], cell: Cell, columns: int, title: str, about: str, above: str = ""
+) -> Drawing:
+    """The cells side by side in one picture, with a heading `above` them."""
+    columns = max(1, min(columns, len(cells)))
+    space = 8 if cell.left == 0 else 28
+    top = MARGIN + (2 * TITLE_SIZE if above else 0)
+    across, down = cell.width + space, cell.height + space
+    width = ceil(2 * MARGIN + max(columns * across - space, _title_width(above)))
+    height = ceil(top + MARGIN + ceil(len(cells) / columns) * down - space)
+    placed = "".join(
+        f'<g transform="translate({MARGIN + number % columns * across:.1f} '
+        f'{top + number // columns * down:.1f})">{drawn}</g>'
+        for number, drawn in enumerate(cells)
+    )
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" role="img" font-family="{FONT}" fill="currentColor">'
+        f"<title>{escape_text(title)}</title><desc>{escape_text(about)}</desc>"
+        f'<style>{STYLE}</style><text x="{MARGIN}" y="{MARGIN + TITLE_SIZE}" font-weight="bold" '
+        f'font-size="{TITLE_SIZE}">{escape_text(above)}</text>{placed}</svg>'
+    )
+    return Drawing(svg, width, height, title)

@@ -1,0 +1,208 @@
+"""What a figure is, how all of them look, what their marks carry, and how they are saved."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import altair as alt
+import pandas as pd
+
+from headscope.data.table import Tables
+from headscope.errors import StudyError
+from headscope.files import write_atomically
+from headscope.registry import load_presentations
+
+__all__ = [
+    "COLOURS",
+    "DIVERGING",
+    "FONT",
+    "FORMATS",
+    "GREY",
+    "HEAD",
+    "INTERVAL",
+    "SEQUENTIAL",
+    "TEXT",
+    "Chart",
+    "Figure",
+    "list_figures",
+    "mark_data",
+    "name_and_interval",
+    "number",
+    "render",
+    "save_figures",
+    "style",
+]
+
+Chart: TypeAlias = Any  # of some kind; the types of Altair do not outlive its methods
+
+# Okabe and Ito's colours, told apart by all eyes, without the two that vanish on white or black.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+GREY = "#808080"  # seen equally well on white and on black: for lines that are no data
+TEXT = "currentColor"  # of words among the marks: that of the page, and black in a file
+SEQUENTIAL: Final = "yellowgreenblue"
+DIVERGING: Final = "redblue"
+FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
+FORMATS = ("svg", "png", "pdf")
+DOTS_PER_INCH = 200
+HEAD = alt.Tooltip("name:N", title="head")
+INTERVAL = alt.Tooltip("interval:N", title="95 % interval")
+# Neither XML nor UTF-8 can hold these; one of them in a label would spoil a whole SVG.
+UNPRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture of some tables of a run.
+
+    Its marks carry `layer` and `head` (1-based) in their data wherever a mark is a head, so that
+    the report can open the head's card, and its tooltips name the head as `8-10`.
+    """
+
+    name: str
+    title: str
+    caption: str  # how to read it, for someone who has not read the paper; also its alt text
+    needs: tuple[str, ...]  # the tables it draws; all of them must be there
+    made_by: str  # what to add to `headscope analyze MODEL` to have them
+    draw_tables: Callable[[Tables], Chart]
+    paper: str = ""  # the paper's own figure, as "Figure 2"
+    has_content: Callable[[Tables], bool] = lambda tables: True  # asked when all tables are there
+    content: str = ""  # which rows it draws, if not all: said where there are none
+    is_half: bool = False  # stands beside another on the page, after the wide ones
+
+    def missing(self, tables: Tables) -> list[str]:
+        """The tables it needs that are not there, empty, or without the rows it draws."""
+        absent = [name for name in self.needs if not len(tables.get(name, ()))]
+        return absent if absent or self.has_content(tables) else [self.needs[0]]
+
+    def draw(self, tables: Tables) -> alt.TopLevelMixin:
+        """The picture, or an error that says what to run first."""
+        missing = self.missing(tables)
+        if missing:
+            rows = f" with {self.content}" if self.content else ""
+            raise StudyError(
+                f"Figure {self.name!r} needs the table {missing[0]!r}{rows}, which this run does "
+                f"not have. Expected {', '.join(self.needs)}; measure with: headscope analyze "
+                f"MODEL {self.made_by}."
+            )
+        clean = {name: clean_labels(tables[name]) for name in self.needs}
+        return style(self.draw_tables(clean), self.caption)
+
+
+def style(chart: Chart, caption: str) -> alt.TopLevelMixin:
+    """The same fonts, colours and lines for every figure, on any background."""
+    plain = {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"}
+    styled: alt.TopLevelMixin = (
+        chart.configure(background="transparent", font=FONT, padding=8)
+        .configure_range(category=list(COLOURS))
+        .configure_axis(grid=False, domainColor=GREY, tickColor=GREY, labelLimit=240, **plain)
+        .configure_legend(labelLimit=300, titleLimit=300, **plain)
+        .configure_header(
+            labelFontSize=12, labelLimit=300, labelBaseline="line-bottom", labelPadding=-4
+        )
+        .configure_title(fontSize=12, fontWeight="normal")
+        .configure_view(stroke=None)
+        .properties(description=caption)
+    )
+    return styled
+
+
+def list_figures() -> dict[str, Figure]:
+    """Every figure by name, in the order of the registry."""
+    return {f.name: f for shown in load_presentations().values() for f in shown.figures}
+
+
+def mark_data(table: pd.DataFrame, columns: Sequence[str]) -> alt.InlineData:
+    """These columns of the table, where it has them, as data of a chart.
+
+    It stands in the chart as it is, whatever the reader has set up for Altair's own treatment of
+    tables (which refuses more than 5000 rows).
+    """
+    kept = table[[name for name in dict.fromkeys(columns) if name in table]]
+    rows = kept.to_dict("records")
+    return alt.InlineData(values=[{str(k): rounded(v) for k, v in row.items()} for row in rows])
+
+
+def rounded(value: Any) -> Any:
+    """A value as JSON holds it shortly: none for what is missing, four digits for a fraction.
+
+    >>> rounded(0.123456), rounded(0.0000123456), rounded(12.0), rounded(float("nan"))
+    (0.1235, 1.235e-05, 12, None)
+    """
+    if isinstance(value, str):
+        return value
+    if pd.isna(value):
+        return None
+    return int(value) if float(value).is_integer() else float(f"{value:.4g}")
+
+
+def name_and_interval(chart: Chart, form: str = ".3~g") -> Chart:
+    """The chart with the head's name and the interval in its data, computed where it is drawn."""
+    some = f"format(datum.low, '{form}') + ' to ' + format(datum.high, '{form}')"
+    return chart.transform_calculate(
+        name="datum.layer + '-' + datum.head",
+        interval=f"isValid(datum.low) ? {some} : 'not measured'",
+    )
+
+
+def number(field: str, title: str, form: str = ".3~g") -> alt.Tooltip:
+    """A line of a tooltip with a number in it."""
+    return alt.Tooltip(f"{field}:Q", title=title, format=form)
+
+
+def clean_label(label: object) -> object:
+    """The label with what no file can hold replaced; what is no text stays as it is.
+
+    >>> clean_label("obj" + chr(0))
+    'obj\ufffd'
+    """
+    return UNPRINTABLE.sub("\ufffd", label) if isinstance(label, str) else label
+
+
+def clean_labels(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with all its text clean."""
+    text = table.select_dtypes(exclude=["number", "bool"])
+    return table.assign(**{str(name): column.map(clean_label) for name, column in text.items()})
+
+
+def save_figures(
+    tables: Tables, folder: str | Path, formats: Sequence[str] = ("svg",)
+) -> list[Path]:
+    """Write every figure whose tables are there as NAME.FORMAT, and say where."""
+    for format in formats:
+        _refuse_format(format)
+    paths = []
+    drawable = [figure for figure in list_figures().values() if not figure.missing(tables)]
+    for figure in drawable:
+        chart = figure.draw(tables)
+        for format in formats:
+            paths.append(Path(folder) / f"{figure.name}.{format}")
+            write_atomically(paths[-1], render(chart, format))
+    return paths
+
+
+def render(chart: Chart, format: str) -> bytes:
+    """A chart as the content of a file; a PNG is on white, the others on nothing."""
+    _refuse_format(format)
+    if format == "svg":
+        text = StringIO()
+        chart.save(text, format="svg")
+        return text.getvalue().encode()
+    content = BytesIO()
+    if format == "png":
+        white = chart.copy(deep=True)
+        white.config.background = "white"
+        white.save(content, format="png", ppi=DOTS_PER_INCH)
+    else:
+        chart.save(content, format="pdf")
+    return content.getvalue()
+
+
+def _refuse_format(format: str) -> None:
+    if format not in FORMATS:
+        raise StudyError(
+            f"Figures cannot be saved as {format!r}. Expected one of {', '.join(FORMATS)}; choose "
+            "one of them."
+        )

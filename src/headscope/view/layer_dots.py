@@ -1,0 +1,119 @@
+"""The paper's plot of heads: layers across, a measure up, a dot for each head, a line of means."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import altair as alt
+import pandas as pd
+
+from headscope.view.figure import (
+    GREY,
+    HEAD,
+    INTERVAL,
+    TEXT,
+    Chart,
+    mark_data,
+    name_and_interval,
+    number,
+)
+
+__all__ = ["LayerDots", "how_to_read", "layer_axis"]
+
+PANELS_A_ROW = 3
+DODGE = 0.14  # of a layer, between dots of different colours
+MANY_LAYERS = 13  # from here on every fourth layer has its number
+
+
+@dataclass(frozen=True)
+class LayerDots:
+    """How a table is drawn as dots: what goes up, what is told apart, and by panels or colours."""
+
+    value: str
+    title: str
+    split: str  # the column whose values are told apart
+    words: Mapping[str, str]  # what they are called, in their order; others come as they are
+    by_panel: bool = True  # else by colour, in one panel
+    reference: str = ""  # a column drawn as a dashed line: what the value would be by chance
+    reference_title: str = ""
+    share_scale: bool = True
+
+    def draw(self, table: pd.DataFrame) -> Chart:
+        """A dot for each head and a line through the layers' means."""
+        known = table[table[self.value].notna()]
+        called = known.assign(split=known[self.split].map(lambda v: self.words.get(v, v)))
+        present = dict.fromkeys(known[self.split])
+        order = [self.words[value] for value in self.words if value in present]
+        order += [value for value in present if value not in self.words]
+        places = called["split"].map({name: place for place, name in enumerate(order)})
+        called = called.assign(beside=called["layer"] + DODGE * (places - (len(order) - 1) / 2))
+        columns = ["layer", "head", "split", self.value, "low", "high", self.reference]
+        columns += [] if self.by_panel else ["beside"]
+        chart = alt.layer(*self._layers(order, int(known["layer"].max())))
+        chart = name_and_interval(chart.properties(data=mark_data(called, columns)))
+        if not self.by_panel:
+            return chart.properties(width=520, height=260)
+        panels = chart.properties(width=210, height=160).facet(
+            facet=alt.Facet("split:N", title=None, sort=order),
+            columns=2 if len(order) == 4 else min(PANELS_A_ROW, len(order)),
+            spacing=22,
+        )
+        # An axis of layers under each panel: a shared one would stand under empty places too.
+        panels = panels.resolve_axis(x="independent")
+        return panels if self.share_scale else panels.resolve_scale(y="independent")
+
+    def _layers(self, order: list[str], n_layers: int) -> list[Chart]:
+        across = layer_axis(n_layers)
+        own_place = across if self.by_panel else layer_axis(n_layers, "beside")
+        up = alt.Y(f"{self.value}:Q", title=self.title)
+        legend = alt.Legend(title=None, symbolType="circle", symbolOpacity=1)
+        shades = alt.Color(
+            "split:N",
+            sort=order,
+            title=self.split,  # read aloud with each dot
+            scale=alt.Scale(domain=order),
+            legend=None if self.by_panel else legend,
+        )
+        split = alt.Tooltip("split:N", title=self.split)
+        said = [HEAD, split, number(self.value, self.title), INTERVAL]
+        dots = alt.Chart().mark_circle(size=34, cursor="pointer", opacity=0.55)
+        middle = alt.Y(f"mean({self.value}):Q", title=self.title)
+        drawn = [
+            _mean_mark(n_layers).encode(across, middle, shades),
+            dots.encode(own_place, up, shades, tooltip=said),  # on top, where they can be clicked
+        ]
+        return [*self._reference(across), *drawn] if self.reference else drawn
+
+    def _reference(self, across: alt.X) -> list[Chart]:
+        height = alt.Y(f"mean({self.reference}):Q", title=self.title)
+        line = alt.Chart().mark_line(strokeDash=[5, 3], color=GREY, strokeWidth=1.5)
+        name = (
+            alt.Chart()
+            .transform_filter("datum.layer == 1")
+            .mark_text(align="left", dx=-8, dy=-7, fontSize=10, color=TEXT)
+        )
+        called = alt.TextValue(self.reference_title)
+        return [line.encode(across, height), name.encode(across, height, called)]
+
+
+def how_to_read(value: str) -> str:
+    """What a caption says of the dots."""
+    return f"Each dot is a head. x: layer. y: {value}. The line is the mean of the layer."
+
+
+def layer_axis(n_layers: int, field: str = "layer") -> alt.X:
+    """Layers from the first to the last, with room at both ends and whole numbers."""
+    step = 1 if n_layers < MANY_LAYERS else 4
+    shown = [layer for layer in range(1, n_layers + 1) if layer == 1 or layer % step == 0]
+    return alt.X(
+        f"{field}:Q",
+        title="layer",
+        scale=alt.Scale(domain=[0.5, n_layers + 0.5], nice=False),
+        axis=alt.Axis(values=shown, format="d"),
+    )
+
+
+def _mean_mark(n_layers: int) -> Chart:
+    """A line, or, where there is one layer and so nothing to connect, a short stroke."""
+    if n_layers > 1:
+        return alt.Chart().mark_line(strokeWidth=2.2)
+    return alt.Chart().mark_tick(orient="horizontal", size=24, thickness=2.2, opacity=1)

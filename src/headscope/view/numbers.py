@@ -1,0 +1,100 @@
+"""Numbers and intervals as people read them: one formatter for terminal, page and files."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from headscope.stats.tally import Estimate
+
+__all__ = [
+    "NATS",
+    "PERCENT",
+    "POINTS",
+    "RATIO",
+    "ROUND_PERCENT",
+    "SHARE",
+    "SMALL",
+    "Form",
+    "p_value",
+    "percent",
+    "row_estimate",
+]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a kind of number is written: its digits, scale and unit, and what joins two ends."""
+
+    digits: str
+    scale: float = 1.0
+    unit: str = ""
+    to: str = "-"
+
+    def number(self, value: float) -> str:
+        """The number with its unit, or a dash where there is none.
+
+        >>> SHARE.number(0.3456), SHARE.number(float("nan"))
+        ('34.6 %', '-')
+        """
+        return "-" if pd.isna(value) else f"{self._plain(value)}{self.unit}"
+
+    def ends(self, low: float, high: float) -> str:
+        """The interval in brackets after a space; nothing where there is none."""
+        return "" if pd.isna(low) else f" [{self.interval(low, high)}]"
+
+    def interval(self, low: float, high: float) -> str:
+        """The interval without brackets, or a dash."""
+        return "-" if pd.isna(low) else f"{self._plain(low)}{self.to}{self._plain(high)}"
+
+    def estimate(self, estimate: Estimate[float]) -> str:
+        """The number with its interval.
+
+        >>> PERCENT.estimate(Estimate(0.42, 0.406, 0.433))
+        '42.0 [40.6-43.3]'
+        """
+        value, low, high = estimate
+        return self.number(value) + ("" if pd.isna(value) else self.ends(low, high))
+
+    def row(self, row: Any, column: str) -> str:
+        """The number and interval of a row with `low` and `high`."""
+        return self.estimate(row_estimate(row, column))
+
+    def _plain(self, value: float) -> str:
+        return format(self.scale * value, self.digits)
+
+
+PERCENT = Form(".1f", 100)  # under a heading that says %
+SHARE = Form(".1f", 100, " %")
+ROUND_PERCENT = Form(".0f", 100, "%")
+POINTS = Form("+.1f", 100, " points", " to ")
+NATS = Form(".3f")
+RATIO = Form(".2f")
+SMALL = Form(".2g", to=" to ")
+
+
+def percent(share: float) -> str:
+    """A share in percent without the sign, or a dash.
+
+    >>> percent(0.3456)
+    '34.6'
+    """
+    return PERCENT.number(share)
+
+
+def p_value(p: float) -> str:
+    """A p-value with three digits.
+
+    >>> p_value(0.0321), p_value(1e-9), p_value(float("nan"))
+    ('0.032', '<.001', '-')
+    """
+    if pd.isna(p):
+        return "-"
+    return "<.001" if p < 0.001 else f"{p:.3f}"
+
+
+def row_estimate(row: Any, column: str, low: str = "low", high: str = "high") -> Estimate[float]:
+    """The number of a row (a Series, a mapping or a named tuple) with the ends of its interval."""
+    names = (column, low, high)
+    cells = [getattr(row, name) if isinstance(row, tuple) else row[name] for name in names]
+    return Estimate(*(float("nan") if pd.isna(cell) else float(cell) for cell in cells))

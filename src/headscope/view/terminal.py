@@ -1,0 +1,99 @@
+"""A run in the terminal: readable tables, or the same as CSV or JSON."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from headscope.data.table import Tables
+from headscope.registry import load_presentations
+from headscope.view.behaviour import behaviour_table
+from headscope.view.numbers import ROUND_PERCENT
+from headscope.view.presentation import PrintedTable
+from headscope.view.table import Format, TextTable, from_frame, print_table
+
+__all__ = ["describe_counts", "print_frame", "print_run", "summary_table"]
+
+BEHAVIOURS = "behaviours"
+SHOWN_HEADS = 5
+
+
+def print_run(tables: Tables, format: Format, min_count: int) -> None:
+    """The behaviours of heads, and what each analysis prints, as far as it was measured.
+
+    As JSON one object of tables; as CSV, Markdown and LaTeX one block a table, under its name.
+    """
+    shown = [printed for one in load_presentations().values() for printed in one.printed]
+    printed = {one.name: one for one in shown if one.name in tables}
+    frames = {BEHAVIOURS: behaviour_table(tables)} | {name: tables[name] for name in printed}
+    frames = {name: frame for name, frame in frames.items() if len(frame)}
+    if format is Format.JSON:
+        print(json.dumps({name: _as_records(frame) for name, frame in frames.items()}))
+    elif format is Format.TABLE:
+        _print_readable(frames, printed, min_count)
+    else:
+        comment = {Format.CSV: "#", Format.MARKDOWN: "##", Format.LATEX: "%"}[format]
+        for name, frame in frames.items():
+            print(f"{comment} {name}")
+            print_frame(frame, format)
+            print()
+
+
+def print_frame(frame: pd.DataFrame, format: Format) -> None:
+    """A table of a run as it is; for the eye with fewer digits."""
+    if format is Format.JSON:
+        print(json.dumps(_as_records(frame)))
+    elif format is Format.CSV:
+        print(frame.to_csv(index=False), end="")
+    else:
+        print_table(from_frame(frame), format)
+
+
+def summary_table(behaviours: pd.DataFrame) -> TextTable:
+    """For each behaviour: its name, how many heads show it, and the strongest ones."""
+    columns = ("looks at", "heads", "strongest heads (layer-head, share, 95 % interval)")
+    rows = []
+    for name, heads in behaviours.groupby("behaviour", sort=False):
+        chosen = heads[heads["holds"]]
+        shown = [_describe(row) for row in chosen.head(SHOWN_HEADS).itertuples()]
+        shown += ["..."] * (len(chosen) > SHOWN_HEADS)
+        if not shown:
+            shown = [f"none; highest {_describe(next(heads.itertuples()))}"]
+        count = f"{len(chosen)} of {len(heads)} (> {heads['threshold'].iloc[0]:.0%})"
+        rows.append((str(name), count, ", ".join(shown)))
+    return TextTable(columns, tuple(rows))
+
+
+def describe_counts(key: str, counts: Mapping[str, Any]) -> str:
+    """What became of the examples of a pass, in a line."""
+    parts = [f"{counts['used']} examples used ({counts['tokens']} tokens)"]
+    if counts["truncated"]:
+        parts.append(f"{counts['truncated']} cut to the token limit")
+    for reason, n in counts["skipped"].items():
+        ids = counts["skipped_ids"][reason]
+        shown = ", ".join(ids[:3]) + (", ..." if n > 3 else "")
+        parts.append(f"{n} skipped: {reason} ({shown})")
+    if counts["unaligned_words"]:
+        parts.append(f"{counts['unaligned_words']} words without tokens")
+    parts += [f"{n} {what}" for what, n in counts["notes"].items()]
+    return f"{key}: {', '.join(parts)}"
+
+
+def _print_readable(frames: Tables, printed: Mapping[str, PrintedTable], min_count: int) -> None:
+    """Each part that was measured, with an empty line between them."""
+    parts = [summary_table(frames[BEHAVIOURS])] if BEHAVIOURS in frames else []
+    for name, one in printed.items():
+        if name in frames and one.read is not None:
+            parts += one.read(frames[name], min_count)
+    for place, part in enumerate(parts):
+        print("\n" * (place > 0), end="")
+        print_table(part)
+
+
+def _describe(row: Any) -> str:
+    return f"{row.layer}-{row.head} {ROUND_PERCENT.row(row, 'share')}"
+
+
+def _as_records(frame: pd.DataFrame) -> Any:
+    return json.loads(frame.to_json(orient="records", double_precision=15))

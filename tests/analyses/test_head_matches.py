@@ -1,0 +1,49 @@
+"""Matches of heads: found again from their totals, and what is printed of them."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from headscope.analyses.head_matches.measure import HeadMatches
+from headscope.analyses.head_matches.show import read_matches
+from headscope.engine.measure import measure_examples
+from headscope.errors import StudyError
+from headscope.options import RunOptions, build_options
+from tests.making import N_HEADS, N_LAYERS, MadeSource, make_example
+
+EXAMPLES = [make_example(seed, n_words=3 + seed % 6) for seed in range(12)]
+
+
+def match(n_layers: int) -> dict[str, pd.DataFrame]:
+    """The first layers of the made model taken for one model, the others for another."""
+    analysis = HeadMatches(n_layers=n_layers)
+    result = measure_examples(EXAMPLES, MadeSource(), [analysis], RunOptions(replicates=10))
+    rebuilt = build_options(HeadMatches, {"rows": 128})  # as from a manifest
+    return rebuilt.summarize(result.tallies["head-matches"])
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_totals_say_where_the_second_model_begins(n_layers: int) -> None:
+    pairs = match(n_layers)["distance-between"]
+    assert pairs["layer_a"].max() == n_layers
+    assert pairs["layer_b"].max() == N_LAYERS - n_layers
+    assert len(pairs) == n_layers * (N_LAYERS - n_layers) * N_HEADS**2
+
+
+def test_the_closest_matches_are_printed_first_and_the_rest_is_counted() -> None:
+    matches = match(1)["head-matches"]
+    many = pd.concat([matches] * 5, ignore_index=True)
+    closest, summary = read_matches(many, 50)
+    best = matches.sort_values("divergence").iloc[0]
+    assert closest.rows[0][0] == f"{best['layer_a']}-{best['head_a']}"
+    assert closest.rows[0][2].startswith(f"{best['divergence']:.3f} [")
+    assert len(closest.rows) == 20
+    assert closest.note == f"({len(many) - 20} more in the tables)"
+    assert ("matched heads", str(len(many))) in summary.rows
+    assert ("rank correlation of layers", "-") in summary.rows  # one layer has no order
+
+
+def test_no_rows_at_all_are_refused() -> None:
+    with pytest.raises(StudyError, match="rows=0 cannot be used"):
+        replace(HeadMatches(), rows=0)

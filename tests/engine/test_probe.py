@@ -1,0 +1,230 @@
+"""Runs of probes from end to end: tables, folders, resuming, bad input."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file
+from typer.testing import CliRunner
+
+from headscope.cli import app
+from headscope.corpora.starter import STARTER
+from headscope.data.example import Example
+from headscope.engine.probe import probe
+from headscope.errors import InputError, OutputError, StudyError
+from headscope.probes.tables import TABLES
+from headscope.registry import PROBES
+from headscope.runs.run import Run, load_run
+from tests.making import N_HEADS, N_LAYERS, VOCABULARY
+from tests.probes.made import MADE, PLANTED_TREE, SYNTAX, make_examples
+
+ROOT = Path(__file__).parents[2]
+TRAIN, TEST = make_examples(90), make_examples(40, first=500)
+ON_MADE = [name for name in PROBES.built_in if not name.startswith("random-init")]
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("vectors") / "v.txt"
+    lines = [" ".join([word, *map(str, rng.standard_normal(4))]) for word in VOCABULARY[:-1]]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def run_probes(out: Path | None, vectors: Path | None, **options: object) -> Run:
+    settings = {"train": TRAIN, "test": TEST, "epochs": 2, "progress": False} | options
+    return probe(PLANTED_TREE, vectors=vectors, out=out, **settings)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, vectors: Path) -> Run:
+    return run_probes(tmp_path_factory.mktemp("runs") / "planted", vectors)
+
+
+def uas(run: Run) -> dict[str, float]:
+    return dict(zip(run.tables["probes"]["probe"], run.tables["probes"]["uas"], strict=True))
+
+
+def test_a_planted_tree_is_found_by_what_sees_attention(run: Run) -> None:
+    found = uas(run)
+    assert list(found) == ON_MADE
+    assert found["attention-only"] > 0.9
+    assert found["attention-and-words"] > 0.85
+    assert found["best-single-head"] < found["attention-only"]  # which finds ROOT too
+    assert max(found["words-only"], found["best-offset"], found["left-branching"]) < 0.6
+
+
+def test_tables_have_their_documented_columns(run: Run) -> None:
+    page = (ROOT / "docs" / "tables.md").read_text()
+    assert set(run.tables) == set(TABLES)
+    for name, columns in TABLES.items():
+        assert tuple(run.tables[name].columns) == columns
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert f"Columns: {', '.join(columns)}\n" in section.replace("\n  ", " "), name
+    assert "docs/tables.md#probes" in (ROOT / "README.md").read_text()
+
+
+def test_the_weights_are_a_table_of_heads(run: Run) -> None:
+    weights = run.tables["probe-weights"]
+    assert len(weights) == 4 * N_LAYERS * N_HEADS + 1
+    rows = weights[weights["direction"] == "dependent-to-head"]
+    best = rows.loc[rows["weight"].idxmax()]
+    assert (best["layer"] - 1, best["head"] - 1) == SYNTAX
+    assert weights[weights["layer"].isna()]["direction"].tolist() == ["root"]
+
+
+def test_relations_stand_beside_their_best_single_heads(run: Run) -> None:
+    relations = run.tables["probe-relations"]
+    rows = relations[(relations["probe"] == "attention-only") & (relations["relation"] != "root")]
+    assert (rows["best_layer"] == SYNTAX[0] + 1).any()
+    np.testing.assert_allclose(rows["gain"], rows["accuracy"] - rows["best_head_accuracy"])
+    scored = run.tables["probes"].set_index("probe")["uas_with_punctuation"]
+    for name, part in relations.groupby("probe"):
+        found = (part["accuracy"] * part["count"]).sum() / part["count"].sum()
+        assert found == pytest.approx(scored[name])
+
+
+def test_the_curve_ends_at_the_whole_training_set(run: Run, vectors: Path) -> None:
+    curve = run.tables["probe-curve"]
+    for name in ("attention-only", "attention-and-words"):
+        rows = curve[curve["probe"] == name]
+        assert rows["sentences"].tolist() == [22, 90]
+        assert rows["uas"].iloc[-1] == uas(run)[name]
+    without = run_probes(None, vectors, curve=False, only=["attention-only"])
+    assert without.tables["probe-curve"]["sentences"].tolist() == [90]
+
+
+def test_a_run_is_read_back_and_says_what_it_did(run: Run) -> None:
+    assert run.folder is not None
+    again = load_run(run.folder)
+    for name, table in run.tables.items():
+        pd.testing.assert_frame_equal(again.tables[name], table)
+    assert again.manifest["counts"]["train"]["used"] == 90
+    assert 0.5 < again.manifest["coverage"]["test"] < 1
+    assert set(again.manifest["left_out"]) == set(PROBES.built_in) - set(ON_MADE)
+
+
+def test_resuming_gives_the_same_tables_and_other_options_are_refused(
+    tmp_path: Path, run: Run, vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "again"
+    with monkeypatch.context() as patched:
+        patched.setattr("headscope.engine.probe.build_tables", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_probes(out, vectors)
+    with pytest.raises(OutputError, match="not empty"):
+        run_probes(out, vectors)
+    with pytest.raises(OutputError, match="its options differ"):
+        run_probes(out, vectors, epochs=5, resume=True)
+    resumed = run_probes(out, vectors, resume=True)
+    for name, table in run.tables.items():
+        pd.testing.assert_frame_equal(resumed.tables[name], table)
+
+
+def test_without_vectors_probes_of_words_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    found = uas(run_probes(None, None, curve=False))
+    assert "attention-only" in found
+    assert "attention-and-words" not in found
+    assert 'no word vectors were given (vectors="FILE")' in caplog.text
+    with pytest.raises(StudyError, match=r"no word vectors were given \(vectors=.FILE.\)"):
+        run_probes(None, None, only=["words-only"])
+
+
+def test_compat_changes_the_probe_of_words_alone(tmp_path: Path, run: Run, vectors: Path) -> None:
+    names = ["attention-only", "attention-and-words"]
+    off = run_probes(tmp_path / "off", vectors, compat=True, curve=False, only=names)
+    assert uas(off)["attention-only"] == uas(run)["attention-only"]
+    weights = [
+        load_file(one.folder / "checkpoints/attention-and-words.safetensors")["model/by_dependent"]
+        for one in (run, off)
+        if one.folder
+    ]
+    assert np.abs(weights[0] - weights[1]).max() > 1e-3
+
+
+def test_sentences_limit_what_is_learned_from(vectors: Path) -> None:
+    run = run_probes(None, vectors, sentences=30, curve=False, only=["attention-only"])
+    assert run.tables["probes"]["sentences"].tolist() == [30]
+
+
+def test_bad_input_is_refused_with_what_to_do(vectors: Path) -> None:
+    with pytest.raises(StudyError, match="5 training sentences are too few"):
+        run_probes(None, vectors, train=TRAIN[:5])
+    with pytest.raises(InputError, match="is empty"):
+        run_probes(None, vectors, train=[])
+    with pytest.raises(StudyError, match="Did you mean 'attention-only'"):
+        run_probes(None, vectors, only=["attention-onyl"])
+    bare = [Example(e.id, words=e.words) for e in TRAIN]
+    with pytest.raises(StudyError, match="no dependency trees"):
+        run_probes(None, vectors, train=bare)
+
+
+def test_treebanks_of_different_schemes_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    other = [
+        Example(e.id, words=e.words, tree=type(e.tree)(e.tree.heads, ("dobj",) * len(e.words)))
+        for e in TEST
+    ]  # fmt: skip
+    run_probes(None, None, test=other, only=["right-branching"], curve=False)
+    assert "different schemes" in caplog.text
+    assert "dobj" in caplog.text
+    caplog.clear()
+    run_probes(None, None, only=["right-branching"], curve=False)
+    assert "different schemes" not in caplog.text
+
+
+def test_the_command_prints_the_table_beside_the_papers(tmp_path: Path) -> None:
+    options = ["--only", "attention-only", "--only", "right-branching", "--no-curve"]
+    arguments = ["probe", "demo", "--train", "starter", "--test", "starter", "--sentences", "60"]
+    arguments += [*options, "--out", str(tmp_path / "run"), "--format"]
+    done = CliRunner(env={"COLUMNS": "160"}).invoke(app, [*arguments, "table"])
+    assert done.exit_code == 0, done.stderr
+    lines = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line}
+    assert lines["attention-only"][-3:] == ["60", "289", "61"]
+    assert float(lines["attention-only"][1]) > 20 + float(lines["right-branching"][1])
+    assert 'id="figure-probe-weights"' in (tmp_path / "run/report.html").read_text()
+    again = CliRunner().invoke(app, [*arguments, "json", "--resume"])
+    assert set(json.loads(again.stdout)) == set(TABLES)
+    assert "Writing the word attention" not in again.stderr
+
+
+def test_the_command_explains_bad_input(tmp_path: Path) -> None:
+    bad = tmp_path / "v.txt"
+    bad.write_text("the 1 2\nof 1\n")
+    arguments = ["probe", "demo", "--train", "starter", "--test", "starter", "--sentences", "20"]
+    arguments += ["--vectors", str(bad), "--out", str(tmp_path / "run"), "--only", "words-only"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert f"Error: {bad}:2: the vector of 'of' has 1 numbers. Expected 2" in done.stderr
+
+
+def test_made_attention_holds_no_tree() -> None:
+    settings = {"train": TRAIN, "test": TEST, "progress": False, "only": ["attention-only"]}
+    found = uas(probe(MADE, curve=False, **settings))  # type: ignore[arg-type]
+    assert found["attention-only"] < 0.6
+
+
+def test_analyze_trains_probes_where_a_training_treebank_is_given(tmp_path: Path) -> None:
+    lines = STARTER.read_text().split("\n\n")
+    train, test = tmp_path / "train.conllu", tmp_path / "test.conllu"
+    train.write_text("\n\n".join(lines[:30]) + "\n\n")
+    test.write_text("\n\n".join(lines[30:40]) + "\n\n")
+    command = ["analyze", "demo", "--only", "dependency", "--replicates", "5"]
+    command += ["--out", str(tmp_path / "run"), "--train", str(train)]
+    wide = CliRunner(env={"COLUMNS": "160"})
+    done = wide.invoke(app, [*command, "--treebank", str(test)])
+    assert done.exit_code == 0, done.stderr
+    assert "random-init-attention-only" in done.stdout
+    assert "attention-only" in uas(load_run(tmp_path / "run" / "probes"))
+    for wrong, message in (
+        (["analyze", "demo", "--text", "starter", "--train", str(train)], "add --treebank"),
+        (["analyze", "demo", "--text", "starter", "--vectors", "v.txt"], "add --train"),
+    ):
+        refused = CliRunner().invoke(app, [*wrong, "--out", str(tmp_path / "other")])
+        assert refused.exit_code == 2
+        assert message in refused.stderr

@@ -1,0 +1,67 @@
+"""Documents in windows: everything is kept that fits, and what is cut is counted."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headscope.data.counts import ExampleCounts
+from headscope.data.example import Example
+from headscope.data.mention import Mention
+from headscope.engine.windows import PARTED, SPLIT, cut_windows
+from tests.making import MadeSource
+
+
+def document(n_words: int, starts: list[int], mentions: list[Mention]) -> Example:
+    words = tuple(f"w{i}" for i in range(n_words))
+    return Example("d", words=words, mentions=tuple(mentions), sentences=tuple(starts))
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8),
+    pieces=st.integers(1, 3),
+    budget=st.integers(3, 40),
+)
+def test_windows_hold_all_words_in_order_and_never_too_many_tokens(
+    sizes: list[int], pieces: int, budget: int
+) -> None:
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    whole = document(sum(sizes), starts, [Mention(0, 1, "a", 0)])
+    source = MadeSource(pieces=lambda word, place: pieces)
+    counts = ExampleCounts()
+    windows = cut_windows([whole], source, budget + 2, counts)
+    assert [word for window in windows for word in window.words or ()] == list(whole.words or ())
+    for window in windows:
+        n_words = len(window.words or ())
+        assert n_words * pieces <= budget or n_words == 1
+        assert window.key == whole.key  # one document is drawn as one
+    assert len({window.id for window in windows}) == len(windows)
+    n_long = sum(size * pieces > budget and size > 1 for size in sizes)
+    assert counts.notes.get(SPLIT, 0) == n_long
+    for one, other in pairwise(windows):  # no window could have taken its neighbour's sentence
+        first = min([s for s in other.sentences or () if s > 0], default=len(other.words or ()))
+        if other.sentences and other.sentences[0] == 0 and not n_long:
+            assert (len(one.words or ()) + first) * pieces > budget
+
+
+def test_mentions_move_with_their_window_and_the_parted_are_counted() -> None:
+    mentions = [
+        Mention(0, 2, "a", 1),
+        Mention(3, 4, "a", 3),
+        Mention(6, 7, "a", 6),
+        Mention(8, 9, "b", 8),
+        Mention(9, 10, "b", 9),
+    ]
+    whole = document(10, [0, 5], mentions)
+    source, counts = MadeSource(pieces=lambda word, place: 1), ExampleCounts()
+    first, second = cut_windows([whole], source, 7, counts)
+    assert first.words == ("w0", "w1", "w2", "w3", "w4")
+    assert [m.head for m in first.mentions or ()] == [1, 3]
+    assert [m.head for m in second.mentions or ()] == [1, 3, 4]
+    assert counts.notes == {PARTED: 1}  # word 6 has its antecedents in the first window
+
+
+def test_a_document_without_mentions_is_skipped_and_named() -> None:
+    counts = ExampleCounts()
+    assert cut_windows([document(3, [0], [])], MadeSource(), 100, counts) == []
+    assert counts.skipped_ids == {"no mentions": ["d"]}

@@ -1,0 +1,1 @@
+"""How far away do heads look? An analysis for headscope."""

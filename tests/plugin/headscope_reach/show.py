@@ -1,0 +1,103 @@
+"""What is shown of how far heads look."""
+
+from typing import Any
+
+import pandas as pd
+
+from headscope.data.table import Tables
+from headscope.view.behaviour import Behaviour, Kind, Threshold
+from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.claim import Claim, Outcome, mean_over
+from headscope.view.depth import count_layers, halves, name_layers, of_layers
+from headscope.view.figure import COLOURS, Chart, Figure
+from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
+from headscope.view.numbers import Form
+from headscope.view.presentation import SURFACE, Presentation, PrintedTable
+from headscope.view.table import Column, TextTable, build_table
+
+TOKENS = Form(".1f", unit=" tokens")
+
+
+def draw_reach(tables: Tables) -> Chart:
+    """A cell for each head."""
+    return HeadsGrid("tokens", "mean distance in tokens").draw(tables["reach"])
+
+
+def check_depth(tables: Tables) -> Outcome:
+    """Upper layers look further than lower ones."""
+    table = tables["reach"]
+    n_layers = count_layers(table)
+    lower, upper = halves(n_layers)
+    if not upper:
+        return Outcome(None, "The model has one layer: there is no upper half.")
+    near, far = (mean_over(of_layers(table, half), "tokens") for half in (lower, upper))
+    shows = (
+        f"{TOKENS.estimate(near)} in {name_layers(lower, n_layers)}, "
+        f"{TOKENS.estimate(far)} in {name_layers(upper, n_layers)}."
+    )
+    return Outcome(far.value > near.value, shows)
+
+
+def reach_facts(tables: Tables) -> Facts:
+    """The mean distance of each head, with its rank."""
+    table = tables["reach"]
+
+    def phrase(row: Any) -> str:
+        return f"{TOKENS.row(row, 'tokens')} in the mean (rank {row.rank:.0f} of {len(table)})"
+
+    return by_head(add_rank(table, "tokens"), "reach", phrase)
+
+
+def read_reach(table: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """The three heads that look farthest."""
+    columns = (
+        Column("looks farthest", lambda row: f"{row['layer']}-{row['head']}"),
+        Column("mean distance", lambda row: TOKENS.row(row, "tokens")),
+    )
+    return [build_table(table.nlargest(3, "tokens").to_dict("records"), columns)]
+
+
+def far_share(table: pd.DataFrame) -> pd.DataFrame:
+    """The share of attention that goes far, with its interval."""
+    return table.assign(low=table["share_low"], high=table["share_high"])
+
+
+PRESENTATION = Presentation(
+    section=SURFACE,
+    figures=(
+        Figure(
+            name="reach",
+            title="How far heads look",
+            caption=f"{HOW_TO_READ} The darker, the further away is what the head attends to.",
+            needs=("reach",),
+            made_by="--text FILE",
+            draw_tables=draw_reach,
+            is_half=True,
+        ),
+    ),
+    claims=(
+        Claim(
+            name="upper-layers-look-further",
+            section="Vig 2019",
+            says="Heads of the upper half of the layers look further than those of the lower half.",
+            paper="the deepest layers of GPT-2 capture the most distant relationships",
+            needs=("reach",),
+            made_by="--text FILE",
+            check=check_depth,
+            figure="reach",
+        ),
+    ),
+    facts=(FactMaker(("reach",), reach_facts),),
+    printed=(PrintedTable("reach", read_reach),),
+    behaviours=(
+        Behaviour(
+            name="far away",
+            phrase="looks far away ({})",
+            kind=Kind("far away", COLOURS[5], "triangle-up"),
+            threshold=Threshold("far_away", 0.5, "Threshold for calling a head far-sighted."),
+            needs="reach",
+            measure=far_share,
+            ranking="far",
+        ),
+    ),
+)

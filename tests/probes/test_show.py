@@ -1,0 +1,116 @@
+"""How probes are shown: Table 3, what the terminal prints, and the facts of heads."""
+
+from math import nan
+
+import pandas as pd
+
+from headscope.probes.show import PRESENTATION, build_table_3, read_probes, read_relations
+from headscope.registry import load_presentations
+from headscope.view.table import TextTable
+
+
+def scores(**uas: float) -> pd.DataFrame:
+    rows = [
+        {
+            "probe": name.replace("_", "-"),
+            "uas": value,
+            "low": value - 0.01,
+            "high": value + 0.01,
+            "uas_with_punctuation": value - 0.1,
+            "uuas": value + 0.1,
+            "mst_uas": nan,
+            "sentences": 2000,
+            "parameters": 1153,
+        }
+        for name, value in uas.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def row(table: TextTable, name: str) -> dict[str, str]:
+    (found,) = (row for row in table.rows if row[0] == name)
+    return dict(zip(table.columns, found, strict=True))
+
+
+def test_all_probes_share_one_presentation() -> None:
+    shown = [part for part in load_presentations().values() if part is PRESENTATION]
+    assert len(shown) == 1
+
+
+def test_table_3_has_the_papers_probes_in_its_order() -> None:
+    (table,) = build_table_3({"probes": scores(best_offset=0.3, attention_only=0.6)})
+    assert row(table, "attention-only") == {
+        "probe": "attention-only",
+        "UAS %": "60.0",
+        "95 % interval": "59.0-61.0",
+        "training sentences": "2,000",
+        "BERT-base: UAS %": "61",
+    }
+    assert row(table, "attention-and-words")["UAS %"] == "-"
+    assert row(table, "attention-and-words")["BERT-base: UAS %"] == "77"
+    assert [line[0] for line in table.rows][-2:] == [
+        "best-offset",
+        "structural probe (paper alone)",
+    ]
+
+
+def test_without_probes_there_is_no_table_3() -> None:
+    assert build_table_3({}) == []
+    assert build_table_3({"probes": scores()}) == []
+
+
+def test_the_terminal_has_the_papers_uas_beside_each_probe() -> None:
+    (table,) = read_probes(scores(best_offset=0.3, attention_only=0.6), 0)
+    assert row(table, "attention-only") == {
+        "probe": "attention-only",
+        "UAS %": "60.0 [59.0-61.0]",
+        "with punct": "50.0",
+        "UUAS": "70.0",
+        "MST UAS": "-",
+        "sentences": "2,000",
+        "parameters": "1,153",
+        "paper": "61",
+    }
+    assert row(table, "best-offset")["paper"] == ""
+    bare = scores(attention_only=0.6).assign(low=nan, high=nan)
+    assert row(read_probes(bare, 0)[0], "attention-only")["UAS %"] == "60.0"
+
+
+def relation(name: str, probe: str, count: int, gain: float) -> dict[str, object]:
+    best = {"best_layer": 3, "best_head": 2, "best_direction": "head-to-dependent"}
+    scored = {"accuracy": 0.8, "best_head_accuracy": 0.8 - gain, "gain": gain}
+    return {"relation": name, "probe": probe, "count": count, **best, **scored}
+
+
+def test_relations_of_the_strongest_probe_stand_beside_their_best_heads() -> None:
+    rows = [
+        relation("det", "attention-only", 90, 0.3),
+        relation("det", "attention-and-words", 90, 0.25),
+        relation("obj", "attention-and-words", 70, nan),
+        relation("rare", "attention-and-words", 3, 0.1),
+    ]
+    (table,) = read_relations(pd.DataFrame(rows), 50)
+    assert table.columns[2] == "attention-and-words %"
+    assert table.rows == (
+        ("det", "90", "80.0", "3-2 (h>d)", "55.0", "+25.0"),
+        ("obj", "70", "80.0", "", "", ""),
+    )
+    (alone,) = read_relations(pd.DataFrame(rows[:1]), 50)
+    assert alone.columns[2] == "attention-only %"
+    assert read_relations(pd.DataFrame([relation("det", "best-offset", 90, 0.1)]), 50) == []
+
+
+def test_a_head_is_told_its_weights_in_the_probe_of_the_model_itself() -> None:
+    rows = [
+        {"probe": probe, "layer": 1, "head": head, "direction": "opening", "weight": weight}
+        for probe in ("attention-only", "random-init-attention-only")
+        for head, weight in ((1, 0.5), (2, -2.5))
+    ]
+    rows.append({"probe": "attention-only", "direction": "root", "weight": 1.0})
+    (maker,) = PRESENTATION.facts
+    facts = dict(maker.make({"probe-weights": pd.DataFrame(rows)}))
+    assert {place: fact.text for place, fact in facts.items()} == {
+        (1, 1): "opening +0.50 (size: rank 2 of 2)",
+        (1, 2): "opening -2.50 (size: rank 1 of 2)",
+    }
+    assert {fact.topic for fact in facts.values()} == {"weight in the probe attention-only"}

@@ -1,0 +1,104 @@
+"""The suite of probes: found by name, scored alike, and open to probes of other packages."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from headscope.probes import UNTRAINED_PREFIX
+from headscope.probes.attention_only import AttentionOnly
+from headscope.probes.baselines import FixedOffset
+from headscope.probes.suite import Probe, Suite
+from headscope.probes.train import NoStateStore, TrainingOptions
+from headscope.registry import PROBES
+from tests.probes.made import PLANTED_TREE, made_vectors, make_examples, store
+
+NAMES = [  # as in the paper's Table 3, weakest first
+    "right-branching",
+    "left-branching",
+    "best-offset",
+    "best-single-head",
+    "random-init-attention-only",
+    "random-init-attention-and-words",
+    "words-only",
+    "distances-and-words",
+    "attention-only",
+    "attention-and-words",
+]
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    folder = tmp_path_factory.mktemp("stores")
+    return Suite(
+        train=store(folder / "train", make_examples(90), PLANTED_TREE),
+        test=store(folder / "test", make_examples(20, first=500), PLANTED_TREE),
+        vectors=made_vectors(),
+        options=TrainingOptions(epochs=1),
+        open_state=lambda name: NoStateStore(),
+    )
+
+
+def load(name: str) -> Probe:
+    probe = PROBES.find(name).load()
+    assert isinstance(probe, Probe)
+    return probe
+
+
+def test_the_registry_has_the_papers_probes_in_its_order() -> None:
+    assert list(PROBES.built_in) == NAMES
+    assert all(entry.summary for entry in PROBES.built_in.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_probe_learns_and_says_what_it_needs(name: str, suite: Suite) -> None:
+    probe = load(name)
+    assert probe.of_untrained == name.startswith(UNTRAINED_PREFIX)
+    assert probe.needs_vectors == name.endswith(("words", "words-only"))
+    result = suite.run(probe)
+    assert result.scores.count.sum() > 0
+    is_fixed = name.endswith("branching")
+    assert result.sentences == (0 if is_fixed else 90)
+    assert (result.parameters == 0) == is_fixed
+
+
+def test_the_curve_goes_up_to_the_whole_and_leaves_out_tiny_parts(suite: Suite) -> None:
+    results = list(suite.run_curve(load("attention-only")))
+    assert [result.sentences for result in results] == [22]  # 90 / 4; 90 / 16 are too few
+    assert [name for name in NAMES if load(name).has_curve] == NAMES[-2:]
+
+
+def test_progress_and_state_go_by_the_probes_name(suite: Suite) -> None:
+    reported, opened = list[str](), list[str]()
+
+    def report(name: str, n_done: int, n_most: int | None, text: str) -> None:
+        reported.append(name)
+
+    def open_state(name: str) -> NoStateStore:
+        opened.append(name)
+        return NoStateStore()
+
+    other = suite.over(suite.train, suite.test, UNTRAINED_PREFIX)
+    other.report, other.open_state = report, open_state
+    other.run(load("random-init-attention-and-words"))
+    assert set(reported) == set(NAMES[4:6])
+    assert opened == [NAMES[5]]
+    fitted: Mapping[str, AttentionOnly] = other.fitted
+    assert list(fitted) == [NAMES[4]]
+
+
+def test_a_probe_of_another_package_is_run_as_ours_are(suite: Suite) -> None:
+    def learn(suite: Suite) -> FixedOffset:
+        return FixedOffset(2, n_parameters=1)
+
+    result = suite.run(Probe(learn))
+    assert (result.sentences, result.parameters) == (90, 1)
+    expected = suite.run(Probe(lambda suite: FixedOffset(2)))
+    np.testing.assert_array_equal(result.scores.correct, expected.scores.correct)
+    assert expected.sentences == 0
+
+
+def test_words_are_unknown_where_there_are_no_vectors(suite: Suite) -> None:
+    bare = Suite(suite.train, suite.test, None, suite.options, suite.open_state)
+    assert bare.row_of("boat") == 0
+    assert bare.run(load("attention-only")).parameters == 61

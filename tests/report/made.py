@@ -1,0 +1,72 @@
+"""Runs made for tests of the report: planted heads, and all tables in the size one asks for."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from headscope.analyses.distance.layout import derive_layout
+from headscope.data.head_view import HeadView, ShownExample
+from headscope.engine.analyze import analyze
+from headscope.runs.run import Run
+from headscope.view.presentation import MapOptions
+from tests.making import make_example
+from tests.planted import PLANTED
+
+HOSTILE = "</script><script>window.stolen = 1</script><img src=x onerror='window.stolen=2'>"
+
+
+@cache
+def planted_run() -> Run:
+    """A small real run over a made model of 3 x 5 heads with known heads."""
+    examples = [make_example(seed, n_words=4 + seed % 5) for seed in range(40)]
+    return analyze(PLANTED, text=examples, treebank=examples, progress=False, replicates=20)
+
+
+def hostile_run() -> Run:
+    """A run whose every label tries to be a script."""
+    run = planted_run()
+    named = {"dependency", "dependency-best"}
+    tables = {
+        name: table.replace({"relation": {"obj": HOSTILE}}) if name in named else table
+        for name, table in run.tables.items()
+    }
+    view = HeadView(HOSTILE, 0, 1, (HOSTILE, "b"), (False, False), np.full((2, 2), 0.5), ((0, 1),))
+    manifest = {**run.manifest, "model": {**run.manifest["model"], "name": HOSTILE}}
+    return Run(tables, manifest, None, [ShownExample(HOSTILE, "best", 0.5, HOSTILE, view)])
+
+
+@cache
+def large_run() -> Run:
+    """A run of 24 layers of 16 heads, with its map of heads."""
+    tables = large_tables(24, 16)
+    tables |= derive_layout(tables, MapOptions()).tables
+    return Run(tables, planted_run().manifest, None, planted_run().examples)
+
+
+def large_tables(n_layers: int, n_heads: int) -> dict[str, pd.DataFrame]:
+    """Tables of a model of this size, with random numbers."""
+    draw = np.random.default_rng(0)
+    heads = [(layer + 1, head + 1) for layer in range(n_layers) for head in range(n_heads)]
+
+    def table(column: str, **labels: list[str]) -> pd.DataFrame:
+        rows = pd.DataFrame(heads, columns=["layer", "head"])
+        for name, values in labels.items():
+            rows = rows.merge(pd.DataFrame({name: values}), how="cross")
+        numbers = draw.uniform(0, 1, len(rows))
+        return rows.assign(**{column: numbers, "low": numbers * 0.9, "high": numbers * 1.1})
+
+    classes = ["cls", "sep", "punctuation", "other"]
+    pairs = [(a, b) for i, a in enumerate(heads) for b in heads[i + 1 :]]
+    distance = pd.DataFrame(
+        [(*a, *b, d) for (a, b), d in zip(pairs, draw.uniform(0, 0.7, len(pairs)), strict=True)],
+        columns=["layer_a", "head_a", "layer_b", "head_b", "divergence"],
+    )
+    return {
+        "position": table("weight", target=["previous", "self", "next"]),
+        "special-tokens": table("weight", source=["all", "sep", "other"], target=classes),
+        "entropy": table("nats", rows=["all", "cls"]).assign(uniform=4.85),
+        "gradient": table("gradient", target=classes),
+        "ablation": table("change", mode=["zero", "mean", "sink"]).assign(effect="loss", base=3.2),
+        "distance": distance.assign(low=distance["divergence"], high=distance["divergence"]),
+    }

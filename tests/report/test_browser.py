@@ -1,0 +1,179 @@
+"""The report in a real browser: it works, it is quiet, and it stays by itself."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import pytest
+
+from tests.report.made import hostile_run, large_run, planted_run
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+DRAWN = "[...document.querySelectorAll('.canvas')].every(place => place.dataset.drawn === 'yes')"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next((path for name in BROWSERS if (path := which(name))), None)
+    if program is None:
+        pytest.skip(f"no browser is installed (one of {', '.join(BROWSERS)})")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Visit:
+    """A page that was opened, and all it said and asked for."""
+
+    def __init__(self, browser: Any, path: Path, **settings: Any) -> None:
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page = browser.new_page(viewport={"width": 1200, "height": 900}, **settings)
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def wait_until_drawn(self) -> None:
+        self.page.wait_for_function(DRAWN, timeout=60_000)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return planted_run().report(tmp_path_factory.mktemp("report") / "report.html")
+
+
+@pytest.fixture
+def visit(browser: Any, path: Path) -> Iterator[Visit]:
+    opened = Visit(browser, path)
+    yield opened
+    opened.page.close()
+
+
+def test_all_figures_draw_without_an_error_or_a_request(visit: Visit, path: Path) -> None:
+    visit.wait_until_drawn()
+    assert visit.said == []
+    assert visit.asked == [path.as_uri()]
+    assert visit.page.locator(".canvas svg, .canvas canvas").count() >= 10
+
+
+def test_a_click_on_a_dot_opens_the_card_of_its_head(visit: Visit) -> None:
+    visit.wait_until_drawn()
+    dots = visit.page.locator('#figure-position path[aria-roledescription="circle"]')
+    assert dots.count() == 3 * 15
+    said = dots.nth(3).get_attribute("aria-label") or ""
+    name = re.search(r"head: (\d+-\d+)", said)
+    assert name, said
+    dots.nth(3).click(force=True)
+    dialog = visit.page.locator("dialog#card")
+    assert dialog.is_visible()
+    assert dialog.locator("h2").inner_text() == f"Head {name[1]}"
+    visit.page.keyboard.press("Escape")
+    assert not dialog.is_visible()
+
+
+def test_a_click_on_a_cell_of_a_grid_opens_its_card(visit: Visit) -> None:
+    visit.wait_until_drawn()
+    cell = visit.page.locator('#figure-heads-entropy path[aria-roledescription="rect mark"]').nth(7)
+    name = re.search(r"head: (\d+); layer: (\d+)", cell.get_attribute("aria-label") or "")
+    assert name
+    cell.click(force=True)
+    assert visit.page.locator("#card-title").inner_text() == f"Head {name[2]}-{name[1]}"
+
+
+def test_cards_open_and_turn_by_keyboard(visit: Visit) -> None:
+    visit.page.locator('#heads-table button[data-head="2-3"]').focus()
+    visit.page.keyboard.press("Enter")
+    assert visit.page.locator("#card-title").inner_text() == "Head 2-3"
+    assert visit.page.locator("#card-facts dt").count() > 3
+    visit.page.locator("#card-after").focus()
+    visit.page.keyboard.press("Enter")
+    assert visit.page.locator("#card-title").inner_text() == "Head 2-4"
+
+
+def test_a_card_leads_to_the_drawings_of_its_head(visit: Visit) -> None:
+    visit.page.locator('#heads-table button[data-head="1-2"]').click()
+    link = visit.page.locator("#card-facts a", has_text="previous token")
+    link.click()
+    assert not visit.page.locator("dialog#card").is_visible()
+    place = visit.page.evaluate("location.hash")
+    assert "head 1-2" in visit.page.locator(f"h3{place}").inner_text()
+    assert visit.page.locator(f"h3{place} + .drawings svg").count() >= 2
+
+
+def test_the_search_box_filters_heads(visit: Visit) -> None:
+    rows = visit.page.locator("#heads-table tbody tr:visible")
+    assert rows.count() == 15
+    visit.page.fill("#search", "2-")
+    assert rows.locator("button").all_inner_texts() == [f"2-{head}" for head in range(1, 6)]
+    assert visit.page.locator("#found").inner_text() == "5 heads"
+    visit.page.fill("#search", "looks at the previous token")
+    assert rows.count() == 1
+    assert rows.first.locator("button").inner_text() == "1-2"
+    visit.page.fill("#search", "no such head")
+    assert rows.count() == 0
+
+
+def test_tables_sort_by_number_and_back(visit: Visit) -> None:
+    table = visit.page.locator("#syntax table.sortable").first
+    column = table.locator("thead th", has_text="words")
+    place = column.evaluate("cell => cell.cellIndex")
+
+    def cells() -> list[str]:
+        return table.locator(f"tbody tr > :nth-child({place + 1})").all_inner_texts()
+
+    def numbers() -> list[int]:
+        return [int(cell) for cell in cells() if cell != "-"]
+
+    column.locator("button").click()
+    assert len(numbers()) > 3
+    assert numbers() == sorted(numbers())
+    assert cells()[-1] == "-", "what has no number comes last"
+    assert column.get_attribute("aria-sort") == "ascending"
+    column.locator("button").click()
+    assert numbers() == sorted(numbers(), reverse=True)
+    assert cells()[-1] == "-"
+
+
+def test_the_dark_page_has_light_words_in_its_figures(browser: Any, path: Path) -> None:
+    for scheme, is_light in (("dark", True), ("light", False)):
+        opened = Visit(browser, path, color_scheme=scheme)
+        opened.wait_until_drawn()
+        fill = opened.page.locator("#figure-position .role-axis-label text").first.evaluate(
+            "label => getComputedStyle(label).fill"
+        )
+        levels = [int(level) for level in re.findall(r"\d+", fill)[:3]]
+        assert (min(levels) > 150) is is_light, fill
+        opened.page.close()
+
+
+def test_hostile_labels_run_nothing(browser: Any, tmp_path: Path) -> None:
+    opened = Visit(browser, hostile_run().report(tmp_path / "hostile.html"))
+    opened.wait_until_drawn()
+    for button in opened.page.locator("#heads-table button.head").all()[:5]:
+        button.click()
+        opened.page.keyboard.press("Escape")
+    assert opened.page.evaluate("window.stolen") is None
+    assert opened.said == []
+    opened.page.close()
+
+
+def test_a_large_model_opens_at_once_and_draws_all_figures(browser: Any, tmp_path: Path) -> None:
+    opened = Visit(browser, large_run().report(tmp_path / "large.html"))
+    opened.wait_until_drawn()
+    assert opened.said == []
+    opened.page.fill("#search", "24-16")
+    assert opened.page.locator("#heads-table tbody tr:visible").count() == 1
+    opened.page.close()
+
+
+def test_a_printed_report_shows_its_figures_and_no_buttons(visit: Visit) -> None:
+    visit.wait_until_drawn()
+    visit.page.emulate_media(media="print")
+    assert visit.page.locator("#figure-position svg").first.is_visible()
+    assert not visit.page.locator("nav").is_visible()
+    assert len(visit.page.pdf()) > 50_000

@@ -1,0 +1,169 @@
+"""The report holds what the run has, says what it has not, and loads and runs nothing else's."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from headscope.errors import OutputError, StudyError
+from headscope.registry import load_presentations
+from headscope.report.page import render_report
+from headscope.runs.folder import RunFolder
+from headscope.runs.run import Run, load_run
+from headscope.view.figure import list_figures
+from headscope.view.presentation import Presentation
+from tests.report.made import HOSTILE, hostile_run, large_run, planted_run
+
+MEGABYTE = 2**20
+
+
+class Page(HTMLParser):
+    """Which elements a page has, and the text of its scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.scripts: dict[str | None, str] = {}
+        self._script: str | None = None
+        self._is_script = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        given = dict(attrs)
+        self.ids += [given["id"]] if given.get("id") else []
+        self._is_script, self._script = tag == "script", given.get("id")
+
+    def handle_data(self, data: str) -> None:
+        if self._is_script:
+            self.scripts[self._script] = self.scripts.get(self._script, "") + data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_script = False
+
+
+def render(run: Run) -> str:
+    return render_report(run.tables, run.manifest, run.examples)
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return render(planted_run())
+
+
+def test_a_report_has_figures_tables_claims_examples_and_every_head(text: str) -> None:
+    page = Page(text)
+    assert {"figure-position", "figure-entropy", "figure-heads-map", "claims", "heads"} <= {
+        *page.ids
+    }
+    assert len(page.ids) == len(set(page.ids)), "an id stands twice"
+    cards = json.loads(page.scripts["cards"])
+    assert [card["name"] for card in cards][:2] == ["1-1", "1-2"]
+    assert len(cards) == 15
+    assert page.tags.count("table") >= 3
+    assert "previous token" in text
+    assert "95 % interval" in text
+
+
+def test_a_report_loads_nothing_from_anywhere(text: str) -> None:
+    page = Page(text)
+    loading = {"src", "srcset", "poster", "data", "action", "formaction", "background"}
+    assert not [(n, v) for n, v in page.attributes if n in loading]
+    links = [value for name, value in page.attributes if name in ("href", "xlink:href")]
+    assert all(link and link.startswith("#") for link in links)
+    assert "default-src 'none'" in text
+    assert "@import" not in text
+    assert "link" not in page.tags
+
+
+def test_every_inner_link_leads_somewhere(text: str) -> None:
+    page = Page(text)
+    links = {v for n, v in page.attributes if n == "href" and v and v.startswith("#")}
+    assert {link[1:] for link in links} <= {*page.ids}
+
+
+def test_what_a_run_lacks_is_named_with_the_command_that_measures_it(text: str) -> None:
+    assert "headscope analyze MODEL --coref" in text
+    assert "--also gradient" in text
+    only_position = Run({"position": planted_run().tables["position"]}, planted_run().manifest)
+    bare = render(only_position)
+    assert "headscope analyze MODEL --treebank" in bare
+    assert 'id="figure-position"' in bare
+    assert 'id="figure-entropy"' not in bare
+
+
+def test_what_could_not_be_measured_is_given_with_its_reason() -> None:
+    run = planted_run()
+    manifest = {**run.manifest, "left_out": {"gradient": "This model has no head to lose with."}}
+    text = render(Run(run.tables, manifest))
+    assert "This model has no head to lose with." in text.partition('id="importance"')[2]
+
+
+def test_a_figure_of_another_package_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole package is installed in tests/test_plugin.py; here is the place of its section."""
+    reach = replace(list_figures()["position"], name="reach", title="How far heads look")
+    shown = {**load_presentations(), "reach": Presentation(figures=(reach,))}
+    monkeypatch.setattr("headscope.report.sections.load_presentations", lambda: shown)
+    page = Page(render(planted_run()))
+    assert "figure-reach" in page.ids
+    assert page.ids.index("more") < page.ids.index("figure-reach") < page.ids.index("heads")
+
+
+def test_hostile_labels_stay_text() -> None:
+    text = render(hostile_run())
+    page = Page(text)
+    assert "window.stolen" in text  # it is shown,
+    assert "img" not in page.tags  # and it is no element
+    assert page.tags.count("script") == text.count('<script nonce="') + text.count(
+        '<script type="application/json" nonce="'
+    )
+    assert HOSTILE not in text
+    for name, script in page.scripts.items():
+        if name:
+            json.loads(script)
+
+
+def test_a_report_is_written_into_the_runs_folder_or_where_one_says(tmp_path: Path) -> None:
+    run = planted_run()
+    with pytest.raises(StudyError, match="no folder"):
+        run.report()
+    assert run.report(tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    kept = Run(run.tables, run.manifest, tmp_path / "run", run.examples)
+    assert kept.report() == tmp_path / "run/report.html"
+    assert not list(tmp_path.rglob(".*")), "temporary files are left behind"
+
+
+def test_a_report_of_24_by_16_heads_stays_below_five_megabytes() -> None:
+    text = render(large_run())
+    assert len(text.encode()) < 5 * MEGABYTE
+    assert len(json.loads(Page(text).scripts["cards"])) == 384
+
+
+def test_a_damaged_table_is_named_and_an_older_format_refused(tmp_path: Path) -> None:
+    run, folder = planted_run(), RunFolder(tmp_path / "run")
+    folder.write_manifest({**run.manifest, "status": "complete", "tables": ["position"]})
+    folder.write_table("position", run.tables["position"])
+    (tmp_path / "run/tables/position.parquet").write_bytes(b"no table")
+    with pytest.raises(OutputError, match=r"position\.parquet is missing or damaged"):
+        load_run(tmp_path / "run").report()
+    old = json.loads((tmp_path / "run/manifest.json").read_text()) | {"format": 0}
+    (tmp_path / "run/manifest.json").write_text(json.dumps(old))
+    with pytest.raises(OutputError, match="written in format 0"):
+        load_run(tmp_path / "run")
+
+
+def test_pictures_and_tables_can_be_read_aloud(text: str) -> None:
+    for canvas in re.findall(r'<div class="canvas"[^>]*>', text):
+        assert 'role="img"' in canvas
+        assert len(canvas.split('aria-label="')[1]) > 60
+    for table in re.findall(r'<table class="sortable.*?</table>', text, flags=re.DOTALL):
+        assert "<caption>" in table
+        assert 'scope="col"' in table
+    for drawing in re.findall(r'<figure class="drawing">.*?</figure>', text, flags=re.DOTALL):
+        assert "<title>" in drawing or "aria-label" in drawing

@@ -1,0 +1,361 @@
+"""A package of one's own can do all that headscope's own analyses can; a bad one harms nobody.
+
+The packages are put on the path as an installed one lies there: its code, and beside it a
+`.dist-info` folder with its entry points.
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import torch
+
+from headscope.data.encoding import Encoding
+from headscope.engine.measure import measure_examples
+from headscope.errors import StudyError
+from headscope.options import RunOptions
+from headscope.testing import MadeSource, check_analysis, make_example
+from tests.plugin.headscope_reach.measure import Reach
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "tests" / "plugin" / "headscope_reach"
+PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
+NOTES = "The boat sails home.\nThe old house is red.\n\nShe saw the man.\nHe was late.\n"
+
+# What a careless package may hold.
+ANALYSIS = """
+from dataclasses import dataclass
+from typing import ClassVar
+from headscope import Watch, empty_tables, head_axes, option, tidy_table
+
+@dataclass(frozen=True)
+class Own:
+    name: ClassVar = "NAME"
+    watches: ClassVar = Watch.ATTENTION
+    needs: ClassVar = frozenset()
+    tables: ClassVar = {"NAME": ("layer", "head", "weight")}
+
+    def measure(self, attention):
+        return {"weight": attention.weights.amax((-2, -1))}
+
+    def summarize(self, tally):
+        if not tally:
+            return empty_tables(self.tables)
+        weight = tally.totals["weight"].sum(0)[0]
+        return {"NAME": tidy_table(head_axes(*weight.shape), {"weight": weight})}
+"""
+FIELDS = "    def measure"
+FIGURE = """
+from headscope.view.figure import Figure
+from headscope.view.heads_grid import HeadsGrid
+from headscope.view.presentation import Presentation
+
+PRESENTATION = Presentation(
+    figures=(
+        Figure(
+            name="next-heads", title="Next", caption="Next.", needs=("position",),
+            made_by="--text FILE",
+            draw_tables=lambda tables: HeadsGrid("weight", "weight").draw(tables["position"]),
+        ),
+    ),
+)
+"""
+BAD = {  # name -> what is changed in ANALYSIS
+    "lacking": ("def summarize", "def sum_up"),
+    "watcher": ("Watch.ATTENTION", "'attention'"),
+    "other": ('name: ClassVar = "NAME"', 'name: ClassVar = "another"'),
+    "thief": ('tables: ClassVar = {"NAME"', 'tables: ClassVar = {"position"'),
+    "clash": (FIELDS, f'    rows: int = option(7, "Rows.")\n\n{FIELDS}'),
+}
+PROBLEMS = {  # what is said of each, and of the three that fail to load
+    "lacking": "it lacks summarize",
+    "watcher": "`watches` is 'attention', no Watch",
+    "other": "it is named 'another'",
+    "thief": "another analysis has a table named 'position'",
+    "clash": "Option --rows is declared twice in different ways",
+    "broken": "ModuleNotFoundError: No module named 'not_there'",
+    "blind": "ZeroDivisionError: division by zero",
+    "dark": "AttributeError: module 'headscope_dark' has no attribute 'PRESENTATION'",
+}
+
+
+def put_on_path(
+    folder: Path, name: str, group: str, points: Mapping[str, str], files: Mapping[str, str]
+) -> None:
+    package = name.replace("-", "_")
+    info = folder / f"{package}-0.1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
+    lines = [f"[{group}]", *(f"{point} = {target}" for point, target in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    for file, text in files.items():
+        (folder / package).mkdir(exist_ok=True)
+        (folder / package / file).write_text(text)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package of tests/plugin, one that adds a figure alone, and bad ones."""
+    folder = tmp_path_factory.mktemp("site")
+    group, shown = "headscope.analyses", "headscope.presentations"
+    shutil.copytree(PACKAGE, folder / PACKAGE.name)
+    put_on_path(folder, PROJECT["name"], group, PROJECT["entry-points"][group], {})
+    extra = {"extra": "headscope_extra:PRESENTATION"}
+    put_on_path(folder, "headscope-extra", shown, extra, {"__init__.py": FIGURE})
+    dark = {"dark": "headscope_dark:PRESENTATION"}
+    put_on_path(folder, "headscope-dark", shown, dark, {"__init__.py": ""})
+    for name, (old, new) in BAD.items():
+        files = {"measure.py": ANALYSIS.replace(old, new).replace("NAME", name)}
+        point = {name: f"headscope_{name}.measure:Own"}
+        put_on_path(folder, f"headscope-{name}", group, point, files)
+    broken = {"broken": "headscope_broken.measure:Own"}
+    put_on_path(folder, "headscope-broken", group, broken, {"__init__.py": "import not_there"})
+    blind = {"measure.py": ANALYSIS.replace("NAME", "blind"), "show.py": "1 / 0"}
+    point = {"blind": "headscope_blind.measure:Own"}
+    put_on_path(folder, "headscope-blind", group, point, blind)
+    return folder
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command gave."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+# Runs several commands in one process, as torch takes seconds to load.
+COMMANDS = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from headscope.cli import main
+
+done = []
+for arguments in json.load(sys.stdin):
+    sys.argv, out, err = ["headscope", *arguments], io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            done.append([end.code or 0, out.getvalue(), err.getvalue()])
+print(json.dumps(done))
+"""
+
+
+def run_commands(folder: Path, site: Path, *commands: str) -> list[Done]:
+    env = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "200", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS],
+        input=json.dumps([command.split() for command in commands]),
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return [Done(*one) for one in json.loads(done.stdout)]
+
+
+RUN = "analyze demo --text notes.txt --far 4 --out run"
+CARD, FIGURES, ANALYSES = "card run 5-6", "list figures", "list analyses"
+HELP, LAYOUT_HELP = "analyze --help", "layout --help"
+FEW, MANY = "layout run --far-away 0.99 --format csv", "layout run --far-away 0.3 --format csv"
+ASKED = {name: f"analyze demo --text notes.txt --only {name} --out {name}" for name in PROBLEMS}
+ASKED.pop("dark")  # it is no analysis
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "notes.txt").write_text(NOTES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def done(folder: Path, site: Path) -> dict[str, Done]:
+    """All commands of this file, run once, in this order."""
+    commands = [RUN, CARD, FIGURES, ANALYSES, HELP, LAYOUT_HELP, FEW, MANY, *ASKED.values()]
+    return dict(zip(commands, run_commands(folder, site, *commands), strict=True))
+
+
+@pytest.fixture(scope="module")
+def run(done: dict[str, Done], folder: Path) -> Path:
+    assert done[RUN].code == 0, done[RUN].stderr
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def page(run: Path) -> str:
+    return (run / "report.html").read_text()
+
+
+def read_csv(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(StringIO(text)))
+
+
+def test_its_option_is_on_the_command_line_and_in_the_manifest(
+    done: dict[str, Done], run: Path
+) -> None:
+    help = re.search(r"--far +<int> +(.*?) *│", done[HELP].stdout)
+    assert help is not None
+    assert help[1].startswith("Distance in tokens from which on attention counts as far away.")
+    assert json.loads((run / "manifest.json").read_text())["analyses"]["reach"] == {"far": 4}
+
+
+def test_its_table_is_written(run: Path) -> None:
+    rows = read_csv((run / "tables" / "reach.csv").read_text())
+    assert tuple(rows[0]) == Reach.tables["reach"]
+    assert len(rows) == 72
+    assert all(0 < float(row["low"]) <= float(row["tokens"]) < 13 for row in rows)
+    assert (run / "tables" / "reach.parquet").exists()
+
+
+def test_it_prints_its_table_and_its_behaviour_in_the_terminal(done: dict[str, Done]) -> None:
+    first, *_, last = done[RUN].stdout.split("\n\n")
+    behaviours = {line[:20].strip(): line for line in first.splitlines()}
+    assert re.search(r"\d+ of 72 \(> 50%\) +\d-\d+ \d+% \[\d+-\d+\]", behaviours["far away"])
+    assert re.match(r"looks farthest +mean distance *\n\d-\d+ +\d\.\d tokens \[\d\.\d-", last)
+
+
+def test_its_figure_is_listed_and_on_the_page(done: dict[str, Done], page: str) -> None:
+    assert re.search(r"^reach +How far heads look *$", done[FIGURES].stdout, re.MULTILINE)
+    surface = page.partition('<section id="surface"')[2].partition("<section")[0]
+    assert '<figure id="figure-reach"' in surface
+    spec = re.search(r'id="spec-reach">(.*?)</script>', surface)
+    assert spec is not None
+    (marks,) = json.loads(spec[1])["datasets"].values()
+    assert len(marks) == 72
+
+
+def test_its_claim_is_judged_on_the_page(page: str) -> None:
+    row = next(row for row in page.split("<tr>") if "<td>Vig 2019</td>" in row)
+    assert re.search(r"\d\.\d tokens \[\d\.\d-\d\.\d\] in layers 4-6 of 6\.", row)
+    assert '<a href="#figure-reach">' in row
+    assert re.search(r'"verdict (holds|does-not-hold)"', row)
+
+
+def test_its_fact_is_on_the_card(done: dict[str, Done], page: str) -> None:
+    fact = re.search(r"^reach +(.*?) *$", done[CARD].stdout, re.MULTILINE)
+    assert fact is not None
+    assert re.fullmatch(r"\d\.\d tokens \[.*\] in the mean \(rank \d+ of 72\)", fact[1])
+    assert f'["reach","{fact[1]}"]' in page
+    assert re.search(r"^gist .*; looks far away \(\d\d %\)", done[CARD].stdout, re.MULTILINE)
+
+
+def test_its_behaviour_is_on_the_map_with_a_threshold_of_its_own(
+    done: dict[str, Done], run: Path
+) -> None:
+    described = r"--far-away +<float> +Threshold for calling a head far-sighted. \[default: \(0.5\)"
+    assert re.search(described, done[LAYOUT_HELP].stdout)
+    few, many = (
+        sum("far away" in row["behaviours"].split("; ") for row in read_csv(done[command].stdout))
+        for command in (FEW, MANY)
+    )
+    assert few == 0
+    assert many > 36
+    derived = json.loads((run / "manifest.json").read_text())["derived"]
+    assert derived["layout"]["far_away"] == 0.3
+
+
+def test_its_behaviour_is_shown_on_examples(page: str) -> None:
+    examples = page.partition('<section id="examples"')[2].partition("<section")[0]
+    assert re.search(r"<h3[^>]*>far away: ", examples)
+
+
+def test_it_is_listed(done: dict[str, Done]) -> None:
+    assert re.search(r"^reach +from headscope-reach *$", done[ANALYSES].stdout, re.MULTILINE)
+
+
+def test_a_package_may_show_tables_of_others(done: dict[str, Done], page: str) -> None:
+    assert re.search(r"^next-heads +Next *$", done[FIGURES].stdout, re.MULTILINE)
+    more = page.partition('<section id="more"')[2].partition("<section")[0]
+    assert '<figure id="figure-next-heads"' in more
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_bad_package_is_named_once_and_the_rest_works(
+    name: str, done: dict[str, Done], run: Path
+) -> None:
+    said = [line for line in done[RUN].stderr.splitlines() if f"'headscope-{name}'" in line]
+    assert len(said) == 1
+    assert "cannot be used" in said[0]
+    assert PROBLEMS[name] in said[0]
+    assert "pdate or uninstall the package." in said[0]
+    # What was measured is there: blind's too, which only cannot be shown.
+    tables = {path.stem for path in (run / "tables").glob("*.csv")}
+    assert {"position", "entropy", "reach", "blind"} <= tables
+    assert (name in tables) == (name == "blind")
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_bad_package_that_is_asked_for_is_an_error(
+    name: str, done: dict[str, Done], folder: Path
+) -> None:
+    asked = done[ASKED[name]]
+    assert asked.code == 2
+    error = asked.stderr.splitlines()[-1]
+    assert error.startswith("Error: ")
+    assert f"'headscope-{name}'" in error
+    assert PROBLEMS[name] in error
+    assert not (folder / name).exists(), "refused before any work"
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.float16, torch.bfloat16])
+def test_it_keeps_the_laws(precision: torch.dtype) -> None:
+    check_analysis(Reach(far=3), precision)
+
+
+def test_it_measures_distances() -> None:
+    def first_or_even(encoding: Encoding) -> torch.Tensor:
+        """Layer 1 looks at the first token, layer 2 at all tokens alike; both heads."""
+        n = len(encoding)
+        first = torch.zeros(n, n, dtype=torch.float64)
+        first[:, 0] = 1
+        even = torch.full((n, n), 1 / n, dtype=torch.float64)
+        return torch.stack([first, even])[:, None].repeat(1, 2, 1, 1)
+
+    source = MadeSource(first_or_even, pieces=lambda word, place: 1, n_layers=2, n_heads=2)
+    reach = Reach(far=2)
+    examples = [make_example(0, n_words=1)]  # with two special tokens: distances 0, 1 and 2
+    result = measure_examples(examples, source, [reach], RunOptions(replicates=0))
+    table = reach.summarize(result.tallies["reach"])["reach"]
+    assert table["tokens"].tolist() == pytest.approx([1, 1, 8 / 9, 8 / 9])
+    assert table["share"].tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 9, 2 / 9])
+    with pytest.raises(StudyError, match=r"far.0 cannot be used\. Expected at least 1"):
+        Reach(far=0)
+
+
+# The page that walks through it.
+
+EXTEND = (ROOT / "docs" / "extend.md").read_text()
+
+
+@pytest.mark.parametrize("file", ["measure.py", "show.py"])
+def test_the_page_shows_the_package_as_it_is(file: str) -> None:
+    assert f"```python\n{(PACKAGE / file).read_text()}```" in EXTEND
+
+
+def test_the_page_shows_its_entry_point() -> None:
+    shown = [tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", EXTEND, re.DOTALL)]
+    points = PROJECT["entry-points"]
+    assert points in [block.get("project", {}).get("entry-points") for block in shown]
+
+
+def test_the_page_says_how_much_an_analysis_takes() -> None:
+    stated = re.search(r"`max-weight`[^.]*?is (\d+) files\s+and (\d+) lines", EXTEND)
+    assert stated is not None
+    files = list((ROOT / "src/headscope/analyses/max_weight").glob("*.py"))
+    n_lines = sum(file.read_text().count("\n") for file in files)
+    assert int(stated[1]) == len(files)
+    assert abs(int(stated[2]) - n_lines) <= 10, f"it has {n_lines} lines"

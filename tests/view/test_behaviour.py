@@ -1,0 +1,103 @@
+"""What a head is labelled with."""
+
+import pandas as pd
+import pytest
+
+from headscope.errors import StudyError
+from headscope.view.behaviour import find_kind, label_heads, list_kinds, list_thresholds
+
+HEADS = pd.DataFrame({"layer": [1, 1, 2], "head": [1, 2, 1]})
+
+
+def weights(target: str, *values: float, **columns: str) -> pd.DataFrame:
+    return HEADS.assign(target=target, weight=values, low=values, high=values, **columns)
+
+
+def best(relation: str, layer: int, head: int, p_value: float, gain: float = 0.1) -> pd.DataFrame:
+    row = {"relation": relation, "layer": layer, "head": head}
+    return pd.DataFrame([{**row, "p_value": p_value, "heldout_difference": gain}])
+
+
+def labels(tables: dict[str, pd.DataFrame], **thresholds: float) -> list[str]:
+    return label_heads(HEADS, tables, thresholds)["behaviours"].tolist()
+
+
+def test_a_head_has_every_label_that_applies_and_the_first_is_the_main_one() -> None:
+    tables = {
+        "position": weights("previous", 0.9, 0.2, 0.1),
+        "special-tokens": weights("sep", 0.7, 0.65, 0.1, source="all"),
+        "dependency-best": pd.concat([best("det", 1, 2, 0.001), best("det", 1, 1, 0.001)]),
+    }
+    found = label_heads(HEADS, tables)
+    assert found["behaviours"].tolist() == [
+        "previous token; closing tokens (sep); det",
+        "closing tokens (sep); det",
+        "other",
+    ]
+    assert found["behaviour"].tolist() == ["previous token", "closing tokens (sep)", "other"]
+
+
+def test_breadth_is_a_share_of_even_attention_and_comes_last() -> None:
+    entropy = HEADS.assign(rows="all", nats=[2.0, 1.9, 1.0], low=0.0, high=0.0, uniform=2.4)
+    tables = {"entropy": entropy, "dependency-best": best("obj", 1, 1, 0.01)}
+    assert labels(tables) == ["obj; everything, broadly", "everything, broadly", "other"]
+    assert labels(tables, broad=4.0) == ["obj; everything, broadly", "other", "other"]
+
+
+@pytest.mark.parametrize(
+    ("row", "is_labelled"),
+    [
+        (best("obj", 1, 1, 0.01), True),
+        (best("obj", 1, 1, 0.2), False),  # may be chance
+        (best("obj", 1, 1, 0.01, gain=-0.1), False),  # an offset does better
+        (best("all", 1, 1, 0.01), False),  # no relation of its own
+    ],
+)
+def test_only_relations_better_than_offsets_count(row: pd.DataFrame, is_labelled: bool) -> None:
+    assert labels({"dependency-best": row})[0] == ("obj" if is_labelled else "other")
+
+
+def test_the_best_heads_at_coreference_are_labelled_when_there_are_any() -> None:
+    best = {
+        "mention_type": ["all", "pronoun"],
+        "candidates": "mentions",
+        "layer": [2, 1],
+        "head": 1,
+        "heldout_accuracy": 0.6,
+        "head_match": 0.5,
+    }
+    assert labels({"coreference-best": pd.DataFrame(best)}) == ["other", "other", "coreference"]
+    worse = pd.DataFrame({**best, "head_match": 0.7})
+    assert labels({"coreference-best": worse}) == ["other"] * 3
+
+
+def test_thresholds_are_options() -> None:
+    tables = {"position": weights("next", 0.9, 0.45, 0.1)}
+    assert labels(tables) == ["next token", "other", "other"]
+    assert labels(tables, position=0.4) == ["next token", "next token", "other"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("position", 1.5), ("special_token", 0), ("broad", 5)])
+def test_a_threshold_that_no_head_or_every_head_passes_is_refused(name: str, value: float) -> None:
+    (threshold,) = (one for one in list_thresholds() if one.name == name)
+    with pytest.raises(StudyError, match=f"{name}={value} cannot be used. Expected a number"):
+        threshold.as_share({name: value})
+
+
+def test_every_threshold_stands_once_with_the_value_of_the_paper() -> None:
+    found = {one.name: one.default for one in list_thresholds()}
+    assert found == {"position": 0.5, "special_token": 0.6, "broad": 3.8}
+
+
+def test_kinds_are_few_and_what_is_no_other_is_a_relation() -> None:
+    assert find_kind("next token").name == "a neighbour or itself"
+    assert find_kind("dobj").name == "a syntactic relation"
+    assert find_kind("coreference").name == "an antecedent (coreference)"
+    assert [kind.name for kind in list_kinds()] == [
+        "a neighbour or itself",
+        "special tokens or punctuation",
+        "everything, broadly",
+        "a syntactic relation",
+        "an antecedent (coreference)",
+        "other",
+    ]
