@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from benchmarks.matter import back_and_forth
+from benchmarks.importance import back_and_forth
 from benchmarks.resident import peak_above, peak_of_process
 from benchmarks.workload import (
     ANALYSES,

@@ -1,6 +1,6 @@
 """All benchmarks by name. To add one, write a file with a `run` and add a line here."""
 
-from benchmarks import coreference, dependency, distance, matter, memory, padding, probes, speed
+from benchmarks import coreference, dependency, distance, importance, memory, padding, probes, speed
 from benchmarks.row import Benchmark
 
 __all__ = ["BENCHMARKS"]
@@ -11,7 +11,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "memory": memory.run,
     "dependency": dependency.run,
     "coreference": coreference.run,
-    "matter": matter.run,
+    "importance": importance.run,
     "distance": distance.run,
     "probes": probes.run,
 }

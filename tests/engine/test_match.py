@@ -8,10 +8,12 @@ import pytest
 import torch
 
 from headscope.corpora.collection import MemoryCorpus
+from headscope.engine.analyze import analyze
 from headscope.engine.match import match_models
-from headscope.errors import ModelError
+from headscope.errors import ModelError, StudyError
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel, wrap_model
+from tests.making import MadeSource
 from tests.models.tiny import SENTENCES, build_model, build_tokenizer
 from tests.references.distance import jensen_shannon
 
@@ -106,3 +108,8 @@ def test_a_matching_run_is_kept_and_describes_both_models(tmp_path: Path) -> Non
     assert run.manifest["model"]["second"]["name"] == "random-init:demo"
     assert (tmp_path / "m/tables/head-matches.csv").exists()
     assert "layout" not in run.tables
+
+
+def test_an_analysis_of_two_models_is_refused_for_one() -> None:
+    with pytest.raises(StudyError, match="compares two models, and only made was given"):
+        analyze(MadeSource(), text=["A text."], only="head-matches", progress=False)

@@ -25,6 +25,7 @@ from headscope.engine.plan import (
     plan_passes,
     plan_second_readings,
     plan_untrained,
+    refuse_single_model,
     tell_left_out,
     tokens_for,
 )
@@ -100,6 +101,7 @@ def analyze(
     samples = {p.key: samples_of[id(p.corpus)] for p in passes}
     tell_short_corpora(samples_of.values(), run.limit)
     models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
+    refuse_single_model(passes, models.source)
     passes, lone = leave_out_lone_layers(passes, models.source, is_explicit)
     passes, headless = _leave_out_headless(fit_windows(passes, models.source), models)
     left_out |= lone | headless

@@ -21,6 +21,7 @@ __all__ = [
     "plan_passes",
     "plan_second_readings",
     "plan_untrained",
+    "refuse_single_model",
     "tell_left_out",
     "tokens_for",
 ]
@@ -147,6 +148,16 @@ def leave_out_lone_layers(
         for one in passes
     ]
     return [pass_ for pass_ in kept if pass_.analyses], left_out
+
+
+def refuse_single_model(passes: Sequence[Pass], source: Source[Any]) -> None:
+    """An error for an analysis of two models where one was given."""
+    for analysis in (analysis for pass_ in passes for analysis in pass_.analyses):
+        if analysis.watches is Watch.MODEL_PAIR and source.emits is not Watch.MODEL_PAIR:
+            raise StudyError(
+                f"Analysis {analysis.name!r} compares two models, and only {source.name} was "
+                "given. Expected two; run `headscope distance MODEL_A MODEL_B --text FILE`."
+            )
 
 
 def plan_untrained(passes: Sequence[Pass]) -> list[Pass]:

@@ -89,7 +89,7 @@ def probe(
     training = TrainingOptions(epochs=chosen.epochs, seed=chosen.seed)
     manifest = {
         **begin_manifest(source.describe(), asdict(chosen) | asdict(training), left_out),
-        "treebanks": {role: _describe(sample) for role, sample in samples.items()},
+        "treebanks": {part: _describe(sample) for part, sample in samples.items()},
         PROBES.plural: list(probes),
         "vectors": digest,
     }
@@ -198,7 +198,7 @@ class _ProbeStudy:
         final = manifest | {
             "status": "complete",
             "tables": list(tables),
-            "counts": {role: dict(t.maps.index.counts) for role, t in treebanks.items()},
+            "counts": {part: dict(t.maps.index.counts) for part, t in treebanks.items()},
             "coverage": _coverage(words, treebanks),
         }
         if self.folder:
@@ -209,8 +209,8 @@ class _ProbeStudy:
         options = RunOptions(seed=self.options.seed, batch_tokens=self.options.batch_tokens)
         maps = StoredMaps(source, self.store, options, self.options.query_pieces)
         return {
-            role: maps.treebank(sample, self.bars.add(f"{role}: {source.name}", sample.n_examples))
-            for role, sample in self.samples.items()
+            part: maps.treebank(sample, self.bars.add(f"{part}: {source.name}", sample.n_examples))
+            for part, sample in self.samples.items()
         }
 
     def _open_state(self, name: str) -> StateStore:
@@ -266,8 +266,8 @@ def _read_vectors(path: Path | None, treebanks: Mapping[str, ProbeTreebank]) -> 
         return None
     words = {w for t in treebanks.values() for s in t.sentences for w in s.words}
     vectors = read_vectors(path, read_lines(path), words)
-    for role, share in _coverage(vectors, treebanks).items():
-        log.info("%s: %.1f %% of the words of %s have a vector", path, 100 * share, role)
+    for part, share in _coverage(vectors, treebanks).items():
+        log.info("%s: %.1f %% of the words of %s have a vector", path, 100 * share, part)
     return vectors
 
 
@@ -277,8 +277,8 @@ def _coverage(
     if vectors is None:
         return {}
     return {
-        role: vectors.coverage([word for s in treebank.sentences for word in s.words])
-        for role, treebank in treebanks.items()
+        part: vectors.coverage([word for s in treebank.sentences for word in s.words])
+        for part, treebank in treebanks.items()
     }
 
 

@@ -20,7 +20,7 @@ FIRST, SECOND = "first.", "second."  # before the names of each model's inputs
 class ModelPair:
     """Two models with one tokenizer as one source of attention."""
 
-    emits: ClassVar[Watch] = Watch.ATTENTION
+    emits: ClassVar[Watch] = Watch.MODEL_PAIR
     first: LoadedModel
     second: LoadedModel
 

@@ -48,7 +48,7 @@ def run(settings: Settings) -> Iterator[Row]:
         f"gradient ({OPTIONS.replicates} replicates) / bare SDPA forward + backward of the same "
         f"loss to the embeddings, BERT-base with its MLM head, {N_SEGMENTS} x {N_TOKENS} tokens"
     )
-    yield Row("matter", measured, best["gradient"] / best["bare"], "x", at_most(1.3))
+    yield Row("importance", measured, best["gradient"] / best["bare"], "x", at_most(1.3))
     plain = encode_ahead(bert_base(), examples, N_TOKENS)
     weighed = replace(plain, weights="norm")
     works = {
@@ -57,7 +57,7 @@ def run(settings: Settings) -> Iterator[Row]:
     }
     best = best_seconds(works, settings.repeats)
     measured = "three analyses on norms / on attention, BERT-base, the same segments"
-    yield Row("matter", measured, best["norms"] / best["plain"], "x", at_most(1.15))
+    yield Row("importance", measured, best["norms"] / best["plain"], "x", at_most(1.15))
     yield _compare_ablation(task, batches[0], settings)
 
 
@@ -82,7 +82,7 @@ def _compare_ablation(task: Task, batch: Batch, settings: Settings) -> Row:
         f"bare SDPA forward passes, BERT-base with its MLM head, one segment of {N_TOKENS} tokens"
     )
     figure = best["ablation"] / (best["bare"] * n_passes / N_BARE)
-    return Row("matter", measured, figure, "x", at_most(0.6))
+    return Row("importance", measured, figure, "x", at_most(0.6))
 
 
 def back_and_forth(task: Task, batches: Sequence[Batch]) -> None:
