@@ -63,7 +63,7 @@ def test_a_head_may_be_named_or_counted(done: hs.Run) -> None:
     drawn = hs.show(PLANTED, "the boat sails home", head=(3, 5))
     assert drawn.title == "made, head 3-5"
     assert drawn.svg == hs.show(PLANTED, "the boat sails home", head="3-5").svg
-    for wrong in ((0, 1), (2, 9)):
+    for wrong in ((0, 1), (2, 9), (1, 2, 3)):
         with pytest.raises(hs.HeadscopeError):
             done.card(wrong)
         with pytest.raises(hs.HeadscopeError):

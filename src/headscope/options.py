@@ -7,6 +7,7 @@ share an option: it then has the same meaning and default in all of them.
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from numbers import Integral
 from typing import Annotated, Any, get_type_hints
 
 from headscope.errors import StudyError, suggest
@@ -77,7 +78,14 @@ class Option:
     def read(self, value: Any) -> Any:
         """The field's value for what a user gave."""
         is_text = isinstance(value, list if self.repeat else str)
-        return self.parse(value) if self.parse and is_text else value
+        if self.parse and is_text:
+            return self.parse(value)
+        kinds = getattr(self.type, "__args__", (self.type,))
+        if int not in kinds or (value is None and type(None) in kinds):
+            return value
+        is_number = isinstance(value, Integral) and not isinstance(value, bool)
+        require(is_number, self.name, value, "a whole number")
+        return int(value)  # NumPy has integers of its own
 
 
 def flag_of(name: str) -> str:

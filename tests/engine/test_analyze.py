@@ -155,6 +155,13 @@ def test_not_a_number_in_attention_names_layer_and_example() -> None:
         run(MadeSource(broken))
 
 
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    limit, seed = np.array([5, 3], dtype=np.int32)
+    done = run(only="position", limit=limit, seed=seed, out=tmp_path / "run")
+    assert done.manifest["counts"]["text"]["used"] == 5
+    assert load_run(tmp_path / "run").manifest["options"]["seed"] == 3
+
+
 def test_user_token_classes_become_rows_of_the_table() -> None:
     table = run(token_classes={"boats": ["boat"]}).tables["special-tokens"]
     targets = ["cls", "sep", "first", "boats", "punctuation", "other"]
@@ -170,6 +177,11 @@ def test_user_token_classes_become_rows_of_the_table() -> None:
         ({"text": None}, StudyError, "nothing to read"),
         ({"text": []}, InputError, "is empty"),
         ({"text": [EXAMPLES[0], EXAMPLES[0]]}, InputError, "'made:0' stands 2 times"),
+        ({"only": []}, StudyError, "No analysis is to be run"),
+        ({"limit": "3"}, StudyError, "^limit=3 cannot be used. Expected a whole number"),
+        ({"limit": 2.5}, StudyError, "^limit=2.5 cannot be used. Expected a whole number"),
+        ({"seed": None}, StudyError, "seed=.*None.* cannot be used. Expected a whole number"),
+        ({"rows": "all"}, StudyError, "rows=.*all.* cannot be used. Expected a whole number"),
         ({"limit": 0}, StudyError, "^limit=0 cannot be used"),
         ({"replicates": -1}, StudyError, "^replicates=-1 "),
         ({"max_tokens": 3}, StudyError, "at least 8"),

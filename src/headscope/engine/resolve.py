@@ -113,6 +113,11 @@ def choose_analyses(
         build_analysis(item, options) if isinstance(item, str) else _check_object(item)
         for item in _unique([*names, *also])
     ]
+    if not chosen:
+        raise StudyError(
+            "No analysis is to be run. Expected the name of at least one; name it, or leave --only "
+            "out to run all that the data allows."
+        )
     _refuse_idle_options(options, chosen)
     return [_with_seed(analysis, seed) for analysis in chosen]
 

@@ -70,7 +70,7 @@ class Run:
         """All that the run knows about one head, named "8-10" or (8, 10)."""
         from headscope.view.card import make_card, read_head  # altair: only to show it
 
-        name = head if isinstance(head, str) else "{}-{}".format(*head)
+        name = head if isinstance(head, str) else "-".join(map(str, head))
         return make_card(self.tables, *read_head(name, self.tables))
 
     @property
