@@ -21,7 +21,7 @@ from headscope.options import RunOptions
 __all__ = ["run"]
 
 N_BATCHES, N_SEGMENTS, N_TOKENS = 2, 16, 128
-OPTIONS = RunOptions(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
+OPTIONS = RunOptions(batch_tokens=N_SEGMENTS * N_TOKENS)
 SMOOTHING = np.float32(0.001)  # what the released code mixes in
 
 Maps = NDArray[np.float32]  # [head, row, key]

@@ -28,7 +28,7 @@ __all__ = ["back_and_forth", "run"]
 
 N_SEGMENTS, N_TOKENS = 16, 128
 N_BARE = 8  # bare passes that are timed, to stand for all
-OPTIONS = RunOptions(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
+OPTIONS = RunOptions(batch_tokens=N_SEGMENTS * N_TOKENS)
 
 
 def run(settings: Settings) -> Iterator[Row]:

@@ -24,7 +24,7 @@ from headscope.stats.ranking import Values
 __all__ = ["OPTIONS", "check_agreement", "run"]
 
 N_BATCHES, N_SEGMENTS, N_TOKENS = 2, 16, 128
-OPTIONS = RunOptions(batch_tokens=N_SEGMENTS * N_TOKENS, replicates=200)
+OPTIONS = RunOptions(batch_tokens=N_SEGMENTS * N_TOKENS)
 MEASURING = "measure (within model)"  # the engine's name of that stage
 
 WHOLE = {

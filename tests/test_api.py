@@ -201,9 +201,7 @@ def test_the_probe_command_refuses_missing_vectors_before_any_work(tmp_path: Pat
 
 
 def test_two_models_are_matched_at_a_revision() -> None:
-    matched = hs.match_models(
-        "demo", "demo", text=TWO, revision="main", rows=4, replicates=0, progress=False
-    )
+    matched = hs.match_models("demo", "demo", text=TWO, revision="main", rows=4, progress=False)
     assert (matched.tables["head-matches"]["divergence"] < 1e-6).all()
     assert matched.manifest["analyses"]["head-matches"]["rows"] == 4
 

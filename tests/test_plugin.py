@@ -328,7 +328,7 @@ def test_it_measures_distances() -> None:
     source = MadeSource(first_or_even, pieces=lambda word, place: 1, n_layers=2, n_heads=2)
     reach = Reach(far=2)
     examples = [make_example(0, n_words=1)]  # with two special tokens: distances 0, 1 and 2
-    result = measure_examples(examples, source, [reach], RunOptions(replicates=0))
+    result = measure_examples(examples, source, [reach], RunOptions())
     table = reach.summarize(result.tallies["reach"])["reach"]
     assert table["tokens"].tolist() == pytest.approx([1, 1, 8 / 9, 8 / 9])
     assert table["share"].tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 9, 2 / 9])

@@ -7,7 +7,7 @@
 A Corpus yields examples. A Source runs a model over a batch of them and shows what it observes,
 layer by layer. An Analysis measures that, and turns the totals into tables. To add one, write a
 class that fits and register its name: a line in `registry.py`, or an entry point of your own
-package. The engine does the rest: batches, replicates, shards, resuming and files.
+package. The engine does the rest: batches, intervals, shards, resuming and files.
 `headscope.testing` checks your class against what is said here.
 """
 
@@ -218,9 +218,12 @@ class UntrainedAnalysis(Analysis, Protocol):
     """One that puts the same model without its training beside the model (`--null`)."""
 
     def add_untrained(
-        self, tables: Mapping[str, "pd.DataFrame"], untrained: Mapping[str, "pd.DataFrame"]
+        self,
+        tables: Mapping[str, "pd.DataFrame"],
+        tally: "Tally",
+        untrained: Sequence["Tally"],
     ) -> Mapping[str, "pd.DataFrame"]:
-        """Its tables with what the untrained model's say."""
+        """Its tables with what the totals of untrained models say, one tally for each draw."""
 
 
 class RepeatedAnalysis(Analysis, Protocol):

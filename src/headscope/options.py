@@ -192,9 +192,10 @@ class RunOptions:
     weights: str = option(
         "attention", "Attention weights, or norm: norm-weighted attention (Kobayashi et al. 2020)."
     )
-    null: bool = option(False, "Also measure the model with random weights, to compare.")
-    replicates: int = option(200, "Bootstrap replicates for the intervals; 0 for none.")
-    seed: int = option(0, "Seed of everything random: samples, bootstrap, tests, probes.")
+    null: int = option(
+        0, "Also measure N untrained models, to compare: 1 for a look, 5 for a paper."
+    )
+    seed: int = option(0, "Seed of everything random: samples, masks, tests, probes.")
     skip_bad: bool = option(False, "Skip unreadable files in a folder.")
     examples: bool = option(True, "Show notable heads on their best and worst examples.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
@@ -203,7 +204,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         require(self.limit is None or self.limit > 0, "limit", self.limit, "at least 1")
         require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
-        require(self.replicates >= 0, "replicates", self.replicates, "0 or more")
+        require(self.null >= 0, "null", self.null, "0 or more")
         require(self.batch_tokens > 0, "batch_tokens", self.batch_tokens, "at least 1")
         require(self.shard_examples > 0, "shard_examples", self.shard_examples, "at least 1")
         is_enough = self.max_tokens is None or self.max_tokens >= LEAST_TOKENS
@@ -219,8 +220,7 @@ class ProbeOptions:
     compat: bool = option(False, "Word vectors one place off, as in the paper's released code.")
     curve: bool = option(True, "Also learn from parts of the sentences.")
     query_pieces: str = option(QUERY_PIECES[0], QUERY_PIECES_HELP)
-    replicates: int = option(200, "Bootstrap replicates for the intervals; 0 for none.")
-    seed: int = option(0, "Seed of everything random: samples, bootstrap, tests, probes.")
+    seed: int = option(0, "Seed of everything random: samples, masks, tests, probes.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
 
     def __post_init__(self) -> None:

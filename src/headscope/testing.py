@@ -439,7 +439,7 @@ def _numbers_of(observed: Any) -> Tensor:
 def _measure(
     examples: Sequence[Example], analysis: Analysis, source: MadeSource, batch_tokens: int = 2048
 ) -> Result:
-    options = RunOptions(replicates=5, batch_tokens=batch_tokens)
+    options = RunOptions(batch_tokens=batch_tokens)
     return measure_examples(examples, source, [analysis], options)
 
 

@@ -66,7 +66,7 @@ def test_the_first_sieve_is_the_whole_string_before_a_nearer_head() -> None:
 
 
 def test_the_story_is_counted_by_type_and_distance() -> None:
-    result = measure_examples([STORY], MadeSource(), [Coreference()], RunOptions(replicates=0))
+    result = measure_examples([STORY], MadeSource(), [Coreference()], RunOptions())
     tables = Coreference().summarize(result.tallies["coreference"])
     rules = tables["coreference"].query("system == 'rule-based' and mention_type == 'all'")
     # asked: the boat (right by its head), She (wrong: the boat is nearer), it (right: She is not)
@@ -84,7 +84,7 @@ def test_things_mentioned_once_compete_only_when_asked_to() -> None:
     example = Example("s", words=("Ann", "Bea", "she"), mentions=tuple(single))
     for singletons, expected in ((False, 1), (True, 0)):
         analysis = Coreference(singletons=singletons)
-        result = measure_examples([example], MadeSource(), [analysis], RunOptions(replicates=0))
+        result = measure_examples([example], MadeSource(), [analysis], RunOptions())
         table = analysis.summarize(result.tallies["coreference"])["coreference"]
         nearest = table.query("system == 'nearest' and mention_type == 'all'")
         assert nearest["correct"].item() == expected
@@ -93,7 +93,7 @@ def test_things_mentioned_once_compete_only_when_asked_to() -> None:
 def test_distances_equal_the_slow_reference() -> None:
     encodings = [encode_words(example) for example in EXAMPLES]
     maps = [random_maps(encoding).numpy() for encoding in encodings]
-    result = measure_examples(EXAMPLES, MadeSource(), [Coreference()], RunOptions(replicates=3))
+    result = measure_examples(EXAMPLES, MadeSource(), [Coreference()], RunOptions())
     tables = Coreference().summarize(result.tallies["coreference"])
     table = tables["coreference-distance"]
     assert_equals_reference(table, "coreference-distance", maps, encodings)
@@ -107,7 +107,7 @@ def test_words_without_tokens_neither_ask_nor_compete() -> None:
     encodings = source.encode(EXAMPLES, 512)
     maps = [random_maps(encoding).numpy() for encoding in encodings]
     for analysis in (Coreference(), Gap()):
-        result = measure_examples(EXAMPLES, source, [analysis], RunOptions(replicates=0))
+        result = measure_examples(EXAMPLES, source, [analysis], RunOptions())
         table = analysis.summarize(result.tallies[analysis.name])[analysis.name]
         assert_equals_reference(table, analysis.name, maps, encodings)
 
@@ -149,7 +149,7 @@ def causal(encoding: Encoding) -> torch.Tensor:
 
 def test_in_a_decoder_antecedents_cannot_attend_ahead() -> None:
     source = MadeSource(causal)
-    result = measure_examples(EXAMPLES, source, [Coreference()], RunOptions(replicates=0))
+    result = measure_examples(EXAMPLES, source, [Coreference()], RunOptions())
     table = Coreference().summarize(result.tallies["coreference"])["coreference"]
     by_direction = table.groupby("direction")["correct"].sum()
     assert by_direction["antecedent-to-mention"] == 0

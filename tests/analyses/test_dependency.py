@@ -1,6 +1,7 @@
 """Heads as parsers: equal to the reference, and able to find what was planted."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from headscope.data.words import word_weights
 from headscope.engine.measure import measure_examples
 from headscope.errors import StudyError
 from headscope.options import RunOptions
-from headscope.stats.accuracy import choose_best, holm
+from headscope.stats.tally import Tally
 from tests.making import MadeSource, encode_words, make_example, random_attention, random_maps
 from tests.references import assert_equals_reference
 from tests.references.dependency import dependency, offsets, word_map
@@ -30,17 +31,18 @@ from tests.references.dependency import dependency, offsets, word_map
 EXAMPLES = [make_example(seed) for seed in range(60)]
 
 
+def tally_of(
+    analysis: Dependency, examples: list[Example] = EXAMPLES, source: MadeSource | None = None
+) -> Tally:
+    source = source or MadeSource()
+    result = measure_examples(examples, source, [analysis], RunOptions(), CorpusRole.TREEBANK)
+    return result.tallies["dependency"]
+
+
 def tables(
-    analysis: Dependency,
-    examples: list[Example] = EXAMPLES,
-    source: MadeSource | None = None,
-    replicates: int = 30,
+    analysis: Dependency, examples: list[Example] = EXAMPLES, source: MadeSource | None = None
 ) -> dict[str, pd.DataFrame]:
-    options = RunOptions(replicates=replicates)
-    result = measure_examples(
-        examples, source or MadeSource(), [analysis], options, CorpusRole.TREEBANK
-    )
-    return analysis.summarize(result.tallies["dependency"])
+    return analysis.summarize(tally_of(analysis, examples, source))
 
 
 def plant_trees(layer: int, head: int, is_transposed: bool) -> Callable[[Encoding], torch.Tensor]:
@@ -106,12 +108,20 @@ def test_only_known_pieces_can_attend_for_a_word(analysis: type[Dependency]) -> 
 
 
 def test_an_untrained_model_stands_beside_the_model() -> None:
-    own, other = tables(Dependency()), tables(Dependency(), EXAMPLES[:3])
-    both = Dependency().add_untrained(own, other)["dependency-best"]
-    assert both.drop(columns="heldout_null_accuracy").equals(own["dependency-best"])
-    expected = other["dependency-best"].set_index("relation")["heldout_accuracy"]
-    found = both.set_index("relation")["heldout_null_accuracy"].dropna()
-    assert found.sort_index().equals(expected.sort_index().rename("heldout_null_accuracy"))
+    analysis, source = Dependency(), MadeSource(plant_trees(1, 3, is_transposed=False))
+    own = tally_of(analysis, source=source)
+    draws = [
+        tally_of(analysis, source=MadeSource(partial(random_maps, seed=seed))) for seed in (1, 2)
+    ]
+    both = analysis.add_untrained(analysis.summarize(own), own, draws)["dependency-best"]
+    found = both.set_index("relation").loc["obj"]
+    untrained = [analysis.summarize(draw)["dependency-best"] for draw in draws]
+    heldout = [table.set_index("relation").loc["obj", "heldout_accuracy"] for table in untrained]
+    assert found["untrained_accuracy"] == pytest.approx(np.mean(heldout))
+    assert found["untrained_spread"] == pytest.approx(np.std(heldout, ddof=1))
+    gain = found["heldout_accuracy"] - found["untrained_accuracy"]
+    assert found["untrained_difference"] == pytest.approx(gain)
+    assert found["untrained_difference_low"] < gain < found["untrained_difference_high"]
 
 
 @given(
@@ -128,7 +138,7 @@ def test_any_trees_and_any_splits_equal_the_reference(seeds: list[int], cuts: li
     encodings = [encode_words(example, pieces) for example in examples]
     maps = [random_maps(encoding).numpy() for encoding in encodings]
     source = MadeSource(pieces=pieces)
-    table = tables(Dependency(), examples, source, replicates=0)["dependency"]
+    table = tables(Dependency(), examples, source)["dependency"]
     assert_equals_reference(table, "dependency", maps, encodings)
 
 
@@ -186,21 +196,6 @@ def test_random_heads_lose_what_choosing_gained_when_held_out() -> None:
     best = tables(Dependency())["dependency-best"]
     chosen = best[best["count"] > 20]
     assert (chosen["heldout_accuracy"] < chosen["accuracy"]).all()
-
-
-def test_choosing_on_one_fold_scores_on_the_other() -> None:
-    correct = np.array(
-        [[[9, 1]], [[2, 8]]], dtype=float
-    )  # fold 0 likes candidate 0, fold 1 likes 1
-    choice = choose_best(correct, np.array([[10.0], [10.0]]))
-    assert choice.place == 0
-    assert choice.accuracy[0] == 11 / 20
-    assert choice.heldout[0] == (1 + 2) / 20
-
-
-def test_holm_corrects_only_what_was_tested() -> None:
-    assert holm(np.array([0.02, np.nan, 0.01])).tolist()[::2] == [0.02, 0.02]
-    assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
 
 
 def test_ties_go_to_the_first_word_and_never_to_the_word_itself() -> None:

@@ -21,7 +21,7 @@ EXAMPLES = [make_example(seed, n_words=3 + seed % 6) for seed in range(30)]
 
 
 def tables(source: MadeSource, rows: int = 128, **options: int) -> dict[str, pd.DataFrame]:
-    settings = RunOptions(**{"replicates": 20, **options})
+    settings = RunOptions(**options)
     result = measure_examples(EXAMPLES, source, [Distance(rows)], settings)
     return Distance(rows).summarize(result.tallies["distance"])
 
@@ -105,7 +105,7 @@ def test_the_p_value_is_the_share_of_deals_that_are_as_close() -> None:
 
 
 def test_the_seed_of_the_test_of_layers_is_the_one_given() -> None:
-    result = measure_examples(EXAMPLES, MadeSource(), [Distance()], RunOptions(replicates=0))
+    result = measure_examples(EXAMPLES, MadeSource(), [Distance()], RunOptions())
     found = [Distance(seed=seed).summarize(result.tallies["distance"]) for seed in (0, 0, 1)]
     p_values = [tables["distance-layers"]["p_value"].tolist() for tables in found]
     assert p_values[0] == p_values[1] != p_values[2]
@@ -141,7 +141,7 @@ def test_long_examples_count_by_all_their_rows() -> None:
     source = MadeSource(maps, pieces=lambda word, place: 1)
     examples = [make_example(1, n_words=1), make_example(2, n_words=7)]  # 3 and 9 tokens
     for rows in (128, 2):
-        result = measure_examples(examples, source, [Distance(rows)], RunOptions(replicates=0))
+        result = measure_examples(examples, source, [Distance(rows)], RunOptions())
         found = Distance(rows).summarize(result.tallies["distance"])["distance"]
         apart = jensen_shannon([1.0] + [0.0] * 8, [1 / 9] * 9)
         assert found["divergence"].max() == pytest.approx(9 * apart / 12)

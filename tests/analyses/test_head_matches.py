@@ -18,7 +18,7 @@ EXAMPLES = [make_example(seed, n_words=3 + seed % 6) for seed in range(12)]
 def match(n_layers: int) -> dict[str, pd.DataFrame]:
     """The first layers of the made model taken for one model, the others for another."""
     analysis = HeadMatches(n_layers=n_layers)
-    result = measure_examples(EXAMPLES, MadeSource(), [analysis], RunOptions(replicates=10))
+    result = measure_examples(EXAMPLES, MadeSource(), [analysis], RunOptions())
     rebuilt = build_options(HeadMatches, {"rows": 128})  # as from a manifest
     return rebuilt.summarize(result.tallies["head-matches"])
 

@@ -91,7 +91,7 @@ def test_the_number_of_clusters_can_be_given() -> None:
 
 
 def run(source: MadeSource = PLANTED, **options: object) -> Run:
-    fixed = {"text": EXAMPLES, "progress": False, "replicates": 10}
+    fixed = {"text": EXAMPLES, "progress": False}
     return analyze(source, **{**fixed, **options})  # type: ignore[arg-type]
 
 

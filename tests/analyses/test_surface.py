@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -17,6 +18,7 @@ from headscope.data.attention import LayerAttention, LayerGradient
 from headscope.data.encoding import Batch
 from headscope.errors import StudyError
 from headscope.options import build_options, collect_options
+from headscope.stats.bucket import bucket_of
 from headscope.stats.tally import Tally
 from headscope.view.behaviour import list_behaviours
 from tests.making import encode_words, make_example, random_maps
@@ -39,8 +41,8 @@ def tally_of(analysis: Any) -> Tally:
             else:
                 layers.append(analysis.measure(LayerAttention.full(layer, weights[None], batch)))
         values = {name: torch.stack([one[name] for one in layers], dim=1) for name in layers[0]}
-        weights_of_examples = torch.ones((1, 1, 1), dtype=torch.float64).numpy()
-        tally.add(weights_of_examples, {name: value.numpy() for name, value in values.items()})
+        bucket = np.array([bucket_of(encoding.example.own_document)])
+        tally.add(bucket, {name: value.numpy() for name, value in values.items()})
     return tally
 
 

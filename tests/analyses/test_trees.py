@@ -11,6 +11,7 @@ from headscope.contracts import CorpusRole
 from headscope.data.encoding import Encoding
 from headscope.engine.measure import measure_examples
 from headscope.options import RunOptions
+from headscope.stats.bucket import N_FOLDS
 from headscope.stats.tally import Tally
 from tests.analyses.test_dependency import plant_trees
 from tests.making import MadeSource, encode_words, make_example, random_maps
@@ -20,9 +21,7 @@ EXAMPLES = [make_example(seed) for seed in range(40)]
 
 
 def table(analysis: Trees, source: MadeSource) -> pd.DataFrame:
-    result = measure_examples(
-        EXAMPLES, source, [analysis], RunOptions(replicates=20), CorpusRole.TREEBANK
-    )
+    result = measure_examples(EXAMPLES, source, [analysis], RunOptions(), CorpusRole.TREEBANK)
     return analysis.summarize(result.tallies["trees"])["trees"]
 
 
@@ -40,7 +39,7 @@ def test_any_splits_equal_the_reference(seeds: list[int], cuts: list[int]) -> No
     if not any(len(set(encoding.word_ids)) > 6 for encoding in encodings):
         return  # no arc is left to score
     maps = [random_maps(encoding).numpy() for encoding in encodings]
-    options = RunOptions(replicates=0)
+    options = RunOptions()
     result = measure_examples(
         examples, MadeSource(pieces=pieces), [Trees()], options, CorpusRole.TREEBANK
     )
@@ -71,7 +70,7 @@ def test_combined_heads_find_what_each_alone_finds_in_part() -> None:
     heads = ((0, 1, 0), (2, 4, 1))
     source = MadeSource(maps)
     alone = table(Trees(), source)
-    together = table(Trees(combine=True, chosen=(heads, heads)), source).set_index("tree")
+    together = table(Trees(combine=True, chosen=(heads,) * N_FOLDS), source).set_index("tree")
     assert set(together["system"]) == {"best heads combined"}
     assert together.loc["dependent-to-head", "accuracy"] > 0.99
     assert alone.loc[alone["system"] == "head", "accuracy"].max() < 0.95
@@ -79,7 +78,7 @@ def test_combined_heads_find_what_each_alone_finds_in_part() -> None:
 
 def test_the_best_heads_of_one_reading_are_combined_in_a_second() -> None:
     source = MadeSource(plant_trees(1, 3, is_transposed=False))
-    options, role = RunOptions(replicates=0), CorpusRole.TREEBANK
+    options, role = RunOptions(), CorpusRole.TREEBANK
     first = Trees(combine=True)
     before = measure_examples(EXAMPLES, source, [Dependency(), first], options, role).tallies
     assert first.repeats_after == {"dependency"}
@@ -95,4 +94,4 @@ def test_the_best_heads_of_one_reading_are_combined_in_a_second() -> None:
 
 def test_nothing_repeats_unless_asked_for_and_no_words_choose_no_heads() -> None:
     assert not Trees().repeats_after
-    assert Trees(combine=True).repeat({"dependency": Tally()}).chosen == ((), ())
+    assert Trees(combine=True).repeat({"dependency": Tally()}).chosen == ((),) * N_FOLDS

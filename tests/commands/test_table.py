@@ -117,7 +117,7 @@ def test_runs_are_printed_in_these_formats_one_table_after_the_other(
     folder: Path, format: str, tmp_path: Path
 ) -> None:
     (tmp_path / "two.txt").write_text("A keeper lit her lamp.\nShips came home late.\n")
-    given = ["--text", tmp_path / "two.txt", "--only", "position,distance", "--replicates", 2]
+    given = ["--text", tmp_path / "two.txt", "--only", "position,distance"]
     done = call(
         "analyze", "demo", *given, "--no-report", "--out", tmp_path / "r", "--format", format
     )

@@ -51,7 +51,7 @@ def test_the_demo_writes_tables_and_prints_a_summary(demo_run: DemoRun) -> None:
 
 
 def test_data_goes_to_stdout_and_talk_to_stderr(tmp_path: Path, text: Path) -> None:
-    options = ["--text", text, "--limit", 5, "--replicates", 20, "--no-report"]
+    options = ["--text", text, "--limit", 5, "--no-report"]
     csv = call("analyze", "demo", *options, "--out", tmp_path / "a", "--format", "csv")
     blocks = dict(block.split("\n", 1) for block in csv.stdout.split("# ")[1:])
     assert blocks.keys() == {"behaviours", "distance-layers"}
@@ -115,7 +115,7 @@ def test_mistakes_end_with_a_clear_message_and_exit_code_2(
 
 
 def test_a_treebank_gives_the_best_heads_and_single_tables_print(tmp_path: Path) -> None:
-    options = ["--treebank", "starter", "--limit", 30, "--replicates", 20, "--null", "--combine"]
+    options = ["--treebank", "starter", "--limit", 30, "--null", 1, "--combine"]
     only = ["--only", "dependency", "--only", "trees", "--min-count", 20]
     done = call("analyze", "demo", *options, *only, "--out", tmp_path / "run")
     assert done.exit_code == 0, done.output
@@ -131,7 +131,7 @@ def test_a_treebank_gives_the_best_heads_and_single_tables_print(tmp_path: Path)
 def test_coreference_prints_the_papers_table_and_skips_bad_files_when_told(tmp_path: Path) -> None:
     (tmp_path / "good.conllu").write_text(STARTER.read_text())
     (tmp_path / "bad.conllu").write_text("junk\n")
-    options = ["--coref", tmp_path, "--only", "coreference", "--replicates", 20]
+    options = ["--coref", tmp_path, "--only", "coreference"]
     stopped = call("analyze", "demo", *options, "--out", tmp_path / "a")
     assert stopped.exit_code == 2
     assert "bad.conllu:1" in stopped.stderr
@@ -151,7 +151,7 @@ def test_coreference_prints_the_papers_table_and_skips_bad_files_when_told(tmp_p
 def test_heads_of_two_models_are_matched_and_a_map_is_drawn_anew(
     tmp_path: Path, text: Path
 ) -> None:
-    options = ["--text", text, "--limit", 4, "--replicates", 5]
+    options = ["--text", text, "--limit", 4]
     done = call("distance", "demo", "random-init:demo", *options, "--out", tmp_path / "pair")
     assert done.exit_code == 0, done.output
     assert "mean divergence of matches" in done.stdout

@@ -38,13 +38,13 @@ def model_path(name: str) -> str | Path:
 def test_tables_equal_the_reference_on_a_real_model(name: str) -> None:
     source = load_model(model_path(name))
     examples = [
-        Example("a", text="The ferry left late, so we ran.", text_pair="Nobody saw us."),
-        Example("b", text="Bread rises because yeast makes gas."),
-        Example("c", words=("She", "kept", "bees", ",", "and", "sold", "honey", ".")),
+        Example("a", text="The ferry left, so we ran.", text_pair="Who saw?"),
+        Example("b", text="Bread rises."),
+        Example("c", words=("She", "kept", "bees", ",", "too", ".")),
     ]
     encodings = source.encode(examples, 128)
     maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
-    run = hs.analyze(source, text=examples, progress=False, replicates=0)
+    run = hs.analyze(source, text=examples, progress=False)
     names = {"position", "special-tokens", "entropy", "max-weight", "distance"}
     made = {"distance-nearest", "distance-heads", "distance-layers", "layout", "dendrogram"}
     assert run.tables.keys() == names | made
@@ -58,7 +58,7 @@ def test_distances_hold_where_attention_is_causal_local_or_seen_by_outputs(name:
     examples = [Example(f"{i}", text=text) for i, text in enumerate(SENTENCES[:3])]
     encodings = source.encode(examples, 40)
     maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
-    run = hs.analyze(source, text=examples, only=["distance"], progress=False, replicates=0)
+    run = hs.analyze(source, text=examples, only=["distance"], progress=False)
     assert_equals_reference(run.tables["distance"], "distance", maps, encodings, tolerance=2e-6)
 
 
@@ -93,8 +93,6 @@ def test_antecedents_equal_the_reference_on_a_real_model(name: str) -> None:
     encodings = source.encode(windows, 128)
     maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
     analysis = build_analysis(name)
-    result = measure_examples(
-        windows, source, [analysis], RunOptions(replicates=0), CorpusRole.TREEBANK
-    )
+    result = measure_examples(windows, source, [analysis], RunOptions(), CorpusRole.TREEBANK)
     table = analysis.summarize(result.tallies[name])[name]
     assert_equals_reference(table, name, maps, encodings, tolerance=2e-6)

@@ -57,7 +57,7 @@ def test_a_trained_masked_model_predicts_and_has_gradients() -> None:
     with torch.no_grad():
         losses = task.losses(*task.prepare(batch))
     assert losses.item() < 0.5  # of 591 tokens; a random head would have 6.4
-    run = hs.analyze(source, text=REACTIONS, only=["gradient"], progress=False, replicates=50)
+    run = hs.analyze(source, text=REACTIONS, only=["gradient"], progress=False)
     table = run.tables["gradient"]
     assert set(table["layer"]) == set(range(1, 13))
     shown = table[table["target"] != "first"]  # the input opens with [CLS]
@@ -66,7 +66,7 @@ def test_a_trained_masked_model_predicts_and_has_gradients() -> None:
 
 
 def test_a_trained_masked_model_misses_an_early_head_more_than_a_late_one() -> None:
-    settings = {"only": ["ablation"], "heads": "1-3,12-1", "replicates": 50, "progress": False}
+    settings = {"only": ["ablation"], "heads": "1-3,12-1", "progress": False}
     table = hs.analyze(load_reaction_model(), text=REACTIONS[:8], **settings).tables["ablation"]
     assert set(table["effect"]) == {"loss"}
     zero = table[table["mode"] == "zero"].set_index(["layer", "head"])
@@ -84,7 +84,7 @@ def test_a_trained_decoder_rests_on_its_first_token_where_the_loss_does_not_look
     model = AutoModelForCausalLM.from_pretrained(folder, **file)
     tokenizer = AutoTokenizer.from_pretrained(folder, **file)
     only = ["gradient", "special-tokens"]
-    settings = {"only": only, "limit": 3, "replicates": 0, "progress": False}
+    settings = {"only": only, "limit": 3, "progress": False}
     run = hs.analyze(model, tokenizer=tokenizer, text="starter", **settings)
     weights = run.tables["special-tokens"].query("source == 'all' and target == 'first'")
     gradients = run.tables["gradient"]

@@ -12,7 +12,7 @@ EXAMPLES = [make_example(seed, n_words=4 + seed % 5) for seed in range(40)]
 
 def run(source: MadeSource = PLANTED, **options: object) -> Run:
     """A quick run over `EXAMPLES`, or over what the options say."""
-    fixed = {"text": EXAMPLES, "progress": False, "replicates": 20, "shard_examples": 8}
+    fixed = {"text": EXAMPLES, "progress": False, "shard_examples": 8}
     return analyze(source, **{**fixed, **options})  # type: ignore[arg-type]
 
 

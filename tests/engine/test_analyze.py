@@ -183,7 +183,7 @@ def test_user_token_classes_become_rows_of_the_table() -> None:
         ({"seed": None}, StudyError, "seed=.*None.* cannot be used. Expected a whole number"),
         ({"rows": "all"}, StudyError, "rows=.*all.* cannot be used. Expected a whole number"),
         ({"limit": 0}, StudyError, "^limit=0 cannot be used"),
-        ({"replicates": -1}, StudyError, "^replicates=-1 "),
+        ({"null": -1}, StudyError, "^null=-1 "),
         ({"max_tokens": 3}, StudyError, "at least 8"),
         ({"max_tokens": 5000}, StudyError, "takes at most 512"),
         ({"token_classes": {"sep": ["x"]}}, StudyError, "Token class 'sep'"),
@@ -269,9 +269,9 @@ def test_best_heads_combined_are_added_to_the_trees(tmp_path: Path) -> None:
 
 def test_repeating_a_pass_that_is_not_there_is_refused() -> None:
     with pytest.raises(StudyError, match="null has nothing to compare"):
-        run(only=["position"], null=True)
+        run(only=["gradient"], null=1)
     with pytest.raises(StudyError, match="no transformers model"):
-        run(text=None, treebank=EXAMPLES, null=True)
+        run(text=None, treebank=EXAMPLES, null=1)
 
 
 def test_ablation_tells_the_change_of_the_heads_that_were_named() -> None:

@@ -49,7 +49,7 @@ def corpus(examples: list) -> MemoryCorpus:
 
 def parse(**options: object) -> Run:
     source = MadeSource(plant_parser)
-    given = {"treebank": corpus(EXAMPLES), "only": ["dependency"], "replicates": 20}
+    given = {"treebank": corpus(EXAMPLES), "only": ["dependency"]}
     return analyze(source, progress=False, **{**given, **options})
 
 
@@ -73,7 +73,7 @@ def test_marked_arcs_of_a_planted_parser_carry_its_attention() -> None:
 
 
 def test_behaviours_show_their_strongest_head() -> None:
-    run = analyze(PLANTED, text=corpus(EXAMPLES), only=ANALYSES[:2], replicates=0, progress=False)
+    run = analyze(PLANTED, text=corpus(EXAMPLES), only=ANALYSES[:2], progress=False)
     heads = {one.title: (one.view.layer, one.view.head) for one in run.examples}
     assert heads["previous token"] == PREVIOUS
     assert heads["closing tokens (sep)"] == CLOSING

@@ -17,7 +17,7 @@ from headscope.models.ablation import mean_outputs
 from tests.models.test_gradients import language_model
 from tests.models.tiny import SENTENCES, build_model, build_tokenizer
 
-QUICK = {"replicates": 5, "progress": False, "shard_examples": 2, "examples": False}
+QUICK = {"progress": False, "shard_examples": 2, "examples": False}
 
 
 @pytest.fixture(scope="module")

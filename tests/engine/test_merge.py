@@ -94,7 +94,7 @@ def test_ablations_of_different_corpora_do_not_add(tmp_path: Path) -> None:
     model, tokenizer = build_model("bert"), build_tokenizer("wordpiece")
     for name, texts in (("a", SENTENCES[:2]), ("b", SENTENCES[2:4]), ("c", SENTENCES[4:])):
         also = {"also": "ablation", "heads": "1-1,3-5"} if name != "c" else {}
-        given = {"only": "position", "replicates": 5, "progress": False, **also}
+        given = {"only": "position", "progress": False, **also}
         analyze(model, tokenizer=tokenizer, text=texts, out=tmp_path / name, **given)
     with pytest.raises(OutputError, match="analysis 'ablation' cannot be merged: one of its modes"):
         merge_runs([tmp_path / "a", tmp_path / "b"], tmp_path / "x")

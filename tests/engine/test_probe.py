@@ -214,7 +214,7 @@ def test_analyze_trains_probes_where_a_training_treebank_is_given(tmp_path: Path
     train, test = tmp_path / "train.conllu", tmp_path / "test.conllu"
     train.write_text("\n\n".join(lines[:30]) + "\n\n")
     test.write_text("\n\n".join(lines[30:40]) + "\n\n")
-    command = ["analyze", "demo", "--only", "dependency", "--replicates", "5"]
+    command = ["analyze", "demo", "--only", "dependency"]
     command += ["--out", str(tmp_path / "run"), "--train", str(train)]
     wide = CliRunner(env={"COLUMNS": "160"})
     done = wide.invoke(app, [*command, "--treebank", str(test)])

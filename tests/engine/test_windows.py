@@ -34,7 +34,7 @@ def test_windows_hold_all_words_in_order_and_never_too_many_tokens(
     for window in windows:
         n_words = len(window.words or ())
         assert n_words * pieces <= budget or n_words == 1
-        assert window.key == whole.key  # one document is drawn as one
+        assert window.own_document == whole.own_document
     assert len({window.id for window in windows}) == len(windows)
     n_long = sum(size * pieces > budget and size > 1 for size in sizes)
     assert counts.notes.get(SPLIT, 0) == n_long

@@ -18,7 +18,7 @@ RANKED = [name for name in ANALYSES.built_in if hasattr(build_analysis(name), "r
 def rank(name: str, chosen: list[int], batch_tokens: int = 2048) -> Ranking:
     analysis = build_analysis(name)
     examples = [EXAMPLES[number] for number in chosen]
-    options = RunOptions(replicates=0, batch_tokens=batch_tokens)
+    options = RunOptions(batch_tokens=batch_tokens)
     return measure_examples(examples, MadeSource(), [analysis], options).rankings[name]
 
 

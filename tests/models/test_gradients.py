@@ -122,7 +122,6 @@ def test_gradients_do_not_depend_on_batches_or_shards(name: str) -> None:
             only=["gradient"],
             batch_tokens=batch_tokens,
             shard_examples=shard_examples,
-            replicates=5,
             progress=False,
         ).tables["gradient"]
         for batch_tokens, shard_examples in ((1, 3), (4096, 100))
@@ -166,7 +165,7 @@ def test_a_model_is_left_as_it_was() -> None:
 
 
 def test_a_sentence_encoder_has_no_gradients_and_the_rest_is_measured() -> None:
-    run = hs.analyze("demo", text=SENTENCES, also=["gradient"], progress=False, replicates=0)
+    run = hs.analyze("demo", text=SENTENCES, also=["gradient"], progress=False)
     assert "gradient" not in run.tables
     assert "position" in run.tables
     assert "without a language-modelling head" in run.manifest["left_out"]["gradient"]

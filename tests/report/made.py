@@ -20,7 +20,7 @@ HOSTILE = "</script><script>window.stolen = 1</script><img src=x onerror='window
 def planted_run() -> Run:
     """A small real run over a made model of 3 x 5 heads with known heads."""
     examples = [make_example(seed, n_words=4 + seed % 5) for seed in range(40)]
-    return analyze(PLANTED, text=examples, treebank=examples, progress=False, replicates=20)
+    return analyze(PLANTED, text=examples, treebank=examples, progress=False)
 
 
 def hostile_run() -> Run:

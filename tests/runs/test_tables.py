@@ -52,13 +52,13 @@ def test_what_runs_over_one_corpus_has_no_label_beside_what_runs_over_two() -> N
 @pytest.fixture(scope="module")
 def layers() -> dict[int, pd.DataFrame]:
     def one(seed: int) -> Run:
-        return run(only="distance", seed=seed, replicates=0, examples=False)
+        return run(only="distance", seed=seed, examples=False)
 
     return {seed: one(seed).tables["distance-layers"] for seed in (0, 1)}
 
 
 def test_the_permutation_test_follows_the_seed(layers: dict[int, pd.DataFrame]) -> None:
-    again = run(only="distance", seed=1, replicates=0, examples=False).tables["distance-layers"]
+    again = run(only="distance", seed=1, examples=False).tables["distance-layers"]
     pd.testing.assert_frame_equal(again, layers[1], check_exact=True)
     one, other = (layers[seed]["p_value"] for seed in (0, 1))
     assert (one != other).any(), "another seed draws other permutations"
@@ -68,5 +68,5 @@ def test_the_permutation_test_follows_the_seed(layers: dict[int, pd.DataFrame]) 
 
 
 def test_the_manifest_says_which_seed_a_test_was_drawn_with() -> None:
-    done = run(PLANTED, only="distance", seed=7, replicates=0, examples=False)
+    done = run(PLANTED, only="distance", seed=7, examples=False)
     assert done.manifest["analyses"]["distance"]["seed"] == 7

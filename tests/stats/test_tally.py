@@ -1,50 +1,110 @@
-"""Totals that add, and the intervals they give."""
+"""Totals by bucket of documents, and the means and intervals they give."""
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from headscope.data.example import stable_hash
-from headscope.stats.replicates import replicate_weights
-from headscope.stats.tally import Tally, estimate
+from headscope.stats.bucket import N_BUCKETS, bucket_of
+from headscope.stats.tally import PLAIN, Tally, segment_means
 
 
-def tally_of(values: np.ndarray, n_replicates: int = 1000) -> Tally:
-    keys = [stable_hash(f"value:{i}") for i in range(len(values))]
+def tally_of(values: np.ndarray, documents: list[str] | None = None) -> Tally:
+    names = documents or [f"document {i}" for i in range(len(values))]
     tally = Tally()
-    arrays = {"sum": values[:, None], "count": np.ones((len(values), 1))}  # [example, layer]
-    tally.add(replicate_weights(keys, 0, n_replicates), arrays)
+    arrays = segment_means("x", torch.from_numpy(values)[:, None])  # [example, layer]
+    buckets = np.array([bucket_of(name) for name in names])
+    counted = {n: v.numpy().reshape(len(values), 1) for n, v in arrays.items()}
+    tally.add(buckets, counted)
     return tally
 
 
 def test_the_estimate_is_the_plain_mean() -> None:
     values = np.random.default_rng(0).normal(size=100)
-    assert tally_of(values).ratio("sum", "count").value[0] == pytest.approx(values.mean())
+    assert tally_of(values).mean("x").value[0] == pytest.approx(values.mean())
 
 
-def test_the_interval_is_as_wide_as_the_standard_error_says() -> None:
-    values = np.random.default_rng(0).normal(size=400)
-    low, high = (float(bound[0]) for bound in tally_of(values).ratio("sum", "count")[1:])
-    expected = 2 * 1.96 * values.std() / np.sqrt(len(values))
-    assert high - low == pytest.approx(expected, rel=0.1)
+def test_the_interval_is_that_of_leaving_out_one_bucket_after_the_other() -> None:
+    rng = np.random.default_rng(0)
+    values, documents = rng.normal(size=40), [f"d{i % 9}" for i in range(40)]
+    measured = tally_of(values, documents).mean("x")
+    buckets = np.array([bucket_of(d) for d in documents])
+    used = sorted(set(buckets.tolist()))
+    left = [values[buckets != bucket].mean() for bucket in used]
+    error = np.sqrt((len(used) - 1) / len(used) * sum((x - values.mean()) ** 2 for x in left))
+    t = {7: 2.446912, 8: 2.364624, 9: 2.306004}[len(used)]  # of 6, 7 and 8 degrees of freedom
+    assert measured.low[0] == pytest.approx(values.mean() - t * error, rel=1e-6)
+    assert measured.high[0] == pytest.approx(values.mean() + t * error, rel=1e-6)
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
-    rng = np.random.default_rng(7)
-    covered = 0
-    for _ in range(200):
-        low, high = tally_of(rng.exponential(size=80), 200).ratio("sum", "count")[1:]
-        covered += bool(low[0] <= 1 <= high[0])
-    assert 0.88 <= covered / 200 <= 0.99
+def test_examples_of_one_document_widen_the_interval_and_count_for_less() -> None:
+    rng = np.random.default_rng(1)
+    shared = np.repeat(rng.normal(size=40), 10)  # ten copies of what each document shows
+    together = tally_of(shared, [f"d{i // 10}" for i in range(400)]).mean("x")
+    apart = tally_of(shared).mean("x")
+    assert together.high - together.low > 2 * (apart.high - apart.low)
+    assert together.effective[0] < 80
+    assert apart.effective[0] > 200
+
+
+def test_one_document_gives_a_number_without_an_interval() -> None:
+    measured = tally_of(np.arange(5.0), ["the only one"] * 5).mean("x")
+    assert measured.value[0] == 2
+    assert np.isnan([measured.low[0], measured.high[0]]).all()
+
+
+def test_what_never_varies_has_no_interval_of_zero_width() -> None:
+    measured = tally_of(np.ones(50)).mean("x")
+    assert measured.value[0] == 1
+    assert np.isnan(measured.low[0])
+
+
+def test_an_interval_ends_where_its_number_cannot_go() -> None:
+    values = np.array([0.0] * 20 + [0.5])
+    measured = tally_of(values).mean("x", within=(0, 1))
+    assert measured.low[0] == 0
+    assert tally_of(values).mean("x").low[0] < 0
 
 
 def test_nothing_over_nothing_is_no_number() -> None:
-    tally = Tally({"sum": np.zeros((2, 3, 1)), "count": np.zeros((2, 3, 1))})
+    tally = Tally({"sum": np.zeros((N_BUCKETS, 3, 1)), "count": np.zeros((N_BUCKETS, 3, 1))})
     assert np.isnan(tally.ratio("sum", "count")).all()
 
 
-def test_replicates_without_a_value_are_left_out_of_the_interval() -> None:
-    low, high = estimate(np.array([[5.0], [np.nan], [4.0], [6.0]]))[1:]
-    assert 4 <= low[0] < high[0] <= 6
+def test_buckets_without_data_do_not_count() -> None:
+    sums, counts = np.zeros((N_BUCKETS, 1)), np.zeros((N_BUCKETS, 1))
+    sums[[3, 9, 20], 0], counts[[3, 9, 20], 0] = (1, 2, 3), 1
+    found = Tally({"sum": sums, "count": counts}).ratio("sum", "count")
+    error = np.sqrt(2 / 3 * (0.5**2 + 0 + 0.5**2))
+    assert found.high[0] == pytest.approx(2 + 4.302653 * error, rel=1e-6)  # t of 2 degrees
+
+
+def test_a_plain_total_is_one_sum() -> None:
+    tally = Tally()
+    tally.add(np.array([1, 5, 5]), {f"{PLAIN}x": np.ones((3, 2)), "x": np.ones((3, 2))})
+    assert tally.totals[f"{PLAIN}x"].tolist() == [[3, 3]]
+    assert tally.totals["x"][5].tolist() == [2, 2]
+
+
+def test_many_columns_are_estimated_in_chunks_with_the_same_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    totals = {"a": rng.normal(size=(N_BUCKETS, 7, 5)), "n": np.ones((N_BUCKETS, 1))}
+    whole = Tally(totals).ratio("a", "n")
+    monkeypatch.setattr("headscope.stats.tally.CHUNK", 4)
+    np.testing.assert_array_equal(Tally(totals).ratio("a", "n"), whole)
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.integers(0, 39))
+def test_the_sum_of_parts_is_the_whole(documents: list[int], cut: int) -> None:
+    values = np.arange(len(documents), dtype=float) ** 2
+    names = [f"d{d}" for d in documents]
+    whole = tally_of(values, names)
+    parts = tally_of(values[:cut], names[:cut]) + tally_of(values[cut:], names[cut:])
+    for name, total in whole.totals.items():
+        np.testing.assert_array_equal(parts.totals[name], total)
 
 
 def test_adding_leaves_both_tallies_as_they_were() -> None:

@@ -16,6 +16,8 @@ __all__ = ["FilesCorpus", "MemoryCorpus"]
 class FilesCorpus:
     """The files of a folder or a list, one after the other; an id begins with its file's key.
 
+    A file in which documents are not marked is a document.
+
     A file that cannot be read stops the reading at the end, with all such files named; or it is
     left out, if `skip_bad` says so.
     """
@@ -50,7 +52,8 @@ class FilesCorpus:
         for key, member in members.items():
             try:
                 for example in member:
-                    yield replace(example, id=f"{key}/{example.id}")
+                    document = key if example.document is None else f"{key}/{example.document}"
+                    yield replace(example, id=f"{key}/{example.id}", document=document)
             except InputError as error:
                 bad[key] = str(error)
 

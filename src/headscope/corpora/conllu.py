@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
 from headscope.contracts import Annotation, CorpusRole
@@ -27,6 +26,7 @@ class ConlluSentence:
     """One sentence block: its comments and its word rows, without ranges and empty nodes."""
 
     document: int  # its number in the file; `# newdoc` begins one
+    document_id: str | None  # as `# newdoc id` says
     line: int  # of the first row or comment
     comments: dict[str, str]
     rows: list[list[str]]
@@ -47,6 +47,16 @@ class ConlluSentence:
         """The sentence as running text: the `# text` comment, else the words by their spaces."""
         joined = "".join(" " * s + w for s, w in zip(self.spaces, self.words, strict=True))
         return self.comments.get("text", joined.strip())
+
+    def document_in(self, path: Path) -> str | None:
+        """The name of its document: by `# newdoc`, else what its id begins with, else unknown.
+
+        EWT's ids end in the number of the sentence: "weblog-blogspot-0003".
+        """
+        if self.document:
+            return f"{path.name}:{self.document_id or self.document}"
+        numbered = re.fullmatch(r"(.*[^\W\d].*?)[-_.:/]s?\d+", self.comments.get("sent_id", ""))
+        return f"{path.name}:{numbered[1]}" if numbered else None
 
     def name_in(self, path: Path) -> str:
         """The sentence's id: its own, else its line in the file."""
@@ -76,6 +86,7 @@ class ConlluTreebank(FileCorpus):
                 words=sentence.words,
                 spaces=tuple(sentence.spaces),
                 tree=read_tree(self.path, sentence) if has_trees else None,
+                document=sentence.document_in(self.path),
             )
 
 
@@ -91,8 +102,11 @@ class ConlluText(FileCorpus):
     provides = frozenset({Annotation.TEXT})
 
     def __iter__(self) -> Iterator[Example]:
-        for _, document in groupby(read_sentences(self.path), key=attrgetter("document")):
-            yield from pair_paragraphs(self._paragraphs(document))
+        sentences = read_sentences(self.path)
+        for name, document in groupby(
+            sentences, key=lambda sentence: sentence.document_in(self.path)
+        ):
+            yield from pair_paragraphs(self._paragraphs(document), name)
 
     def _paragraphs(self, document: Iterable[ConlluSentence]) -> Iterator[Paragraph]:
         first, texts, is_marked = "", list[str](), False
@@ -109,15 +123,17 @@ class ConlluText(FileCorpus):
 
 def read_sentences(path: Path) -> Iterator[ConlluSentence]:
     """The sentences of a file, one at a time."""
-    document = 0
+    before: ConlluSentence | None = None
     for has_text, lines in groupby(read_lines(path), key=lambda line: bool(line[1].strip())):
-        if has_text and (sentence := _read_block(path, list(lines), document)):
-            document = sentence.document
+        if has_text and (sentence := _read_block(path, list(lines), before)):
+            before = sentence
             yield sentence
 
 
-def _read_block(path: Path, block: list[tuple[int, str]], document: int) -> ConlluSentence | None:
-    """The sentence of these lines, if they have words; `document` is that of the one before."""
+def _read_block(
+    path: Path, block: list[tuple[int, str]], before: ConlluSentence | None
+) -> ConlluSentence | None:
+    """The sentence of these lines, if they have words; it may go on with the document `before`."""
     comments: dict[str, str] = {}
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -141,9 +157,11 @@ def _read_block(path: Path, block: list[tuple[int, str]], document: int) -> Conl
             lines.append(number)
     if not rows:
         return None
-    document += "newdoc" in comments
+    document, document_id = (before.document, before.document_id) if before else (0, None)
+    if "newdoc" in comments:
+        document, document_id = document + 1, comments["newdoc"] or None
     spaces = _spaces_before(rows, ranges)
-    return ConlluSentence(document, block[0][0], comments, rows, lines, spaces)
+    return ConlluSentence(document, document_id, block[0][0], comments, rows, lines, spaces)
 
 
 def read_tree(path: Path, sentence: ConlluSentence) -> Tree:

@@ -118,6 +118,7 @@ def build_document(
         spaces=tuple(spaces),
         mentions=describe_mentions(words, spans, finder),
         sentences=tuple(starts),
+        document=id,
     )
 
 

@@ -73,7 +73,7 @@ class GapCorpus(FileCorpus):
             replace(mention, kind=kind, is_singleton=False)
             for mention, kind in zip(example.mentions or (), KINDS_IN_ORDER, strict=True)
         ]
-        return replace(example, mentions=tuple(mentions))
+        return replace(example, mentions=tuple(mentions), document=row.get("URL") or row["ID"])
 
     def _find(self, number: int, row: Mapping[str, str], name: str) -> tuple[int, int]:
         """Where the pronoun or name stands in the text, without spaces around it."""

@@ -12,7 +12,10 @@ from headscope.errors import InputError
 
 __all__ = ["JsonlCorpus"]
 
-EXPECTED = 'Expected {"id": ..., "text": ..., "text_pair"?: ...} or {"id": ..., "words": [...]}'
+EXPECTED = (
+    'Expected {"id": ..., "text": ..., "text_pair"?: ...} or {"id": ..., "words": [...]}, each '
+    'with or without a "document"'
+)
 
 
 @dataclass(frozen=True)
@@ -40,17 +43,21 @@ class JsonlCorpus(FileCorpus):
         example_id = record.get("id", f"{self.name}:{number}")
         if not isinstance(example_id, (str, int)):
             raise self._error(number, f"the id {example_id!r} is not a string or number")
+        document = record.get("document")
+        if not isinstance(document, (str, int, type(None))):
+            raise self._error(number, f"the document {document!r} is not a string or number")
+        document = None if document is None else str(document)
         if ("text" in record) == ("words" in record):
             raise self._error(number, "there must be either text or words")
         if "words" in record:
             words = record["words"]
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
                 raise self._error(number, "words must be a list of strings")
-            return Example(str(example_id), words=tuple(words))
+            return Example(str(example_id), words=tuple(words), document=document)
         text, pair = record["text"], record.get("text_pair")
         if not isinstance(text, str) or not isinstance(pair, (str, type(None))):
             raise self._error(number, "text and text_pair must be strings")
-        return Example(str(example_id), text=text, text_pair=pair)
+        return Example(str(example_id), text=text, text_pair=pair, document=document)
 
     def _error(self, number: int, problem: str) -> InputError:
         return InputError(f"{self.path}:{number}: {problem}. {EXPECTED}; mend or remove the line.")

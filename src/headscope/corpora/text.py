@@ -1,11 +1,13 @@
 """Plain text: a line is a paragraph, a blank line ends a document.
 
-The paper's segments are two consecutive paragraphs of a document.
+In a file without a blank line between paragraphs, documents are not known. The paper's segments
+are two consecutive paragraphs of a document.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from functools import cached_property
+from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 from headscope.contracts import Annotation, CorpusRole
@@ -22,7 +24,7 @@ class Paragraph(NamedTuple):
     text: str
 
 
-def pair_paragraphs(document: Iterable[Paragraph]) -> Iterator[Example]:
+def pair_paragraphs(document: Iterable[Paragraph], name: str | None = None) -> Iterator[Example]:
     """Segments of a document; where the number of paragraphs is odd, the last stands alone.
 
     >>> [e.text_pair for e in pair_paragraphs([Paragraph("1", "a"), Paragraph("2", "b")])]
@@ -31,7 +33,8 @@ def pair_paragraphs(document: Iterable[Paragraph]) -> Iterator[Example]:
     paragraphs = iter(document)
     for first in paragraphs:
         second = next(paragraphs, None)
-        yield Example(first.id, text=first.text, text_pair=second.text if second else None)
+        pair = second.text if second else None
+        yield Example(first.id, text=first.text, text_pair=pair, document=name)
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,18 @@ class TextCorpus(FileCorpus):
     provides = frozenset({Annotation.TEXT})
 
     def __iter__(self) -> Iterator[Example]:
+        for paragraphs in self._documents():
+            first = next(paragraphs)
+            name = first.id if self.marks_documents else None
+            yield from pair_paragraphs(chain([first], paragraphs), name)
+
+    @cached_property
+    def marks_documents(self) -> bool:
+        """Whether a blank line stands between two paragraphs."""
+        return sum(1 for _ in islice(self._documents(), 2)) == 2
+
+    def _documents(self) -> Iterator[Iterator[Paragraph]]:
         lines = ((number, line.strip()) for number, line in read_lines(self.path))
         for has_text, group in groupby(lines, key=lambda line: bool(line[1])):
             if has_text:
-                document = (Paragraph(f"{self.name}:{number}", text) for number, text in group)
-                yield from pair_paragraphs(document)
+                yield (Paragraph(f"{self.name}:{number}", text) for number, text in group)

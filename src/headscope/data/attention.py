@@ -18,7 +18,7 @@ __all__ = [
     "parse_head_name",
 ]  # fmt: skip
 
-OWN_STREAM = 2**63  # apart from the bootstrap's draws, whose seeds are below
+OWN_STREAM = 2**63  # apart from other draws, whose seeds are below
 
 
 def head_name(layer: int, head: int) -> str:

@@ -14,6 +14,7 @@ class ExampleCounts:
     used: int = 0
     truncated: int = 0
     tokens: int = 0
+    without_document: int = 0  # used examples that count as documents of their own
     unaligned_words: int = 0  # words of which the tokenizer leaves nothing
     skipped: dict[str, int] = field(default_factory=dict)  # by reason
     skipped_ids: dict[str, list[str]] = field(default_factory=dict)  # the first few, by reason
@@ -42,6 +43,7 @@ class ExampleCounts:
             used=self.used + other.used,
             truncated=self.truncated + other.truncated,
             tokens=self.tokens + other.tokens,
+            without_document=self.without_document + other.without_document,
             unaligned_words=self.unaligned_words + other.unaligned_words,
             skipped=_add(self.skipped, other.skipped),
             skipped_ids={r: (one.get(r, []) + two.get(r, []))[:SHOWN_IDS] for r in one | two},

@@ -25,8 +25,9 @@ class Example:
 
     `spaces[i]` says whether a space stands before word i in the running text; None means that
     all words but the first are spaced. Only tokenizers that see spaces (byte-level BPE) look at it.
-    A document has its `mentions`, and in `sentences` the first word of each of its sentences. What
-    is cut from it keeps the document's id as its `group`: one group is drawn as one.
+    An example with coreference has its `mentions`, and in `sentences` the first word of each of its
+    sentences. `document` names what the example was taken from: examples of one document are alike,
+    so they count as one when it comes to how sure a number is. None: it is a document of its own.
     """
 
     id: str
@@ -37,7 +38,7 @@ class Example:
     tree: Tree | None = None
     mentions: tuple[Mention, ...] | None = None
     sentences: tuple[int, ...] | None = None
-    group: str | None = None
+    document: str | None = None
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.words is None):
@@ -54,5 +55,10 @@ class Example:
 
     @cached_property
     def key(self) -> int:
-        """The number that decides the example's bootstrap weights and fold."""
-        return stable_hash(self.group or self.id)
+        """The number that decides what is drawn for the example at random."""
+        return stable_hash(self.id)
+
+    @property
+    def own_document(self) -> str:
+        """The name of its document: the example itself, where none is known."""
+        return self.id if self.document is None else self.document

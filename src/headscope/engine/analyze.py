@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -94,7 +93,7 @@ def analyze(
         for corpus in as_corpora(items, role, run.skip_bad)
     ]
     passes, left_out = plan_passes(analyses, corpora, is_explicit, run.max_tokens)
-    repeats = plan_untrained(passes) if run.null else []
+    repeats = plan_untrained(passes, run.null) if run.null else []
     repeats += plan_second_readings(passes)
     drawn = {id(p.corpus): p.corpus for p in passes}
     samples_of = {key: draw_sample(c, run.limit, run.seed) for key, c in drawn.items()}
@@ -163,18 +162,17 @@ class _Study:
             self._tokens(pass_)
             if pass_.watch is Watch.CHANGE:
                 refuse_absent_heads(self.models.source, _heads_of(pass_) or ())
-            if pass_.repeat is Repeat.UNTRAINED:
-                _ = self._untrained
+            if pass_.draw == 1:
+                self._make_untrained(pass_.draw)
 
-    @cached_property
-    def _untrained(self) -> AttentionSource:
-        """The same model without its training."""
+    def _make_untrained(self, draw: int) -> AttentionSource:
+        """The same model without its training; each draw has other random weights."""
         if not isinstance(self.models.source, LoadedModel):
             raise StudyError(
                 f"--null cannot be used with {self.models.source.name}: it is no transformers "
                 "model. Expected a model that can be initialised anew; leave --null out."
             )
-        return make_untrained(self.models.source, self.options.seed)
+        return make_untrained(self.models.source, self.options.seed + draw - 1)
 
     def _tokens(self, pass_: Pass) -> int:
         return tokens_for(pass_, self.models.source, self.options.max_tokens)
@@ -213,8 +211,8 @@ class _Study:
 
     def _open_source(self, pass_: Pass, bars: Bars) -> Source[Any]:
         """The model as a pass watches it."""
-        if pass_.repeat is Repeat.UNTRAINED:
-            return self._untrained
+        if pass_.draw is not None:
+            return self._make_untrained(pass_.draw)
         if pass_.watch is Watch.GRADIENT:
             assert self.models.with_head is not None  # else the pass was left out
             return GradientSource(build_task(self.models.with_head, self.options.seed))

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as save_arrays
 from safetensors.torch import save as save_tensors
@@ -26,7 +27,7 @@ __all__ = [
     "write_checkpoint",
 ]
 
-RANKED = "ranked"  # begins the name of what is no sum in a file of sums
+RANKED, DOCUMENTS = "ranked", "documents"  # begin the names of what is no sum in a file of sums
 FACTS = "facts"
 
 
@@ -69,6 +70,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     for analysis, ranking in checkpoint.result.rankings.items():
         for kind, parts in vars(ranking).items():
             arrays |= {f"{RANKED}/{kind}/{analysis}/{name}": part for name, part in parts.items()}
+    arrays[DOCUMENTS] = np.array(sorted(checkpoint.result.documents), np.uint64)
     facts = {
         "shards": checkpoint.shards,
         "analyses": list(checkpoint.result.tallies),
@@ -87,9 +89,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
         ranking = rankings.setdefault(analysis, Ranking())
         getattr(ranking, kind)[name] = totals.pop(key)
     try:
+        documents = set(totals.pop(DOCUMENTS).tolist())
         tallies = {name: Tally() for name in facts["analyses"]} | dict(_group(totals))
         counts = ExampleCounts(**facts["counts"])
-        result = Result(tallies, counts, facts["seconds"], rankings)
+        result = Result(tallies, counts, facts["seconds"], rankings, documents)
         return Checkpoint(result, tuple(facts["shards"]))
     except (KeyError, TypeError) as error:
         raise _damaged(path, error) from error

@@ -26,7 +26,8 @@ def finish_run(
 ) -> Run:
     """Turn the totals of all passes into tables, and write them with the final manifest."""
     tallies = {key: checkpoint.result.tallies for key, checkpoint in checkpoints.items()}
-    tables = summarize_passes(manifest["passes"], analyses, tallies)
+    n_documents = {key: len(checkpoint.result.documents) for key, checkpoint in checkpoints.items()}
+    tables, untrained = summarize_passes(manifest["passes"], analyses, tallies, n_documents)
     derived = derive_tables(tables, MapOptions(manifest["options"]["seed"]))
     tables |= {name: table for part in derived for name, table in part.tables.items()}
     final = {
@@ -34,15 +35,19 @@ def finish_run(
         "derived": {name: facts for part in derived for name, facts in part.facts.items()},
         "status": "complete",
         "tables": list(tables),
-        "counts": {key: asdict(c.result.counts) for key, c in checkpoints.items()},
+        "untrained_tables": list(untrained),
+        "counts": {
+            key: {**asdict(c.result.counts), "documents": n_documents[key]}
+            for key, c in checkpoints.items()
+        },
         "seconds": {
             key: {stage: round(s, 3) for stage, s in c.result.seconds.items()}
             for key, c in checkpoints.items()
         },
     }
     if folder is not None:
-        folder.finish(tables, final)
-    return Run(tables, final, folder.path if folder else None)
+        folder.finish(tables, final, untrained)
+    return Run(tables, final, folder.path if folder else None, untrained=untrained)
 
 
 def derive_tables(tables: Tables, options: MapOptions) -> list[DerivedTables]:

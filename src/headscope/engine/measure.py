@@ -20,8 +20,8 @@ from headscope.engine.windows import cut_windows
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
 from headscope.options import RunOptions
+from headscope.stats.bucket import bucket_of
 from headscope.stats.ranking import Ranking
-from headscope.stats.replicates import replicate_weights
 from headscope.stats.tally import Tally
 
 __all__ = ["Progress", "Result", "keep_usable", "measure_examples", "refuse_not_finite"]
@@ -35,13 +35,14 @@ Progress = Callable[[int], None]  # told how many examples are done
 
 @dataclass
 class Result:
-    """What measuring some examples gave: a tally per analysis, counts, seconds by stage, and of
-    some analyses the examples that show heads best."""
+    """What measuring some examples gave: a tally per analysis, counts, seconds by stage, of some
+    analyses the examples that show heads best, and the hashes of the documents' names."""
 
     tallies: dict[str, Tally] = field(default_factory=dict)
     counts: ExampleCounts = field(default_factory=ExampleCounts)
     seconds: dict[str, float] = field(default_factory=dict)
     rankings: dict[str, Ranking] = field(default_factory=dict)
+    documents: set[int] = field(default_factory=set)
 
     def __add__(self, other: "Result") -> "Result":
         names = dict.fromkeys([*self.tallies, *other.tallies])
@@ -54,6 +55,7 @@ class Result:
                 name: self.rankings.get(name, Ranking()) + other.rankings.get(name, Ranking())
                 for name in dict.fromkeys([*self.rankings, *other.rankings])
             },
+            self.documents | other.documents,
         )
 
     @contextmanager
@@ -87,7 +89,7 @@ def measure_examples(
         kept = keep_usable(encodings, role, max_tokens, result.counts)
     rankers = {a.name: a.rank for a in analyses if hasattr(a, "rank")}
     result.rankings = {name: Ranking() for name in rankers}
-    waiting = _Waiting(result, options, rankers)
+    waiting = _Waiting(result, rankers)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
     observer = _Observer(source, analyses, options.seed, result)
     for members in equal_length_batches(kept, options.batch_tokens):
@@ -114,7 +116,6 @@ class _Waiting:
     """Values of several batches, to be added up together: few large products instead of many."""
 
     result: Result
-    options: RunOptions
     rankers: Mapping[str, Callable[[Values], Mapping[str, Any]]]
     members: list[Encoding] = field(default_factory=list)
     batches: list[tuple[slice, Mapping[str, Values]]] = field(default_factory=list)
@@ -131,13 +132,14 @@ class _Waiting:
 
     def add_up(self) -> None:
         """Add all that is waiting to the tallies, and rank it."""
-        keys = [encoding.example.key for encoding in self.members]
-        weights = replicate_weights(keys, self.options.seed, self.options.replicates)
+        documents = [encoding.example.own_document for encoding in self.members]
+        self.result.documents |= set(map(stable_hash, documents))
+        buckets = np.array([bucket_of(document) for document in documents], np.int64)
         ids = np.array([stable_hash(e.example.id) for e in self.members], np.uint64)
         is_long = np.array([len(encoding) > DRAWN_TOKENS for encoding in self.members], bool)
         for name, tally in self.result.tallies.items():
             values = self._join(name)
-            tally.add(weights, values)
+            tally.add(buckets, values)
             if name in self.rankers and self.members:
                 self.result.rankings[name].add(ids, is_long, self.rankers[name](values))
         self.members, self.batches, self.n_numbers = [], [], 0
@@ -165,6 +167,7 @@ def keep_usable(
             counts.skip(f"longer than {max_tokens} tokens", encoding.example.id)
         else:
             counts.used += 1
+            counts.without_document += encoding.example.document is None
             counts.truncated += encoding.is_truncated
             counts.tokens += len(encoding)
             counts.unaligned_words += 0 if encoding.is_truncated else _count_unaligned(encoding)

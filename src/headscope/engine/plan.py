@@ -49,6 +49,7 @@ class Pass:
     window: int | None = None  # the tokens of a window that documents are cut into
     repeats: str | None = None  # the key of the pass that this one repeats
     repeat: Repeat | None = None
+    draw: int | None = None  # which of several untrained models is measured, from 1
 
     def describe(self, sample: Sample) -> dict[str, Any]:
         """What the manifest says of the pass."""
@@ -64,6 +65,7 @@ class Pass:
             "window": self.window,
             "repeats": self.repeats,
             "repeat": self.repeat.value if self.repeat else None,
+            "draw": self.draw,
             "skipped_files": getattr(self.corpus, "skipped_files", {}),
         }
 
@@ -160,19 +162,19 @@ def refuse_single_model(passes: Sequence[Pass], source: Source[Any]) -> None:
             )
 
 
-def plan_untrained(passes: Sequence[Pass]) -> list[Pass]:
-    """The passes to repeat with the untrained model, for analyses that put it beside the model."""
-    repeats = []
-    for pass_ in passes:
-        own = tuple(a for a in pass_.analyses if hasattr(a, "add_untrained"))
-        if own and pass_.watch is Watch.ATTENTION:
-            repeats.append(_repeat(pass_, own, Repeat.UNTRAINED))
-    if not repeats:
+def plan_untrained(passes: Sequence[Pass], n_draws: int) -> list[Pass]:
+    """The passes to repeat with untrained models: all that watch attention."""
+    watched = [pass_ for pass_ in passes if not pass_.watch.is_costly]
+    if not watched:
         raise StudyError(
-            "--null has nothing to compare: no analysis of this run puts an untrained model beside "
-            "the model. Expected a treebank: add --treebank FILE.conllu, or leave --null out."
+            "--null has nothing to compare: no analysis of this run measures attention. Expected "
+            "one, such as those of --text FILE; add it, or leave --null out."
         )
-    return repeats
+    return [
+        replace(_repeat(pass_, pass_.analyses, Repeat.UNTRAINED, f"untrained-{draw}"), draw=draw)
+        for draw in range(1, n_draws + 1)
+        for pass_ in watched
+    ]
 
 
 def plan_second_readings(passes: Sequence[Pass]) -> list[Pass]:
@@ -220,8 +222,13 @@ def tell_left_out(left_out: Mapping[str, str]) -> None:
         log.warning("%s", name_parameters(reason))
 
 
-def _repeat(pass_: Pass, analyses: tuple[Analysis, ...], repeat: Repeat) -> Pass:
-    key = f"{repeat.value}-{pass_.key}"
+def _repeat(
+    pass_: Pass,
+    analyses: tuple[Analysis, ...],
+    repeat: Repeat,
+    prefix: str = Repeat.SECOND_READING.value,
+) -> Pass:
+    key = f"{prefix}-{pass_.key}"
     return replace(pass_, key=key, analyses=analyses, repeats=pass_.key, repeat=repeat)
 
 

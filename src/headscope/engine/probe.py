@@ -35,7 +35,7 @@ from headscope.options import (
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.baselines import count_correct
 from headscope.probes.suite import Probe, Suite
-from headscope.probes.tables import Bootstrap, ProbeResult, build_tables
+from headscope.probes.tables import ProbeResult, build_tables
 from headscope.probes.train import NoStateStore, StateStore, TrainingOptions, refuse_tiny
 from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.vectors import WordVectors, read_vectors
@@ -224,12 +224,11 @@ class _ProbeStudy:
         results: Mapping[str, ProbeResult],
         steps: Sequence[tuple[str, ProbeResult]],
     ) -> dict[str, pd.DataFrame]:
-        bootstrap = Bootstrap(self.options.seed, self.options.replicates)
         suite = suites[0]
         fitted = {name: probe for one in suites for name, probe in one.fitted.items()}
         counts = suite.head_counts, count_correct(suite.test)
         shape = self.source.n_layers, self.source.n_heads
-        return build_tables(results, steps, fitted, counts, shape, bootstrap)
+        return build_tables(results, steps, fitted, counts, shape)
 
 
 def _open_treebank(treebank: CorporaLike) -> Corpus:

@@ -85,7 +85,7 @@ def _take(document: Example, start: int, end: int) -> Example:
         spaces=spaces,
         mentions=tuple(mention.moved(-start) for mention in inside),
         sentences=tuple(s - start for s in document.sentences or () if start <= s < end),
-        group=document.group or document.id,
+        document=document.own_document,
     )
 
 

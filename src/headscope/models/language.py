@@ -19,7 +19,7 @@ __all__ = ["HiddenStateOutcome", "LossOutcome", "Outcome", "Task", "build_task",
 Inputs = Mapping[str, Tensor]
 
 SHARE, MASKED, RANDOM = 0.15, 0.8, 0.1  # BERT's masking; the rest of the chosen stays as it is
-STREAM = 0x6D61736B  # so that masks and bootstrap weights of an example are drawn apart
+STREAM = 0x6D61736B  # so that masks and sampled rows of an example are drawn apart
 
 
 def find_objective(architecture: str) -> str | None:

@@ -1,4 +1,4 @@
-"""How much of the gold trees a probe finds, with intervals over sentences."""
+"""How much of the gold trees a probe finds, with intervals over documents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from headscope.data.tree import ROOT
 from headscope.kernels.spanning_tree import maximum_arborescence
 from headscope.probes.batches import RowOf, Scorer, score_sentences
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank, Sentence
-from headscope.stats.replicates import replicate_weights
-from headscope.stats.tally import Estimate, Tally
+from headscope.stats.interval import Estimate, proportion
+from headscope.stats.tally import Tally
 
 __all__ = [
     "SCORES", "ProbeScores", "decode_tree", "estimate_relations", "estimate_scores", "score_probe",
@@ -29,7 +29,7 @@ Heads = Int[NDArray[np.int64], " word"]
 class ProbeScores:
     """Correct heads and heads to find, by sentence: for each score, and for each relation."""
 
-    keys: list[int]
+    buckets: Int[NDArray[np.int64], " sentence"]
     correct: Float[Array, "sentence score"]
     count: Float[Array, "sentence score"]
     relations: list[str]
@@ -43,10 +43,10 @@ def score_probe(
     """Every word's best candidate, and the best tree of a sentence, against the gold heads."""
     relations = sorted({r for sentence in treebank.sentences for r in sentence.relations})
     column_of = {relation: column for column, relation in enumerate(relations)}
-    keys = [sentence.key for sentence in treebank.sentences]
-    shape, by_relation = (len(keys), len(SCORES)), (len(keys), len(relations))
+    buckets = np.array([sentence.bucket for sentence in treebank.sentences], np.int64)
+    shape, by_relation = (len(buckets), len(SCORES)), (len(buckets), len(relations))
     zeros = np.zeros(shape), np.zeros(shape)
-    counts = ProbeScores(keys, *zeros, relations, np.zeros(by_relation), np.zeros(by_relation))
+    counts = ProbeScores(buckets, *zeros, relations, np.zeros(by_relation), np.zeros(by_relation))
     for i, scores in score_sentences(scorer, treebank, row_of):
         sentence = treebank.sentences[i]
         best = _as_heads(scores.argmax(axis=1))
@@ -89,23 +89,18 @@ def _as_heads(candidates: Heads) -> Heads:
     return np.where(candidates == len(candidates), ROOT, candidates)
 
 
-def estimate_scores(
-    scores: ProbeScores, seed: int, n_replicates: int
-) -> Mapping[str, Estimate[Array]]:
+def estimate_scores(scores: ProbeScores) -> Mapping[str, Estimate[Array]]:
     """Each score with its 95 % interval."""
-    estimates = _estimate(scores.keys, scores.correct, scores.count, seed, n_replicates)
+    estimates = _estimate(scores.buckets, scores.correct, scores.count)
     return {name: Estimate(*(part[i] for part in estimates)) for i, name in enumerate(SCORES)}
 
 
-def estimate_relations(scores: ProbeScores, seed: int, n_replicates: int) -> Estimate[Array]:
+def estimate_relations(scores: ProbeScores) -> Estimate[Array]:
     """The share found of each relation, with its 95 % interval."""
-    parts = scores.relation_correct, scores.relation_count
-    return _estimate(scores.keys, *parts, seed, n_replicates)
+    return _estimate(scores.buckets, scores.relation_correct, scores.relation_count)
 
 
-def _estimate(
-    keys: list[int], correct: Array, count: Array, seed: int, n_replicates: int
-) -> Estimate[Array]:
+def _estimate(buckets: NDArray[np.int64], correct: Array, count: Array) -> Estimate[Array]:
     tally = Tally()
-    tally.add(replicate_weights(keys, seed, n_replicates), {"correct": correct, "count": count})
-    return tally.ratio("correct", "count")
+    tally.add(buckets, {"correct": correct, "count": count})
+    return Estimate(*proportion(tally.totals["correct"], tally.totals["count"])[:3])

@@ -11,7 +11,7 @@ from headscope.probes.attention_only import KINDS, AttentionOnly
 from headscope.probes.baselines import HeadCounts, choose_heads
 from headscope.probes.scores import SCORES, ProbeScores, estimate_relations, estimate_scores
 
-__all__ = ["TABLES", "Bootstrap", "ProbeResult", "build_tables"]
+__all__ = ["TABLES", "ProbeResult", "build_tables"]
 
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
 ROOT_CONSTANT = "root"
@@ -31,14 +31,6 @@ TABLES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Bootstrap:
-    """How intervals are drawn."""
-
-    seed: int = 0
-    replicates: int = 200
-
-
 @dataclass(frozen=True, eq=False)
 class ProbeResult:
     """The scores of a probe, and the sentences and parameters that it learned."""
@@ -54,26 +46,25 @@ def build_tables(
     fitted: Mapping[str, AttentionOnly],
     counts: tuple[HeadCounts, HeadCounts],
     shape: tuple[int, int],
-    bootstrap: Bootstrap,
 ) -> dict[str, pd.DataFrame]:
     """All tables: of the results, the steps of learning curves, the fitted attention-only probes,
     and what heads find in training and test sentences; `shape` is that of the model, layers and
     heads."""
     n_layers, n_heads = shape
     return {
-        "probes": probe_table(results, bootstrap),
+        "probes": probe_table(results),
         "probe-weights": weight_table(fitted, n_layers),
-        "probe-relations": relation_table(results, *counts, n_heads, bootstrap),
-        "probe-curve": curve_table(steps, bootstrap),
+        "probe-relations": relation_table(results, *counts, n_heads),
+        "probe-curve": curve_table(steps),
     }
 
 
-def probe_table(results: Mapping[str, ProbeResult], bootstrap: Bootstrap) -> pd.DataFrame:
+def probe_table(results: Mapping[str, ProbeResult]) -> pd.DataFrame:
     """Every probe's scores with their intervals."""
     rows = []
     for name, result in results.items():
         row: dict[str, Any] = {"probe": name}
-        estimates = estimate_scores(result.scores, bootstrap.seed, bootstrap.replicates)
+        estimates = estimate_scores(result.scores)
         for score, (value, low, high) in estimates.items():
             prefix = "" if score == "uas" else f"{score}_"
             row |= {score: value, f"{prefix}low": low, f"{prefix}high": high}
@@ -100,12 +91,11 @@ def relation_table(
     on_train: HeadCounts,
     on_test: HeadCounts,
     n_heads: int,
-    bootstrap: Bootstrap,
 ) -> pd.DataFrame:
     """Each relation by each probe beside its best head, which was chosen on training sentences."""
     chosen, rows = choose_heads(on_train), []
     for name, result in results.items():
-        accuracy = estimate_relations(result.scores, bootstrap.seed, bootstrap.replicates)
+        accuracy = estimate_relations(result.scores)
         counts = result.scores.relation_count.sum(axis=0)
         for i, relation in enumerate(result.scores.relations):
             row: dict[str, Any] = {"relation": relation, "probe": name, "count": int(counts[i])}
@@ -122,11 +112,11 @@ def relation_table(
     return table.sort_values("count", ascending=False, kind="stable", ignore_index=True)
 
 
-def curve_table(results: Sequence[tuple[str, ProbeResult]], bootstrap: Bootstrap) -> pd.DataFrame:
+def curve_table(results: Sequence[tuple[str, ProbeResult]]) -> pd.DataFrame:
     """UAS by probe and number of training sentences."""
     rows = []
     for name, result in results:
-        uas = estimate_scores(result.scores, bootstrap.seed, bootstrap.replicates)["uas"]
+        uas = estimate_scores(result.scores)["uas"]
         rows.append((name, result.sentences, uas.value, uas.low, uas.high))
     table = pd.DataFrame(rows, columns=list(TABLES["probe-curve"]))
     return table.sort_values(["probe", "sentences"], ignore_index=True)

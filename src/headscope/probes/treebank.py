@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from headscope.data.example import Example
 from headscope.data.tree import ROOT
 from headscope.probes.store import WordMaps
+from headscope.stats.bucket import bucket_of
 
 __all__ = ["NO_HEAD", "ProbeTreebank", "Sentence", "is_punctuation", "keep_words"]
 
@@ -22,6 +23,7 @@ class Sentence:
     """The words that have tokens, with their heads: an index among them, ROOT or NO_HEAD."""
 
     key: int
+    bucket: int  # of its document
     words: tuple[str, ...]
     heads: Int[NDArray[np.int64], " word"]
     relations: tuple[str, ...]
@@ -44,6 +46,7 @@ def keep_words(example: Example, kept: Sequence[int]) -> Sentence:
     index_of = {ROOT: ROOT} | {word: index for index, word in enumerate(kept)}
     return Sentence(
         key=example.key,
+        bucket=bucket_of(example.own_document),
         words=tuple(example.words[word] for word in kept),
         heads=np.array([index_of.get(tree.heads[word], NO_HEAD) for word in kept], dtype=np.int64),
         relations=tuple(tree.relations[word] for word in kept),

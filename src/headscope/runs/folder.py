@@ -2,6 +2,7 @@
 
 manifest.json      what was run on what, how, with which counts and times
 tables/NAME.csv    and .parquet
+untrained/NAME.csv the same of untrained models, with the column `draw` (--null)
 examples.json      the examples where notable heads do best and worst
 tallies/PASS.safetensors   the sums so far of one pass, and which shards they hold
 """
@@ -20,9 +21,10 @@ from headscope.errors import OutputError
 from headscope.files import explain_write_errors, write_atomically
 from headscope.runs.manifest import refuse_other_study
 
-__all__ = ["RunFolder"]
+__all__ = ["UNTRAINED", "RunFolder"]
 
-FORMAT = 2  # of the folder; raised when an older headscope could not read it
+TABLES, UNTRAINED = "tables", "untrained"
+FORMAT = 3  # of the folder; raised when an older headscope could not read it
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,14 @@ class RunFolder:
         with explain_write_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
 
-    def finish(self, tables: Tables, manifest: Mapping[str, Any]) -> None:
+    def finish(
+        self, tables: Tables, manifest: Mapping[str, Any], untrained: Tables | None = None
+    ) -> None:
         """Write these tables, and then the manifest that says they are there."""
         for name, table in tables.items():
             self.write_table(name, table)
+        for name, table in (untrained or {}).items():
+            self.write_table(name, table, UNTRAINED)
         self.write_manifest(manifest)
 
     @property
@@ -84,17 +90,17 @@ class RunFolder:
         content = json.dumps({**manifest, "format": FORMAT}, indent=2, ensure_ascii=False)
         write_atomically(self.path / "manifest.json", content.encode() + b"\n")
 
-    def write_table(self, name: str, table: pd.DataFrame) -> None:
+    def write_table(self, name: str, table: pd.DataFrame, place: str = TABLES) -> None:
         parquet = BytesIO()
         table.to_parquet(parquet, index=False)
-        write_atomically(self.path / "tables" / f"{name}.parquet", parquet.getvalue())
-        write_atomically(self.path / "tables" / f"{name}.csv", table.to_csv(index=False).encode())
+        write_atomically(self.path / place / f"{name}.parquet", parquet.getvalue())
+        write_atomically(self.path / place / f"{name}.csv", table.to_csv(index=False).encode())
 
     def has_table(self, name: str) -> bool:
-        return (self.path / "tables" / f"{name}.parquet").exists()
+        return (self.path / TABLES / f"{name}.parquet").exists()
 
-    def read_table(self, name: str) -> pd.DataFrame:
-        path = self.path / "tables" / f"{name}.parquet"
+    def read_table(self, name: str, place: str = TABLES) -> pd.DataFrame:
+        path = self.path / place / f"{name}.parquet"
         try:
             return pd.read_parquet(path)
         except (OSError, ValueError) as error:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from headscope.data.head_view import ShownExample, read_examples
 from headscope.errors import OutputError, StudyError, suggest
-from headscope.runs.folder import RunFolder
+from headscope.runs.folder import UNTRAINED, RunFolder
 
 if TYPE_CHECKING:
     from headscope.view.card import Card
@@ -40,6 +40,7 @@ class Run:
     manifest: dict[str, Any]
     folder: Path | None = None
     examples: list[ShownExample] = field(default_factory=list)  # notable heads, best and worst
+    untrained: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # by draw (--null)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", RunTables(self.tables))
@@ -129,7 +130,9 @@ def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
         for name in gone:
             log.warning("Table %s of %s is gone; what it would show is left out.", name, folder)
     tables = {name: store.read_table(name) for name in names}
-    run = Run(tables, manifest, store.path, read_examples(store.path))
+    names = [] if skip_missing else manifest.get("untrained_tables", [])
+    untrained = {name: store.read_table(name, UNTRAINED) for name in names}
+    run = Run(tables, manifest, store.path, read_examples(store.path), untrained)
     for manifest_file in sorted(store.path.glob("*/manifest.json")):
         run = add_tables(run, load_run(manifest_file.parent))
     return run

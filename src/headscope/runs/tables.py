@@ -26,11 +26,12 @@ def summarize_passes(
     passes: Mapping[str, Mapping[str, Any]],
     analyses: Mapping[str, Analysis],
     tallies: Mapping[str, Mapping[str, Tally]],
-) -> Frames:
-    """Every table of every pass; where several passes gave the same one, with columns that say so:
-    `treebank` or `corpus`, and `window`.
+    n_documents: Mapping[str, int],
+) -> tuple[Frames, Frames]:
+    """Every table of every pass, and those of the untrained models with the column `draw`.
 
-    A pass that repeats another gives no tables of its own: it adds to those of the other.
+    Where several passes gave the same table, columns say so: `treebank` or `corpus`, and `window`.
+    A pass that repeats another adds to the tables of the other.
     """
     by_pass: dict[str, dict[str, Frames]] = {
         key: {
@@ -39,14 +40,37 @@ def summarize_passes(
         }
         for key, entry in passes.items()
     }
-    for key, entry in passes.items():
-        if entry["repeats"] is not None:
-            _add_repeat(by_pass[entry["repeats"]], by_pass[key], entry["repeat"], analyses)
+    firsts = {key: entry for key, entry in passes.items() if entry["repeats"] is None}
+    for key in firsts:
+        again = {k: e for k, e in passes.items() if e["repeats"] == key}
+        draws = [k for k, e in again.items() if Repeat(e["repeat"]) is Repeat.UNTRAINED]
+        for name, frames in by_pass[key].items():
+            _add_repeats(
+                analyses[name], frames, [by_pass[k].get(name) for k in again if k not in draws]
+            )
+            _add_untrained(analyses[name], frames, tallies[key], [tallies[k] for k in draws])
+    trained = _join_passes(firsts, by_pass, n_documents)
+    drawn = {k: e for k, e in passes.items() if e.get("draw") is not None}
+    numbers = sorted({entry["draw"] for entry in drawn.values()})
+    parts: dict[str, list[pd.DataFrame]] = {}
+    for number in numbers:
+        own = {key: entry for key, entry in drawn.items() if entry["draw"] == number}
+        for name, table in _join_passes(own, by_pass, n_documents).items():
+            parts.setdefault(name, []).append(table.assign(draw=number))
+    return trained, {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
+
+
+def _join_passes(
+    passes: Mapping[str, Mapping[str, Any]],
+    by_pass: Mapping[str, Mapping[str, Frames]],
+    n_documents: Mapping[str, int],
+) -> Frames:
     parts: dict[str, list[tuple[Mapping[str, Any], pd.DataFrame]]] = {}
-    for key, of_analyses in by_pass.items():
-        if passes[key]["repeats"] is None:
-            for name, table in (item for frames in of_analyses.values() for item in frames.items()):
-                parts.setdefault(name, []).append((passes[key], table))
+    for key, entry in passes.items():
+        for frames in by_pass[key].values():
+            for name, table in frames.items():
+                counted = table.assign(documents=n_documents[key])
+                parts.setdefault(name, []).append((entry, counted))
     return {name: _join(tables) for name, tables in parts.items()}
 
 
@@ -58,18 +82,23 @@ def rows_of_pass(table: pd.DataFrame, corpus: str, window: int | None) -> pd.Dat
     return table
 
 
-def _add_repeat(
-    tables: dict[str, Frames],
-    repeated: Mapping[str, Frames],
-    repeat: str,
-    analyses: Mapping[str, Analysis],
+def _add_repeats(analysis: Any, tables: Frames, repeated: Sequence[Frames | None]) -> None:
+    """Let an analysis put what its second reading gave beside what it gave first."""
+    for frames in repeated:
+        if frames is not None:
+            tables.update(analysis.add_repeat(dict(tables), frames))
+
+
+def _add_untrained(
+    analysis: Any,
+    tables: Frames,
+    tallies: Mapping[str, Tally],
+    untrained: Sequence[Mapping[str, Tally]],
 ) -> None:
-    """Let each analysis put what its repetition gave beside what it gave first."""
-    for name, frames in repeated.items():
-        analysis: Any = analyses[name]
-        is_untrained = Repeat(repeat) is Repeat.UNTRAINED
-        add = analysis.add_untrained if is_untrained else analysis.add_repeat
-        tables[name] = dict(add(tables[name], frames))
+    """Let an analysis put what untrained models do beside what the model does."""
+    drawn = [draw[analysis.name] for draw in untrained if draw.get(analysis.name)]
+    if drawn and hasattr(analysis, "add_untrained"):
+        tables.update(analysis.add_untrained(dict(tables), tallies[analysis.name], drawn))
 
 
 def _join(parts: Sequence[tuple[Mapping[str, Any], pd.DataFrame]]) -> pd.DataFrame:

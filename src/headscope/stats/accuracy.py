@@ -1,11 +1,10 @@
-"""Shares of right answers: tables by group, the best candidate held out, and what is chance.
+"""Shares of right answers: tables by group, and the best head of a group held out.
 
-The totals are `KIND/GROUP` [fold, replicate, ...] and `count/GROUP` [fold, replicate, 1, 1].
+The totals are `KIND/GROUP` [bucket, ...] and `count/GROUP` [bucket, 1, 1].
 """
 
-from collections.abc import Mapping, Sequence
-from math import erfc, sqrt
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,36 +12,49 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from headscope.data.table import tidy_table
+from headscope.stats.heldout import Choice, choose_best
+from headscope.stats.interval import proportion
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally, estimate, share
+from headscope.stats.tally import Tally
+from headscope.stats.tests import Difference, compare
 
 __all__ = [
-    "SCORE_COLUMNS", "Choice", "choose_best", "choose_head", "estimate_columns", "group_table",
-    "holm", "p_value_of", "rank_groups", "share",
+    "BEST_HEAD_COLUMNS", "DIFFERENCE_COLUMNS", "SCORE_COLUMNS", "best_head", "best_table",
+    "difference_columns", "group_table", "rank_groups", "score_columns", "untrained_columns",
 ]  # fmt: skip
 
-SCORE_COLUMNS = ("correct", "count", "accuracy", "low", "high")
+SCORE_COLUMNS = ("correct", "count", "accuracy", "low", "high", "effective")
+BEST_HEAD_COLUMNS = (
+    *("count", "layer", "head", "direction", "heldout_accuracy", "heldout_low", "heldout_high"),
+    *("accuracy", "low", "high", "effective", "chosen_in", "folds", "other_layer", "other_head"),
+)
+DIFFERENCE_COLUMNS = (
+    *("heldout_difference", "difference_low", "difference_high", "p_value", "detectable"),
+)
+
+WHOLE = ("count", "layer", "head", "chosen_in", "folds", "other_layer", "other_head")
 
 Array = NDArray[np.float64]
 
 
-class Choice(NamedTuple):
-    """A best candidate: which, its score on all data, and held out, by replicate."""
-
-    place: int
-    accuracy: Float[Array, " replicate"]
-    heldout: Float[Array, " replicate"]
+def best_table(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> pd.DataFrame:
+    """A table of best heads; numbers of heads are whole also where some are absent."""
+    return pd.DataFrame(rows, columns=list(columns)).astype(dict.fromkeys(WHOLE, "Int64"))
 
 
 def group_table(
     tally: Tally, kind: str, group: str, axes: Mapping[str, Sequence[Any]]
 ) -> pd.DataFrame:
     """Right answers, their number and share, for the cells of one group; `axes` names them."""
-    correct = tally.totals[f"{kind}/{group}"].sum(axis=0)  # [replicate, ...]
-    count = tally.totals[f"count/{group}"].sum(axis=0)
+    correct, count = tally.totals[f"{kind}/{group}"], tally.totals[f"count/{group}"]
+    return tidy_table(axes, score_columns(correct, count))
+
+
+def score_columns(correct: Float[Array, "bucket ..."], count: Float[Array, "bucket ..."]) -> Any:
+    """The columns of a table of right answers; the count's axes lead those of the answers."""
     count = count.reshape(len(count), *[1] * (correct.ndim - 1))
-    values = (correct[0].astype(int), count[0].astype(int), *estimate(share(correct, count)))
-    return tidy_table(axes, dict(zip(SCORE_COLUMNS, values, strict=True)))
+    numbers = (correct.sum(axis=0).astype(int), count.sum(axis=0).astype(int))
+    return dict(zip(SCORE_COLUMNS, (*numbers, *proportion(correct, count)), strict=True))
 
 
 def rank_groups(values: Mapping[str, Values], groups: Sequence[str]) -> dict[str, Values]:
@@ -55,53 +67,52 @@ def rank_groups(values: Mapping[str, Values], groups: Sequence[str]) -> dict[str
     return scores
 
 
-def choose_best(
-    correct: Float[Array, "fold replicate candidate"], count: Float[Array, "fold replicate"]
-) -> Choice:
-    """The candidate with most correct on all data, and the held-out score of choosing by fold."""
-    place = int(correct[:, 0].sum(axis=0).argmax())
-    accuracy = share(correct[..., place].sum(axis=0), count.sum(axis=0))
-    chosen = correct[:, 0].argmax(axis=-1)  # the best candidate of each fold
-    heldout = correct[0, :, chosen[1]] + correct[1, :, chosen[0]]  # [replicate]
-    return Choice(place, accuracy, share(heldout, count.sum(axis=0)))
-
-
-def choose_head(
-    correct: Float[Array, "fold replicate layer head direction"],
-    count: Float[Array, "fold replicate"],
+def best_head(
+    correct: Float[Array, "bucket layer head direction"],
+    count: Float[Array, " bucket"],
     directions: Sequence[str],
 ) -> tuple[Choice, dict[str, object]]:
-    """The best head with its better direction, and the columns of a table that name it."""
-    best = choose_best(correct.reshape(*count.shape, -1), count)
-    layer, head, direction = map(int, np.unravel_index(best.place, correct.shape[2:]))
-    named = {"layer": layer + 1, "head": head + 1, "direction": directions[direction]}
-    return best, {"count": int(count[:, 0].sum()), **named}
+    """The best head with its better direction, and the columns of a table that tell of it."""
+    flat = correct.reshape(len(correct), -1)
+    best = choose_best(flat, count)
+    layer, head, direction = map(int, np.unravel_index(best.place, correct.shape[1:]))
+    other: tuple[Any, ...] = (pd.NA, pd.NA)
+    if best.other is not None:
+        other = tuple(int(i) + 1 for i in np.unravel_index(best.other, correct.shape[1:])[:2])
+    heldout = proportion(best.heldout, best.heldout_count)
+    on_all = proportion(flat[:, best.place], count)
+    numbers = (
+        *(int(count.sum()), layer + 1, head + 1, directions[direction]),
+        *(float(part) for part in (*heldout[:3], *on_all)),
+        *(best.n_agreeing, best.n_folds, *other),
+    )
+    return best, dict(zip(BEST_HEAD_COLUMNS, numbers, strict=True))
 
 
-def estimate_columns(
-    replicates: Float[Array, " replicate"], value: str, low: str = "low", high: str = "high"
+def difference_columns(best: Choice, baseline: Float[Array, " bucket"]) -> dict[str, float]:
+    """The held-out head against a baseline over the same words, as columns of a table."""
+    is_heldout = best.heldout_count > 0
+    difference: Difference = compare(
+        best.heldout, np.where(is_heldout, baseline, 0.0), best.heldout_count
+    )
+    return dict(zip(DIFFERENCE_COLUMNS, difference, strict=True))
+
+
+def untrained_columns(
+    correct: Sequence[Float[Array, "bucket layer head direction"]], count: Float[Array, " bucket"]
 ) -> dict[str, float]:
-    """An estimate and its interval as columns of a table."""
-    return dict(zip((value, low, high), map(float, estimate(replicates)), strict=True))
+    """The model's best head (of the first array) against those of untrained models, held out.
 
-
-def p_value_of(difference: Float[Array, " replicate"]) -> float:
-    """Two-sided: is the difference zero? The replicates' spread is its standard error."""
-    draws = difference[1:][~np.isnan(difference[1:])]
-    spread = draws.std(ddof=1) if len(draws) > 1 else 0.0
-    return erfc(abs(difference[0]) / spread / sqrt(2)) if spread > 0 else float("nan")
-
-
-def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's step-down correction; what is not a number stays so and does not count.
-
-    >>> holm(np.array([0.01, 0.04, 0.03]))
-    array([0.03, 0.06, 0.06])
+    Their accuracy is the mean over draws, with its spread; the difference is paired by bucket.
     """
-    corrected = np.full(len(p_values), np.nan)
-    order = [i for i in np.argsort(p_values) if not np.isnan(p_values[i])]
-    highest = 0.0
-    for rank, i in enumerate(order):
-        highest = max(highest, min(1.0, (len(order) - rank) * p_values[i]))
-        corrected[i] = highest
-    return corrected
+    model, *draws = (choose_best(part.reshape(len(part), -1), count) for part in correct)
+    shares = [draw.heldout.sum() / max(draw.heldout_count.sum(), 1) for draw in draws]
+    mean = np.mean([draw.heldout for draw in draws], axis=0)  # [bucket]
+    difference = compare(model.heldout, mean, model.heldout_count)
+    return {
+        "untrained_accuracy": float(np.mean(shares)),
+        "untrained_spread": float(np.std(shares, ddof=1)) if len(shares) > 1 else np.nan,
+        "untrained_difference": difference.value,
+        "untrained_difference_low": difference.low,
+        "untrained_difference_high": difference.high,
+    }

@@ -1,49 +1,47 @@
-"""Totals over examples, by fold and bootstrap replicate: the only state a run has, and it adds."""
+"""Totals over examples by bucket of documents: the only state a run has, and it adds."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
+from torch import Tensor
 
-__all__ = ["Estimate", "Tally", "estimate", "share"]
+from headscope.stats.bucket import N_BUCKETS, leave_one_out
+from headscope.stats.interval import ANY, Estimate, Measured, estimate, share, standard_error
+
+__all__ = ["PLAIN", "SHARE", "Tally", "segment_means"]
+
+PLAIN = "plain/"  # begins the name of a total that is kept in one sum, not by bucket
+SQUARED = "^2"  # ends the name of the sum of squares
+SHARE = (0.0, 1.0)  # the bounds of a share
+CHUNK = 50_000  # numbers whose intervals are made at a time: 64 replicates of each are in memory
 
 Array = NDArray[np.float64]
-T = TypeVar("T")
-
-
-class Estimate(NamedTuple, Generic[T]):
-    """A number (or an array of numbers) with its 95 % interval; NaN where there is none."""
-
-    value: T
-    low: T
-    high: T
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Named totals, each `[fold, replicate, layer, ...]`. A name that is absent stands for zero."""
+    """Named totals, each `[bucket, layer, ...]`. A name that is absent stands for zero."""
 
     totals: dict[str, Array] = field(default_factory=dict)
 
     def add(
         self,
-        weights: Float[Array, "fold replicate example"],
+        buckets: Int[NDArray[np.int64], " example"],
         values: Mapping[str, Float[NDArray[np.floating[Any]], "example layer ..."]],
     ) -> None:
-        """Add `weights @ values`: every example's values, as often as each replicate counts it."""
+        """Add every example's values to the totals of its bucket."""
+        is_in = torch.from_numpy((buckets == np.arange(N_BUCKETS)[:, None]).astype(float))
         for name, value in values.items():
-            if name not in self.totals:
-                self.totals[name] = np.zeros((*weights.shape[:-1], *value.shape[1:]))
-            for fold, in_fold in enumerate(weights):
-                chosen = in_fold.any(axis=0)  # an example weighs in its own fold alone
-                part = torch.from_numpy(value[chosen]).double().flatten(1)  # [example, column]
-                # torch's product, as NumPy's threads would fight with the model's
-                sums = torch.from_numpy(in_fold[:, chosen]) @ part  # [replicate, column]
-                self.totals[name][fold] += sums.numpy().reshape(self.totals[name].shape[1:])
+            chosen = torch.ones_like(is_in[:1]) if name.startswith(PLAIN) else is_in
+            # torch's product, as NumPy's threads would fight with the model's
+            sums = chosen @ torch.from_numpy(value).double().flatten(1)  # [bucket, column]
+            added = sums.numpy().reshape(len(chosen), *value.shape[1:])
+            self.totals[name] = self.totals[name] + added if name in self.totals else added
 
     def __add__(self, other: "Tally") -> "Tally":
         total = Tally(dict(self.totals))
@@ -57,35 +55,53 @@ class Tally:
     def __iter__(self) -> Iterator[str]:
         return iter(self.totals)
 
-    def ratio(self, numerator: str, denominator: str) -> Estimate[Array]:
-        """Mean of `numerator` per `denominator` over both folds, with its interval; NaN for 0 / 0.
+    def replicates(self, numerator: str, denominator: str) -> Float[Array, "replicate layer ..."]:
+        """Mean of `numerator` per `denominator` on all data, then without each bucket.
 
         The denominator's axes are the leading axes of the numerator's, of size 1 where it does not
         depend on them.
         """
-        above = self.totals[numerator].sum(axis=0)  # [replicate, layer, ...]
-        below = self.totals[denominator].sum(axis=0)
+        above, below = (leave_one_out(self.totals[name]) for name in (numerator, denominator))
+        return share(above, below.reshape(below.shape + (1,) * (above.ndim - below.ndim)))
+
+    def mean(
+        self, name: str, count: str = "segments", within: tuple[float, float] = ANY
+    ) -> Measured:
+        """Mean over examples with its interval, of what `segment_means` gave.
+
+        The effective number of examples is their variance over that of the mean.
+        """
+        mean = self.replicates(name, count)
+        square = self.replicates(name + SQUARED, count)[0]
+        variance, error = square - mean[0] ** 2, standard_error(mean)
+        n = self.totals[count].sum(axis=0)
+        n = np.broadcast_to(n.reshape(n.shape + (1,) * (variance.ndim - n.ndim)), variance.shape)
+        ratio = np.divide(variance, error**2, out=np.full(n.shape, np.nan), where=error > 0)
+        return Measured(*estimate(mean, within), np.clip(ratio, 1, n))
+
+    def ratio(
+        self, numerator: str, denominator: str, within: tuple[float, float] = ANY
+    ) -> Estimate[Array]:
+        """Mean of `numerator` per `denominator` with its interval; NaN for 0 / 0.
+
+        `within` are the bounds that the mean cannot pass.
+        """
+        above, below = self.totals[numerator], self.totals[denominator]
         below = below.reshape(below.shape + (1,) * (above.ndim - below.ndim))
-        return estimate(share(above, below))
+        flat = above.reshape(len(above), -1)  # [bucket, column]
+        under = np.broadcast_to(below, above.shape).reshape(flat.shape)
+        parts = [
+            estimate(share(leave_one_out(flat[:, some]), leave_one_out(under[:, some])), within)
+            for start in range(0, flat.shape[1], CHUNK)
+            for some in [slice(start, start + CHUNK)]
+        ]
+        joined = (
+            np.concatenate(part).reshape(above.shape[1:]) for part in zip(*parts, strict=True)
+        )
+        return Estimate(*joined)
 
 
-def share(above: Array, below: Array) -> Array:
-    """One over the other; NaN for 0 / 0."""
-    below = np.broadcast_to(below, above.shape)
-    quotient: Array = np.divide(above, below, out=np.full(above.shape, np.nan), where=below != 0)
-    return quotient
-
-
-def estimate(replicates: Float[Array, "replicate ..."]) -> Estimate[Array]:
-    """The point estimate (replicate 0) and the 2.5 % and 97.5 % points of the other replicates."""
-    value, draws = np.asarray(replicates[0]), replicates[1:]
-    low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
-    if len(draws) == 0:
-        return Estimate(value, low, high)
-    # A replicate that happened to draw no example of a kind has no value; the others still do.
-    n_missing = np.isnan(draws).sum(axis=0)
-    is_whole, is_partly = n_missing == 0, (n_missing > 0) & (n_missing < len(draws))
-    for chosen, quantile in ((is_whole, np.quantile), (is_partly, np.nanquantile)):
-        if chosen.any():  # nanquantile is slow, and seldom needed
-            low[chosen], high[chosen] = quantile(draws[:, chosen], [0.025, 0.975], axis=0)
-    return Estimate(value, low, high)
+def segment_means(name: str, values: Tensor) -> dict[str, Tensor]:
+    """What `Tally.mean` needs of a number that each example has: itself, its square, a count."""
+    ones = values.new_ones(len(values))
+    return {name: values, name + SQUARED: values.double() ** 2, "segments": ones}

@@ -8,7 +8,7 @@ import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.registry import load_presentations
-from headscope.stats.tally import Estimate
+from headscope.stats.interval import Estimate
 from headscope.view.depth import halves, name_layers
 from headscope.view.numbers import SHARE, percent
 

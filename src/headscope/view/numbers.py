@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from headscope.stats.tally import Estimate
+from headscope.stats.interval import Estimate
 
 __all__ = [
     "NATS",

@@ -44,9 +44,8 @@ CANDIDATES = ["mentions", "words"]
 DIRECTIONS = ["mention-to-antecedent", "antecedent-to-mention"]
 TABLE_COLUMNS = ("candidates", "system", "direction", "layer", "head", *accuracy.SCORE_COLUMNS)
 BEST_COLUMNS = (
-    *("candidates", "count", "layer", "head", "direction", "accuracy", "low", "high"),
-    *("heldout_accuracy", "nearest", "head_match", "rule_based"),
-    *("heldout_difference", "difference_low", "difference_high"),
+    *("candidates", *accuracy.BEST_HEAD_COLUMNS, "nearest", "head_match", "rule_based"),
+    *accuracy.DIFFERENCE_COLUMNS,
 )
 TYPES = ["all", *KINDS]
 DISTANCES = {"1-4": 4, "5-9": 9, "10-19": 19, "20-49": 49, "50+": inf}  # words apart, at most
@@ -207,7 +206,7 @@ def system_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFram
     """Accuracy of every head and of every baseline on each group; a baseline has no head."""
     heads, rules = [], []
     for group in groups:
-        n_layers, n_heads = tally.totals[f"correct/{group}"].shape[2:4]
+        n_layers, n_heads = tally.totals[f"correct/{group}"].shape[1:3]
         named = {label: [group], "system": ["head"], **head_axes(n_layers, n_heads)}
         axes = {**named, "direction": DIRECTIONS, "candidates": CANDIDATES}
         heads.append(accuracy.group_table(tally, "correct", group, axes))
@@ -222,31 +221,25 @@ def system_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFram
 def _best_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFrame:
     """For each group and set of candidates the best head, and what rules find.
 
-    Held out: chosen on one half of the documents and scored on the other, and the other way round.
     The difference is that of the held-out head and the rule-based system.
     """
     rows = [
         {label: group, "candidates": name, **_best_row(tally, group, place)}
         for group in groups
         for place, name in enumerate(CANDIDATES)
-        if tally.totals[f"count/{group}"][:, 0].sum() > 0
+        if tally.totals[f"count/{group}"].sum() > 0
     ]
-    return pd.DataFrame(rows, columns=[label, *BEST_COLUMNS])
+    return accuracy.best_table(rows, [label, *BEST_COLUMNS])
 
 
 def _best_row(tally: Tally, group: str, candidates: int) -> dict[str, object]:
-    count = tally.totals[f"count/{group}"][:, :, 0, 0]  # [fold, replicate]
+    count = tally.totals[f"count/{group}"][:, 0, 0]  # [bucket]
     correct = tally.totals[f"correct/{group}"][..., candidates]
-    best, columns = accuracy.choose_head(correct, count, DIRECTIONS)
-    rules = tally.totals[f"baseline/{group}"][:, :, 0].sum(axis=0)  # [replicate, system]
-    by_rule = accuracy.share(rules, count.sum(axis=0)[:, None])
-    gain = best.heldout - by_rule[:, list(SYSTEMS).index("rule-based")]  # [replicate]
+    best, columns = accuracy.best_head(correct, count, DIRECTIONS)
+    rules = tally.totals[f"baseline/{group}"][:, 0]  # [bucket, system]
+    by_rule = rules.sum(axis=0) / count.sum()
     return {
         **columns,
-        **accuracy.estimate_columns(best.accuracy, "accuracy"),
-        "heldout_accuracy": best.heldout[0],
-        **{name.replace("-", "_"): by_rule[0, i] for i, name in enumerate(SYSTEMS)},
-        **accuracy.estimate_columns(
-            gain, "heldout_difference", "difference_low", "difference_high"
-        ),
+        **{name.replace("-", "_"): by_rule[i] for i, name in enumerate(SYSTEMS)},
+        **accuracy.difference_columns(best, rules[:, list(SYSTEMS).index("rule-based")]),
     }

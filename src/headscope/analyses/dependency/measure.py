@@ -1,7 +1,7 @@
 """Heads as dependency parsers: does a word attend most to its syntactic head? (paper, 4.2)
 
-The totals are `correct/RELATION` [fold, replicate, layer, head, direction], `offset/RELATION`
-[fold, replicate, 1, offset] and `count/RELATION` [fold, replicate, 1, 1].
+The totals are `correct/RELATION` [bucket, layer, head, direction], `offset/RELATION` [bucket, 1,
+offset] and `count/RELATION` [bucket, 1, 1].
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +27,10 @@ from headscope.data.words import (
 )
 from headscope.options import option
 from headscope.stats import accuracy
+from headscope.stats.bucket import N_BUCKETS, N_FOLDS, fold_of
 from headscope.stats.ranking import Values
-from headscope.stats.replicates import N_FOLDS
 from headscope.stats.tally import Tally
+from headscope.stats.tests import holm
 
 __all__ = ["DIRECTIONS", "Dependency", "Head", "best_heads", "relation_name"]
 
@@ -73,9 +74,8 @@ class Dependency:
         "dependency": ("relation", "direction", "layer", "head", *accuracy.SCORE_COLUMNS),
         "dependency-offset": ("relation", "offset", *accuracy.SCORE_COLUMNS),
         "dependency-best": (
-            *("relation", "count", "layer", "head", "direction", "accuracy", "low", "high"),
-            *("heldout_accuracy", "offset", "baseline_accuracy", "heldout_baseline_accuracy"),
-            *("heldout_difference", "difference_low", "difference_high", "p_value"),
+            *("relation", *accuracy.BEST_HEAD_COLUMNS, "offset", "baseline_accuracy"),
+            *accuracy.DIFFERENCE_COLUMNS,
         ),
     }
 
@@ -105,17 +105,18 @@ class Dependency:
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Every head on every relation, the offsets, and the best of both.
 
-        The p-value is that of the held-out difference (normal, with the bootstrap's spread),
-        Holm-corrected.
+        The p-value is that of the held-out difference, paired by bucket of documents and corrected
+        by Holm.
         """
         relations = _list_relations(tally)
         if not relations:
             return empty_tables(self.tables)
-        n_layers, n_heads = tally.totals[f"correct/{relations[0]}"].shape[2:4]
+        n_layers, n_heads = tally.totals[f"correct/{relations[0]}"].shape[1:3]
         heads = {**head_axes(n_layers, n_heads), "direction": DIRECTIONS}
         offsets = {"layer": [1], "offset": OFFSETS}
-        best = pd.DataFrame([_best_row(tally, relation) for relation in relations])
-        best["p_value"] = accuracy.holm(best["p_value"].to_numpy(dtype=float))
+        rows = [_best_row(tally, relation) for relation in relations]
+        best = accuracy.best_table(rows, self.tables["dependency-best"])
+        best["p_value"] = holm(best["p_value"].to_numpy(dtype=float))
         tables = {
             "dependency": _table_by_relation(tally, "correct", heads),
             "dependency-offset": _table_by_relation(tally, "offset", offsets),
@@ -123,12 +124,19 @@ class Dependency:
         }
         return {name: table[list(self.tables[name])] for name, table in tables.items()}
 
-    def add_untrained(self, tables: Tables, untrained: Tables) -> dict[str, pd.DataFrame]:
-        """The held-out accuracy of the untrained model's best head beside that of the model's."""
-        column = untrained["dependency-best"][["relation", "heldout_accuracy"]]
-        column = column.rename(columns={"heldout_accuracy": "heldout_null_accuracy"})
-        best = tables["dependency-best"].merge(column, on="relation", how="left")
-        return {**tables, "dependency-best": best}
+    def add_untrained(
+        self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
+    ) -> dict[str, pd.DataFrame]:
+        """The held-out accuracy of untrained models' best heads beside that of the model's."""
+        best = tables["dependency-best"]
+        rows = [
+            accuracy.untrained_columns(
+                [draw.totals[f"correct/{relation}"] for draw in (tally, *untrained)],
+                tally.totals[f"count/{relation}"][:, 0, 0],
+            )
+            for relation in best["relation"]
+        ]
+        return {**tables, "dependency-best": best.join(pd.DataFrame(rows, index=best.index))}
 
     def _read_trees(self, batch: Batch) -> Gold:
         has_tokens = pool_words(batch).has_tokens.cpu().numpy()
@@ -220,15 +228,17 @@ def _measure_offsets(gold: Gold) -> dict[str, Tensor]:
 
 
 def best_heads(tally: Tally) -> tuple[tuple[Head, ...], ...]:
-    """For each fold, the best head of every relation that it has enough words of."""
+    """For each fold, the best head of every relation that the other folds have enough words of."""
     chosen: list[tuple[Head, ...]] = []
     relations = _list_relations(tally)
     for fold in range(N_FOLDS):
-        count = {r: tally.totals[f"count/{r}"][fold, 0].sum() for r in relations}
+        is_other = fold_of(np.arange(N_BUCKETS)) != fold
+        count = {r: tally.totals[f"count/{r}"][is_other].sum() for r in relations}
         plain = [r for r, n in count.items() if n >= MIN_COUNT and not r.startswith("all")]
         heads = []
         for relation in plain or ["all"] * bool(relations):
-            correct = tally.totals[f"correct/{relation}"][fold, 0]  # [layer, head, direction]
+            # [layer, head, direction]
+            correct = tally.totals[f"correct/{relation}"][is_other].sum(axis=0)
             layer, head, direction = map(int, np.unravel_index(correct.argmax(), correct.shape))
             heads.append((layer, head, direction))
         chosen.append(tuple(heads))
@@ -238,7 +248,7 @@ def best_heads(tally: Tally) -> tuple[tuple[Head, ...], ...]:
 def _list_relations(tally: Tally) -> list[str]:
     """The relations that were counted, most frequent first."""
     counts = {
-        name.removeprefix("count/"): total[:, 0].sum()
+        name.removeprefix("count/"): total.sum()
         for name, total in tally.totals.items()
         if name.startswith("count/")
     }
@@ -255,24 +265,15 @@ def _table_by_relation(tally: Tally, kind: str, axes: Mapping[str, Sequence[Any]
 
 
 def _best_row(tally: Tally, relation: str) -> dict[str, object]:
-    """The best head and the best offset of a relation, on all data and held out.
-
-    Held out: chosen on one fold and scored on the other, and the other way round.
-    """
-    count = tally.totals[f"count/{relation}"][:, :, 0, 0]  # [fold, replicate]
-    head, columns = accuracy.choose_head(tally.totals[f"correct/{relation}"], count, DIRECTIONS)
-    offset = accuracy.choose_best(tally.totals[f"offset/{relation}"][:, :, 0], count)
-    gain = head.heldout - offset.heldout  # [replicate]
+    """The best head of a relation, held out, against the offset that is best on all data."""
+    count = tally.totals[f"count/{relation}"][:, 0, 0]  # [bucket]
+    head, columns = accuracy.best_head(tally.totals[f"correct/{relation}"], count, DIRECTIONS)
+    offsets = tally.totals[f"offset/{relation}"][:, 0]  # [bucket, offset]
+    best_offset = int(offsets.sum(axis=0).argmax())
     return {
         "relation": relation,
         **columns,
-        **accuracy.estimate_columns(head.accuracy, "accuracy"),
-        "heldout_accuracy": head.heldout[0],
-        "offset": OFFSETS[offset.place],
-        "baseline_accuracy": offset.accuracy[0],
-        "heldout_baseline_accuracy": offset.heldout[0],
-        **accuracy.estimate_columns(
-            gain, "heldout_difference", "difference_low", "difference_high"
-        ),
-        "p_value": accuracy.p_value_of(gain),
+        "offset": OFFSETS[best_offset],
+        "baseline_accuracy": offsets[:, best_offset].sum() / count.sum(),
+        **accuracy.difference_columns(head, offsets[:, best_offset]),
     }

@@ -19,12 +19,13 @@ from headscope.analyses.dependency.measure import DIRECTIONS, Dependency, relati
 from headscope.data.example import Example
 from headscope.data.table import Tables
 from headscope.data.tree import ROOT
+from headscope.stats.interval import Estimate
 from headscope.view import card
 from headscope.view.behaviour import Kind, Labels
 from headscope.view.best_bars import BestBars, corpus_columns, split_corpora
 from headscope.view.figure import COLOURS, Chart, Figure, number
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
-from headscope.view.numbers import PERCENT, SHARE, p_value, percent
+from headscope.view.numbers import PERCENT, SHARE, p_value, percent, row_estimate
 from headscope.view.presentation import (
     SYNTAX,
     NotableHead,
@@ -62,25 +63,27 @@ def _name_both(row: Row) -> str:
 COUNT = Column("count", lambda row: str(row["count"]))
 HEAD = Column("head", lambda row: f"{row['layer']}-{row['head']}")
 DIRECTION = Column("direction", lambda row: ARROWS[str(row["direction"])])
-HELD_OUT = Column("held out", lambda row: percent(row["heldout_accuracy"]))
+HELD_OUT = Column("held out %", lambda row: PERCENT.estimate(held_out(row)))
+CHOSEN = Column("folds", lambda row: f"{row['chosen_in']}/{row['folds']}")
 OFFSET = Column("offset", lambda row: f"{percent(row['baseline_accuracy'])} ({row['offset']:+})")
-OFFSET_HELD_OUT = Column("held out", lambda row: percent(row["heldout_baseline_accuracy"]))
-UNTRAINED = Column("untrained", lambda row: percent(row["heldout_null_accuracy"]))
+UNTRAINED = Column("untrained", lambda row: percent(row["untrained_accuracy"]))
 TERMINAL_COLUMNS = (
     Column("relation", lambda row: str(row["relation"])),
     *(COUNT, HEAD, DIRECTION),
-    Column("accuracy %", lambda row: PERCENT.row(row, "accuracy")),
-    *(HELD_OUT, OFFSET, OFFSET_HELD_OUT),
+    *(HELD_OUT, CHOSEN),
+    Column("on all", lambda row: percent(row["accuracy"])),
+    OFFSET,
     Column("p", lambda row: p_value(row["p_value"])),
 )
 PAGE_COLUMNS = (
     replace(COUNT, title="words"),
     *(HEAD, DIRECTION),
-    Column("accuracy %", lambda row: percent(row["accuracy"])),
-    Column("95 % interval", lambda row: PERCENT.interval(row["low"], row["high"])),
-    replace(HELD_OUT, title="held out %"),
+    Column("held out %", lambda row: percent(row["heldout_accuracy"])),
+    Column("95 % interval", lambda row: PERCENT.interval(row["heldout_low"], row["heldout_high"])),
+    replace(CHOSEN, title="folds that chose it"),
+    Column("on all data %", lambda row: percent(row["accuracy"])),
     replace(OFFSET, title="offset %"),
-    replace(OFFSET_HELD_OUT, title="offset % held out"),
+    Column("p", lambda row: p_value(row["p_value"])),
 )
 BERT_COLUMNS = (
     Column("BERT-base: head", partial(_in_paper, form="{0}")),
@@ -89,10 +92,15 @@ BERT_COLUMNS = (
 )
 
 
+def held_out(row: Any) -> Estimate[float]:
+    """The held-out accuracy of a row with its interval."""
+    return row_estimate(row, "heldout_accuracy", "heldout_low", "heldout_high")
+
+
 def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
     """Relations with at least `min_count` words, most frequent first; then treebanks compared."""
     shown = best[best["count"] >= min_count]
-    untrained = [UNTRAINED] if "heldout_null_accuracy" in best else []
+    untrained = [UNTRAINED] if "untrained_accuracy" in best else []
     paper = Column("paper (offset)", partial(_in_paper, form="{} {} ({})"))
     columns = (*corpus_columns(best), *TERMINAL_COLUMNS, *untrained, paper)
     n_rare = len(best) - len(shown)

@@ -16,10 +16,9 @@ from headscope.data.attention import AttentionRows
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_within
 from headscope.options import option, require
-from headscope.stats.accuracy import share
 from headscope.stats.tally import Tally
 
-__all__ = ["Distance", "read_totals", "rows_option", "scale_to_all_rows"]
+__all__ = ["Distance", "count_heads", "rows_option", "scale_to_all_rows"]
 
 
 def rows_option() -> Any:
@@ -56,7 +55,7 @@ class Distance:
         """Every pair, every head's nearest, and heads of one layer against those of others."""
         if not tally:
             return empty_tables(self.tables)
-        return make_tables(Distances(*read_totals(tally)), self.seed)
+        return make_tables(Distances(tally, count_heads(tally)), self.seed)
 
 
 def scale_to_all_rows(
@@ -75,9 +74,6 @@ def scale_to_all_rows(
     }
 
 
-def read_totals(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Mean divergence over rows, by replicate and pair of heads; and how many heads layers have."""
-    above = tally.totals["divergence"].sum(axis=0)[:, 0]  # [replicate, ...]
-    below = tally.totals["rows"].sum(axis=0)  # [replicate, 1]
-    n_heads = tally.ratio("heads", "segments").value[0].round().astype(int)  # [layer]
-    return share(above, below.reshape(-1, *[1] * (above.ndim - 1))), n_heads
+def count_heads(tally: Tally) -> NDArray[np.int64]:
+    """How many heads each layer has."""
+    return np.asarray(tally.ratio("heads", "segments").value[0].round(), np.int64)  # [layer]

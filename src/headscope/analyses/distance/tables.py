@@ -1,7 +1,9 @@
 """From divergences of pairs of heads to tables: pairs, nearest heads, and layers tested."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import log
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,10 @@ import pandas as pd
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from headscope.stats.accuracy import holm
-from headscope.stats.tally import Estimate, estimate
+from headscope.stats.bucket import N_BUCKETS
+from headscope.stats.interval import Estimate, estimate
+from headscope.stats.tally import Tally
+from headscope.stats.tests import holm
 
 __all__ = ["COLUMNS", "PAIR_COLUMNS", "Distances", "make_tables", "ordered_matrix"]
 
@@ -26,6 +30,7 @@ COLUMNS = {
 }
 
 N_NEAREST = 5
+LARGEST = log(2)  # nats: the divergence of heads that share no key
 N_DEALS, CHUNK = 10_000, 500  # random deals of heads to layers, and how many at a time
 
 Array = NDArray[np.float64]
@@ -34,10 +39,23 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Distances:
-    """Divergence by replicate and pair, pairs as `np.triu_indices` has them; heads by layer."""
+    """The totals of divergences, pairs as `np.triu_indices` has them; heads by layer."""
 
-    pairs: Float[Array, "replicate pair"]
+    tally: Tally
     n_heads: Int[Ints, " layer"]
+
+    def replicates(self) -> Iterator[Float[Array, " pair"]]:
+        """Mean divergences of all data, then without each bucket, one after the other.
+
+        One at a time, as the pairs of many heads are too many to hold 65 times.
+        """
+        above, below = self.tally.totals["divergence"][:, 0], self.tally.totals["rows"][:, 0]
+        whole, n_rows = above.sum(axis=0), below.sum()
+        yield whole / n_rows
+        for bucket in range(N_BUCKETS):
+            is_used = 0 < below[bucket] < n_rows
+            rest = (whole - above[bucket]) / (n_rows - below[bucket]) if is_used else np.nan
+            yield np.broadcast_to(rest, whole.shape)
 
     @cached_property
     def layer_of(self) -> Int[Ints, " head"]:
@@ -57,7 +75,7 @@ class Distances:
     @cached_property
     def estimate(self) -> Estimate[Array]:
         """The divergence of each pair with its interval."""
-        return estimate(self.pairs)
+        return Estimate(*(part[0] for part in self.tally.ratio("divergence", "rows", (0, LARGEST))))
 
     def square(self, pairs: Float[Array, " pair"]) -> Float[Array, "head other"]:
         """Values of pairs as a symmetric matrix with a zero diagonal."""
@@ -101,7 +119,7 @@ def nearest_table(distances: Distances) -> pd.DataFrame:
 
 def head_table(distances: Distances) -> pd.DataFrame:
     """Each head's mean distance to the other heads of its layer, and to those of other layers."""
-    totals = [_sum_by_head(distances, pairs) for pairs in distances.pairs]
+    totals = [_sum_by_head(distances, pairs) for pairs in distances.replicates()]
     within, between = (np.stack(part) for part in zip(*totals, strict=True))  # [replicate, head]
     layer = distances.layer_of
     n_within = distances.n_heads[layer] - 1
@@ -115,7 +133,7 @@ def layer_table(distances: Distances, seed: int) -> pd.DataFrame:
     `p_value` is that of heads so close within a layer where heads are dealt to layers at random;
     those of single layers are corrected by Holm.
     """
-    totals = [_sum_by_layer(distances, pairs) for pairs in distances.pairs]
+    totals = [_sum_by_layer(distances, pairs) for pairs in distances.replicates()]
     within, between = (np.stack(part) for part in zip(*totals, strict=True))  # [replicate, layer]
     n_heads = distances.n_heads
     n_within = n_heads * (n_heads - 1) // 2
@@ -202,5 +220,5 @@ def _means(
     for total, count in ((within, n_within), (between, n_between)):
         count = np.broadcast_to(count, total.shape)
         mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-        parts += [*estimate(mean)]
+        parts += [*estimate(mean, (0, LARGEST))]
     return dict(zip(MEANS, parts, strict=True))

@@ -13,27 +13,31 @@ from torch import Tensor
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.stats.interval import estimate
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
+from headscope.stats.tally import SHARE, Tally, segment_means
 
 __all__ = ["Entropy"]
 
 ROWS = ["all", "cls"]
+COLUMNS = (
+    *("layer", "head", "rows", "nats", "low", "high", "effective"),
+    *("uniform", "share", "share_low", "share_high"),
+)
 
 
 @dataclass(frozen=True)
 class Entropy:
     """Mean of -sum a ln a in nats, over all rows and for the first token's row alone.
 
-    `uniform` is what a head that spreads its attention evenly over the keys it may see would get.
+    `uniform` is what a head that spreads its attention evenly over the keys it may see would get,
+    and `share` the one over the other.
     """
 
     name: ClassVar[str] = "entropy"
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "entropy": ("layer", "head", "rows", "nats", "low", "high", "uniform")
-    }
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {"entropy": COLUMNS}
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Entropy by example, head and kind of row, beside that of uniform attention."""
@@ -41,11 +45,8 @@ class Entropy:
         nats = torch.stack([rows.mean(-1), rows[..., 0]], dim=-1)  # [example, head, rows]
         ceiling = attention.visible.to(nats.dtype).log()  # [query]
         uniform = torch.stack([ceiling.mean(), ceiling[0]])  # [rows]
-        return {
-            "nats": nats,
-            "uniform": uniform.expand(len(nats), -1),  # [example, rows]
-            "segments": nats.new_ones(len(nats)),
-        }
+        # uniform: [example, rows]
+        return {**segment_means("nats", nats), "uniform": uniform.expand(len(nats), -1)}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The share of even attention: the broader, the better an example shows it."""
@@ -56,12 +57,13 @@ class Entropy:
         """Mean over segments, by head and kind of row."""
         if not tally:
             return empty_tables(self.tables)
-        nats = tally.ratio("nats", "segments")  # [layer, head, rows]
-        uniform = tally.ratio("uniform", "segments").value  # [layer, rows]
+        nats = tally.mean("nats", within=(0, np.inf))  # [layer, head, rows]
+        above, below = (tally.replicates(name, "segments") for name in ("nats", "uniform"))
+        uniform = below[:, :, None]  # [replicate, layer, 1, rows]
+        breadth = estimate(above / np.where(uniform > 0, uniform, np.nan), SHARE)
         axes = {**head_axes(*nats.value.shape[:2]), "rows": ROWS}
-        values = {"nats": nats.value, "low": nats.low, "high": nats.high}
-        values["uniform"] = uniform[:, None, :]  # [layer, 1, rows]
-        return {self.name: tidy_table(axes, values)}
+        columns = (*nats, uniform[0], *breadth)
+        return {self.name: tidy_table(axes, dict(zip(COLUMNS[3:], columns, strict=True)))}
 
 
 def _entropy(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:

@@ -29,7 +29,9 @@ from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
 from headscope.data.table import empty_tables
 from headscope.data.words import check_query_pieces, query_pieces_option
-from headscope.stats.accuracy import choose_head, estimate_columns, share
+from headscope.stats.accuracy import BEST_HEAD_COLUMNS, best_head, best_table
+from headscope.stats.bucket import N_BUCKETS, leave_one_out
+from headscope.stats.interval import align, estimate, proportion, share
 from headscope.stats.tally import Tally
 
 __all__ = ["Gap"]
@@ -37,11 +39,11 @@ __all__ = ["Gap"]
 GENDERS = ["masculine", "feminine"]
 GROUPS = ["all", *GENDERS]
 BEST_COLUMNS = (
-    *("candidates", "system", "layer", "head", "direction", "count", "accuracy", "low", "high"),
-    *("heldout_accuracy", "masculine", "feminine", "ratio", "ratio_low", "ratio_high"),
+    *("candidates", "system", *BEST_HEAD_COLUMNS),
+    *("masculine", "feminine", "ratio", "ratio_low", "ratio_high"),
 )
 
-Found = Float[NDArray[np.float64], "fold replicate"]
+Found = Float[NDArray[np.float64], " bucket"]
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,9 @@ class Gap:
             return empty_tables(self.tables)
         rows = [_head_row(tally, place) for place in range(len(CANDIDATES))]
         rows += [_rule_row(tally, place) for place in range(len(SYSTEMS))]
-        best = pd.DataFrame(rows, columns=list(BEST_COLUMNS))
         return {
             "gap": system_table(tally, "gender", GROUPS),
-            "gap-best": best.astype({"layer": "Int64", "head": "Int64"}),
+            "gap-best": best_table(rows, BEST_COLUMNS),
         }
 
 
@@ -100,36 +101,36 @@ def list_questions(example: Example, has_tokens: HasTokens) -> Iterator[Question
 
 def _head_row(tally: Tally, candidates: int) -> dict[str, object]:
     correct = {group: tally.totals[f"correct/{group}"][..., candidates] for group in GROUPS}
-    count = tally.totals["count/all"][:, :, 0, 0]  # [fold, replicate]
-    best, columns = choose_head(correct["all"], count, DIRECTIONS)
-    found = {g: correct[g].reshape(*count.shape, -1)[:, :, best.place] for g in GROUPS}
-    return {
-        "candidates": CANDIDATES[candidates],
-        "system": "best head",
-        **_by_gender(tally, found),
-        **columns,
-        "heldout_accuracy": best.heldout[0],
-    }
+    best, columns = best_head(correct["all"], _count(tally, "all"), DIRECTIONS)
+    found = {g: correct[g].reshape(N_BUCKETS, -1)[:, best.place] for g in GROUPS}
+    names = {"candidates": CANDIDATES[candidates], "system": "best head"}
+    return {**names, **columns, **_by_gender(tally, found)}
 
 
 def _rule_row(tally: Tally, system: int) -> dict[str, object]:
-    found = {group: tally.totals[f"baseline/{group}"][:, :, 0, system] for group in GROUPS}
-    return {
-        "candidates": CANDIDATES[0],
-        "system": list(SYSTEMS)[system],
-        **{"layer": pd.NA, "head": pd.NA, "direction": None},
-        **_by_gender(tally, found),
-    }
+    found = {group: tally.totals[f"baseline/{group}"][:, 0, system] for group in GROUPS}
+    count = _count(tally, "all")
+    value, low, high, effective = map(float, proportion(found["all"], count))
+    names = {"candidates": CANDIDATES[0], "system": list(SYSTEMS)[system], "direction": None}
+    scores = {"count": int(count.sum()), "accuracy": value, "low": low, "high": high}
+    # nothing was chosen for a rule: held out it is the same
+    heldout = {"heldout_accuracy": value, "heldout_low": low, "heldout_high": high}
+    return {**names, **scores, "effective": effective, **heldout, **_by_gender(tally, found)}
 
 
 def _by_gender(tally: Tally, found: Mapping[str, Found]) -> dict[str, object]:
-    counts = {group: tally.totals[f"count/{group}"][:, :, 0, 0].sum(axis=0) for group in GROUPS}
-    shares = {group: share(found[group].sum(axis=0), counts[group]) for group in GROUPS}
-    ratio = share(shares["feminine"], shares["masculine"])
+    """The accuracy for each gender, and the ratio of the two with its interval."""
+    shares = [
+        share(leave_one_out(found[gender]), leave_one_out(_count(tally, gender)))
+        for gender in GENDERS
+    ]
+    below, above = align(*shares)  # masculine and feminine, [replicate] each
+    ratio = estimate(above / np.where(below > 0, below, np.nan), (0, np.inf))
     return {
-        "count": int(counts["all"][0]),
-        **estimate_columns(shares["all"], "accuracy"),
-        "heldout_accuracy": shares["all"][0],  # as of a rule, for which nothing was chosen
-        **{gender: shares[gender][0] for gender in GENDERS},
-        **estimate_columns(ratio, "ratio", "ratio_low", "ratio_high"),
+        **{gender: float(part[0]) for gender, part in zip(GENDERS, shares, strict=True)},
+        **dict(zip(("ratio", "ratio_low", "ratio_high"), map(float, ratio), strict=True)),
     }
+
+
+def _count(tally: Tally, group: str) -> Found:
+    return tally.totals[f"count/{group}"][:, 0, 0]

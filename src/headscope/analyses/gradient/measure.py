@@ -55,7 +55,7 @@ class Gradient:
         """Mean over pairs, by head and target."""
         if not tally:
             return empty_tables(self.tables)
-        mean = tally.ratio("size", "pairs")  # [layer, head, target]
+        mean = tally.ratio("size", "pairs", within=(0, float("inf")))  # [layer, head, target]
         heads = head_axes(*mean.value.shape[:2])
         axes = {**heads, "target": classes.class_names(self.token_classes)}
         values = {"gradient": mean.value, "low": mean.low, "high": mean.high}

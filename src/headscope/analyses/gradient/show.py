@@ -7,7 +7,7 @@ import pandas as pd
 
 from headscope.analyses.special_tokens.show import PANELS, TARGETS, find_sink
 from headscope.data.table import Tables
-from headscope.stats.tally import Estimate
+from headscope.stats.interval import Estimate
 from headscope.view.card import FactMaker, Facts, by_head
 from headscope.view.claim import Claim, Outcome, mean_over, straddles
 from headscope.view.depth import count_layers, like_paper, name_layers, of_layers

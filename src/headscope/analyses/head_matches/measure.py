@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from headscope.analyses.distance.measure import read_totals, rows_option, scale_to_all_rows
+from headscope.analyses.distance.measure import count_heads, rows_option, scale_to_all_rows
 from headscope.analyses.distance.tables import PAIR_COLUMNS
 from headscope.contracts import Watch
 from headscope.data.attention import AttentionRows
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_between
 from headscope.options import require
-from headscope.stats.tally import Tally, estimate
+from headscope.stats.interval import estimate
+from headscope.stats.tally import Tally
 
 __all__ = ["HeadMatches"]
 
@@ -59,7 +60,8 @@ class HeadMatches:
         """All pairs across the models, and the matches."""
         if not tally:
             return empty_tables(self.tables)
-        divergence, n_heads = read_totals(tally)  # [replicate, first, second], [layer]
+        divergence = tally.replicates("divergence", "rows")[:, 0]  # [replicate, first, second]
+        n_heads = count_heads(tally)
         # The sums themselves say where the second model's layers begin.
         n_layers = int((n_heads.cumsum() <= divergence.shape[1]).sum())
         first, second = _name_heads(n_heads[:n_layers]), _name_heads(n_heads[n_layers:])
@@ -106,7 +108,7 @@ def _match_table(
 def _support(
     draws: Float[Array, "replicate first second"], one: NDArray[np.intp], other: NDArray[np.intp]
 ) -> Float[Array, " match"]:
-    """The share of bootstrap replicates that match the same two heads; none without replicates."""
+    """The share of buckets without which the same two heads still match; none for one bucket."""
     whole = [draw for draw in draws if not np.isnan(draw).any()]
     if not whole:
         return np.full(len(one), np.nan)

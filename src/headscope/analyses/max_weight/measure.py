@@ -10,7 +10,7 @@ from torch import Tensor
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.table import empty_tables, head_axes, tidy_table
-from headscope.stats.tally import Tally
+from headscope.stats.tally import SHARE, Tally, segment_means
 
 __all__ = ["MaxWeight"]
 
@@ -23,18 +23,18 @@ class MaxWeight:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "max-weight": ("layer", "head", "weight", "low", "high")
+        "max-weight": ("layer", "head", "weight", "low", "high", "effective")
     }
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """The mean over rows, by example and head."""
         weight = attention.weights.amax(-1).mean(-1)  # [example, head]
-        return {"weight": weight, "segments": weight.new_ones(len(weight))}
+        return segment_means("weight", weight)
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head."""
         if not tally:
             return empty_tables(self.tables)
-        weight = tally.ratio("weight", "segments")  # [layer, head]
-        values = {"weight": weight.value, "low": weight.low, "high": weight.high}
-        return {self.name: tidy_table(head_axes(*weight.value.shape), values)}
+        weight = tally.mean("weight", within=SHARE)  # [layer, head]
+        columns = dict(zip(self.tables[self.name][2:], weight, strict=True))
+        return {self.name: tidy_table(head_axes(*weight.value.shape), columns)}

@@ -12,7 +12,7 @@ from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
+from headscope.stats.tally import SHARE, Tally, segment_means
 
 __all__ = ["Position"]
 
@@ -31,7 +31,7 @@ class Position:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "position": ("layer", "head", "target", "weight", "low", "high")
+        "position": ("layer", "head", "target", "weight", "low", "high", "effective")
     }
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
@@ -39,7 +39,7 @@ class Position:
         diagonals = [attention.weights.diagonal(o, dim1=-2, dim2=-1) for o in OFFSETS.values()]
         sums = [diagonal.sum(-1) for diagonal in diagonals]  # [example, head] each
         weight = torch.stack(sums, dim=-1) / attention.n_tokens  # [example, head, target]
-        return {"weight": weight, "segments": weight.new_ones(len(weight))}
+        return segment_means("weight", weight)
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The weight itself: the more attention goes there, the better an example shows it."""
@@ -49,7 +49,7 @@ class Position:
         """Mean over segments, by head and target."""
         if not tally:
             return empty_tables(self.tables)
-        weight = tally.ratio("weight", "segments")  # [layer, head, target]
+        weight = tally.mean("weight", within=SHARE)  # [layer, head, target]
         axes = {**head_axes(*weight.value.shape[:2]), "target": list(OFFSETS)}
-        values = {"weight": weight.value, "low": weight.low, "high": weight.high}
-        return {self.name: tidy_table(axes, values)}
+        columns = dict(zip(self.tables[self.name][3:], weight, strict=True))
+        return {self.name: tidy_table(axes, columns)}

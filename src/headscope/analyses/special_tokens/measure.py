@@ -14,7 +14,7 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import TokenKind
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
+from headscope.stats.tally import SHARE, Tally, segment_means
 
 __all__ = ["SpecialTokens"]
 
@@ -38,7 +38,9 @@ class SpecialTokens:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "special-tokens": ("layer", "head", "source", "target", "weight", "low", "high")
+        "special-tokens": (
+            *("layer", "head", "source", "target", "weight", "low", "high", "effective"),
+        )
     }
 
     def __post_init__(self) -> None:
@@ -56,10 +58,9 @@ class SpecialTokens:
         from_rows = rows[:, None] @ weights  # [example, head, source, key]
         mass = from_rows @ targets[:, None]  # [example, head, source, target]
         n_rows = rows.sum(-1)  # [example, source]
-        return {
-            "weight": mass / n_rows.clamp(min=1)[:, None, :, None],
-            "segments": (n_rows > 0).to(weights.dtype)[:, None, :],  # [example, 1, source]
-        }
+        weight = mass / n_rows.clamp(min=1)[:, None, :, None]
+        has_rows = (n_rows > 0).to(weights.dtype)[:, None, :]  # [example, 1, source]
+        return {**segment_means("weight", weight), "segments": has_rows}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The weight from all rows, by class."""
@@ -70,8 +71,8 @@ class SpecialTokens:
         """Mean over segments, by head, source and target."""
         if not tally:
             return empty_tables(self.tables)
-        weight = tally.ratio("weight", "segments")  # [layer, head, source, target]
+        weight = tally.mean("weight", within=SHARE)  # [layer, head, source, target]
         heads = head_axes(*weight.value.shape[:2])
         axes = {**heads, "source": SOURCES, "target": classes.class_names(self.token_classes)}
-        values = {"weight": weight.value, "low": weight.low, "high": weight.high}
-        return {self.name: tidy_table(axes, values)}
+        columns = dict(zip(self.tables[self.name][4:], weight, strict=True))
+        return {self.name: tidy_table(axes, columns)}

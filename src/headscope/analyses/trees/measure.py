@@ -25,8 +25,8 @@ from headscope.data.words import (
 )
 from headscope.kernels.tree_scores import SCORES, count_arcs
 from headscope.options import option
-from headscope.stats.accuracy import SCORE_COLUMNS
-from headscope.stats.replicates import fold_of
+from headscope.stats.accuracy import SCORE_COLUMNS, score_columns
+from headscope.stats.bucket import bucket_of, fold_of
 from headscope.stats.tally import Tally
 
 __all__ = ["Trees"]
@@ -61,7 +61,7 @@ class Trees:
     combine: bool = option(
         False, "Also parse with the best heads combined (reads treebanks again)."
     )
-    chosen: Sequence[Sequence[Head]] = ()  # the heads to combine, for each fold
+    chosen: Sequence[Sequence[Head]] = ()  # the heads to combine, chosen without each fold
 
     name: ClassVar[str] = "trees"
     watches: ClassVar[Watch] = Watch.ATTENTION
@@ -108,7 +108,7 @@ class Trees:
         if COMBINED in tally.totals:
             rows = [_system_table(tally, COMBINED, {**no_head, "tree": COMBINED_TREES})]
         else:
-            axes = {**head_axes(*tally.totals[HEADS].shape[2:4]), "tree": list(SCORES)}
+            axes = {**head_axes(*tally.totals[HEADS].shape[1:3]), "tree": list(SCORES)}
             rows = [_system_table(tally, HEADS, axes)]
             for system, tree in BASELINES.items():
                 rows.append(_system_table(tally, system, {**no_head, "tree": [tree]}))
@@ -118,7 +118,7 @@ class Trees:
     def _add_heads(self, total: Array, weights: Array, attention: LayerAttention) -> None:
         """Add the chosen heads of this layer, each turned so that rows are dependents."""
         for i, encoding in enumerate(attention.batch.encodings):
-            heads = self.chosen[1 - fold_of(encoding.example.key)]  # chosen on the other fold
+            heads = self.chosen[fold_of(bucket_of(encoding.example.own_document))]
             for layer, head, direction in heads:
                 if layer == attention.layer:
                     total[i, 0] += weights[i, head].T if direction else weights[i, head]
@@ -157,8 +157,5 @@ def _measure_baselines(arcs: Arcs) -> dict[str, Tensor]:
 
 
 def _system_table(tally: Tally, system: str, axes: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    correct = tally.totals[system][:, 0].sum(axis=0).astype(int)
-    count = int(tally.totals["arcs"][:, 0].sum())
-    values = (correct, count, *tally.ratio(system, "arcs"))
-    scores = dict(zip(SCORE_COLUMNS, values, strict=True))
+    scores = score_columns(tally.totals[system], tally.totals["arcs"])
     return tidy_table({"system": [system], **axes}, scores)

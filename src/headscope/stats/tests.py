@@ -1,0 +1,123 @@
+"""Tests of differences, paired by bucket of documents, and their correction for being many."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from headscope.stats.bucket import leave_one_out
+from headscope.stats.interval import (
+    Estimate,
+    count_buckets,
+    estimate,
+    quantile,
+    share,
+    standard_error,
+)
+
+__all__ = ["Difference", "compare", "holm", "max_null_p", "pool_random_effects", "sign_flip_p"]
+
+FEW = 12  # buckets up to which all ways to flip their signs are tried: 4,096
+POWER = 0.8  # with which a difference is to be found
+
+Array = NDArray[np.float64]
+
+
+class Difference(NamedTuple):
+    """A difference of two shares over the same words, and whether it could be chance."""
+
+    value: float
+    low: float
+    high: float
+    p_value: float  # two-sided; NaN where there is nothing to test
+    detectable: float  # the smallest true difference that would be found in 4 of 5 studies
+
+
+def compare(
+    found: Float[Array, " bucket"], other: Float[Array, " bucket"], count: Float[Array, " bucket"]
+) -> Difference:
+    """Right answers of one system minus those of another, per answer, paired by bucket.
+
+    The test is t over buckets; where there are few of them, the exact sign-flip test.
+    """
+    replicates = share(leave_one_out(found - other), leave_one_out(count))
+    value, low, high = (float(part) for part in estimate(replicates))
+    n_buckets, error = int(count_buckets(replicates)), float(standard_error(replicates))
+    if n_buckets < 2:
+        return Difference(value, low, high, np.nan, np.nan)
+    if n_buckets <= FEW:
+        p_value = sign_flip_p((found - other)[count > 0])
+    else:
+        p_value = 2 * float(stdtr(n_buckets - 1, -abs(value) / error)) if error > 0 else np.nan
+    both = quantile(np.array(n_buckets)) + quantile(np.array(n_buckets), 2 * POWER - 1)
+    return Difference(value, low, high, p_value, float(both * error) if error > 0 else np.nan)
+
+
+def sign_flip_p(differences: Float[Array, " bucket"]) -> float:
+    """How many of all ways to turn the signs of the differences give a sum as large.
+
+    >>> sign_flip_p(np.array([1.0, 2.0, 3.0]))
+    0.25
+    """
+    signs = 1 - 2.0 * (
+        (np.arange(2 ** len(differences))[:, None] >> np.arange(len(differences))) & 1
+    )
+    sums = np.abs(signs @ differences)
+    return float((sums >= abs(differences.sum()) - 1e-9).mean())
+
+
+def max_null_p(best: float, null_best: Float[Array, " draw"]) -> float:
+    """How often the best of all candidates is as good where nothing is to be found.
+
+    The data at hand count as one draw, so it is never 0.
+    """
+    return float((1 + (null_best >= best).sum()) / (1 + len(null_best)))
+
+
+def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Holm's step-down correction; what is not a number stays so and does not count.
+
+    >>> holm(np.array([0.01, 0.04, 0.03]))
+    array([0.03, 0.06, 0.06])
+    """
+    corrected = np.full(len(p_values), np.nan)
+    order = [i for i in np.argsort(p_values) if not np.isnan(p_values[i])]
+    highest = 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - rank) * p_values[i]))
+        corrected[i] = highest
+    return corrected
+
+
+class Pooled(NamedTuple):
+    """A mean over corpora with its interval, their spread, and what another corpus would show."""
+
+    mean: Estimate[float]
+    spread: float  # standard deviation of the true values between corpora
+    predicted_low: float
+    predicted_high: float
+
+
+def pool_random_effects(values: Array, errors: Array) -> Pooled:
+    """Corpora as draws from many: DerSimonian and Laird's spread, intervals by t (k - 1, k - 2).
+
+    >>> pooled = pool_random_effects(np.array([0.5, 0.6, 0.7]), np.array([0.01, 0.01, 0.01]))
+    >>> round(pooled.mean.value, 2), round(pooled.spread, 2)
+    (0.6, 0.1)
+    """
+    k = len(values)
+    weights = 1 / errors**2
+    fixed = (weights * values).sum() / weights.sum()
+    excess = (weights * (values - fixed) ** 2).sum() - (k - 1)
+    scale = weights.sum() - (weights**2).sum() / weights.sum()
+    spread = np.sqrt(max(0.0, excess / scale)) if k > 1 else 0.0
+    weights = 1 / (errors**2 + spread**2)
+    mean = float((weights * values).sum() / weights.sum())
+    error = float(np.sqrt(1 / weights.sum()))
+    half = float(quantile(np.array(k))) * error
+    reach = float(quantile(np.array(k - 1))) * float(np.hypot(error, spread))
+    return Pooled(
+        Estimate(mean, mean - half, mean + half), float(spread), mean - reach, mean + reach
+    )
