@@ -226,6 +226,13 @@ class UntrainedAnalysis(Analysis, Protocol):
         """Its tables with what the totals of untrained models say, one tally for each draw."""
 
 
+class CombinedAnalysis(Analysis, Protocol):
+    """One that has something to say about all corpora together."""
+
+    def combine(self, tables: Mapping[str, "pd.DataFrame"]) -> Mapping[str, "pd.DataFrame"]:
+        """Its tables of all passes, joined, with what follows from them together."""
+
+
 class RepeatedAnalysis(Analysis, Protocol):
     """One that reads its corpus a second time, knowing what the first reading gave."""
 

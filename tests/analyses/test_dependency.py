@@ -203,3 +203,68 @@ def test_ties_go_to_the_first_word_and_never_to_the_word_itself() -> None:
     even = torch.full((1, 1, 5, 5), 0.2)
     predicted = predict_words(LayerAttention.full(0, even, Batch((encoding,))))
     assert predicted[0, 0].tolist() == [[1, 0, 0], [1, 0, 0]]
+
+
+def test_moved_arcs_keep_their_relation_and_length_and_stay_in_the_sentence() -> None:
+    analysis = Dependency(null_arcs=50)
+    batch = Batch(tuple(encode_words(make_example(seed, 7), lambda w, p: 1) for seed in range(3)))
+    gold = analysis._read_trees(batch)
+    drawn = analysis._draw_null_arcs(batch, gold)
+    n_arcs = sum(head != ROOT for e in batch.encodings for head in e.example.tree.heads)
+    assert drawn.dependents.shape == (n_arcs, 50)
+    real = gold.heads[drawn.examples, drawn.words] - drawn.words
+    assert (drawn.heads - drawn.dependents == real[:, None]).all()
+    assert (drawn.heads >= 0).all()
+    assert (drawn.heads < 7).all()
+    assert (drawn.dependents != drawn.words[:, None]).any()
+
+
+def test_moved_arcs_are_counted_as_a_plain_loop_does() -> None:
+    analysis = Dependency(null_arcs=4)
+    encoding = encode_words(make_example(3, 8), lambda word, place: 1)
+    batch, maps = Batch((encoding,)), random_maps(encoding)
+    values = analysis.measure(LayerAttention.full(1, maps[1][None], batch))
+    gold = analysis._read_trees(batch)
+    drawn = analysis._draw_null_arcs(batch, gold)
+    found = predict_words(LayerAttention.full(1, maps[1][None], batch))[0]
+    for i, relation in enumerate(gold.relations):
+        expected = torch.zeros(*found.shape[:2], 4)
+        for arc, word in enumerate(drawn.words.tolist()):
+            if gold.is_relation[0, word, i]:
+                for draw in range(4):
+                    dependent, head = drawn.dependents[arc, draw], drawn.heads[arc, draw]
+                    expected[..., draw] += (found[..., dependent] == head).float()
+        assert torch.equal(values[f"plain/null/{relation}"][0], expected)
+
+
+def test_a_head_that_knows_the_trees_is_better_than_chance_and_random_heads_are_not() -> None:
+    analysis = Dependency(null_arcs=40)
+    source = MadeSource(plant_trees(1, 3, is_transposed=False))
+    known = tables(analysis, source=source)["dependency-best"].set_index("relation").loc["obj"]
+    assert known["chance_accuracy"] < 0.6
+    assert known["chance_p_value"] == 1 / 41
+    chance = tables(analysis)["dependency-best"].set_index("relation")
+    assert chance.loc[["all", "obj", "nsubj"], "chance_p_value"].min() > 0.04
+
+
+def test_several_treebanks_are_corrected_together_and_summed_up() -> None:
+    analysis = Dependency()
+    parts = [EXAMPLES[:30], EXAMPLES[30:]]
+    best = [tables(analysis, part)["dependency-best"] for part in parts]
+    joined = pd.concat(
+        [part.assign(treebank=name) for part, name in zip(best, "ab", strict=True)],
+        ignore_index=True,
+    )
+    both = analysis.combine({"dependency-best": joined})
+    raw = joined["p_raw"].to_numpy(float)
+    assert both["dependency-best"]["p_value"].min() >= min(
+        1, np.nanmin(raw) * (~np.isnan(raw)).sum()
+    )
+    pooled = both["dependency-treebanks"].set_index("relation")
+    assert pooled.loc["all", "treebanks"] == 2
+    ends = joined[joined["relation"] == "all"]["heldout_accuracy"]
+    assert ends.min() <= pooled.loc["all", "heldout_accuracy"] <= ends.max()
+    row = pooled.loc["all"]
+    assert row["heldout_accuracy_low"] < row["heldout_accuracy"] < row["heldout_accuracy_high"]
+    alone = analysis.combine({"dependency-best": best[0]})
+    assert list(alone) == ["dependency-best"]

@@ -20,6 +20,7 @@ from headscope.report.sections import as_script, fill_sections
 from headscope.view.card import Card, make_cards
 from headscope.view.claim import Finding, check_claims
 from headscope.view.drawing import draw_head
+from headscope.view.terminal import describe_documents
 
 __all__ = ["render_report", "write_report"]
 
@@ -156,8 +157,9 @@ def _method(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for key, one in manifest.get("passes", {}).items():
         counts = manifest["counts"].get(key, {})
         skipped = sum(counts.get("skipped", {}).values())
+        documents = f"{describe_documents(counts)}, " if "documents" in counts else ""
         read = (
-            f"{one['corpus']}: {counts.get('used', 0)} examples of {one['available']}, "
+            f"{one['corpus']}: {counts.get('used', 0)} examples of {one['available']}, {documents}"
             f"{counts.get('tokens', 0):,} tokens, {counts.get('truncated', 0)} cut, {skipped} "
             f"skipped; for {', '.join(one['analyses'])}"
         )

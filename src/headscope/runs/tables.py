@@ -1,6 +1,6 @@
 """The tables of a run, put together from those of its passes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -49,7 +49,7 @@ def summarize_passes(
                 analyses[name], frames, [by_pass[k].get(name) for k in again if k not in draws]
             )
             _add_untrained(analyses[name], frames, tallies[key], [tallies[k] for k in draws])
-    trained = _join_passes(firsts, by_pass, n_documents)
+    trained = _combine(analyses.values(), _join_passes(firsts, by_pass, n_documents))
     drawn = {k: e for k, e in passes.items() if e.get("draw") is not None}
     numbers = sorted({entry["draw"] for entry in drawn.values()})
     parts: dict[str, list[pd.DataFrame]] = {}
@@ -72,6 +72,15 @@ def _join_passes(
                 counted = table.assign(documents=n_documents[key])
                 parts.setdefault(name, []).append((entry, counted))
     return {name: _join(tables) for name, tables in parts.items()}
+
+
+def _combine(analyses: Iterable[Any], tables: Frames) -> Frames:
+    """Let analyses say what follows from all their passes together."""
+    for analysis in analyses:
+        own = {name: tables[name] for name in analysis.tables if name in tables}
+        if own and hasattr(analysis, "combine"):
+            tables = tables | dict(analysis.combine(own))
+    return tables
 
 
 def rows_of_pass(table: pd.DataFrame, corpus: str, window: int | None) -> pd.DataFrame:

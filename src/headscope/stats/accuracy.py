@@ -29,7 +29,8 @@ BEST_HEAD_COLUMNS = (
     *("accuracy", "low", "high", "effective", "chosen_in", "folds", "other_layer", "other_head"),
 )
 DIFFERENCE_COLUMNS = (
-    *("heldout_difference", "difference_low", "difference_high", "p_value", "detectable"),
+    *("heldout_difference", "difference_low", "difference_high", "difference_error"),
+    *("p_raw", "detectable"),
 )
 
 WHOLE = ("count", "layer", "head", "chosen_in", "folds", "other_layer", "other_head")

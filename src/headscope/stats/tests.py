@@ -31,6 +31,7 @@ class Difference(NamedTuple):
     value: float
     low: float
     high: float
+    error: float  # its standard error
     p_value: float  # two-sided; NaN where there is nothing to test
     detectable: float  # the smallest true difference that would be found in 4 of 5 studies
 
@@ -46,13 +47,14 @@ def compare(
     value, low, high = (float(part) for part in estimate(replicates))
     n_buckets, error = int(count_buckets(replicates)), float(standard_error(replicates))
     if n_buckets < 2:
-        return Difference(value, low, high, np.nan, np.nan)
+        return Difference(value, low, high, np.nan, np.nan, np.nan)
     if n_buckets <= FEW:
         p_value = sign_flip_p((found - other)[count > 0])
     else:
         p_value = 2 * float(stdtr(n_buckets - 1, -abs(value) / error)) if error > 0 else np.nan
     both = quantile(np.array(n_buckets)) + quantile(np.array(n_buckets), 2 * POWER - 1)
-    return Difference(value, low, high, p_value, float(both * error) if error > 0 else np.nan)
+    detectable = float(both * error) if error > 0 else np.nan
+    return Difference(value, low, high, error, p_value, detectable)
 
 
 def sign_flip_p(differences: Float[Array, " bucket"]) -> float:

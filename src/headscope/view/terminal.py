@@ -13,10 +13,11 @@ from headscope.view.numbers import ROUND_PERCENT
 from headscope.view.presentation import PrintedTable
 from headscope.view.table import Format, TextTable, from_frame, print_table
 
-__all__ = ["describe_counts", "print_frame", "print_run", "summary_table"]
+__all__ = ["describe_counts", "describe_documents", "print_frame", "print_run", "summary_table"]
 
 BEHAVIOURS = "behaviours"
 SHOWN_HEADS = 5
+FEW_DOCUMENTS = 20
 
 
 def print_run(tables: Tables, format: Format, min_count: int) -> None:
@@ -68,6 +69,7 @@ def summary_table(behaviours: pd.DataFrame) -> TextTable:
 def describe_counts(key: str, counts: Mapping[str, Any]) -> str:
     """What became of the examples of a pass, in a line."""
     parts = [f"{counts['used']} examples used ({counts['tokens']} tokens)"]
+    parts += [describe_documents(counts)] if "documents" in counts else []
     if counts["truncated"]:
         parts.append(f"{counts['truncated']} cut to the token limit")
     for reason, n in counts["skipped"].items():
@@ -78,6 +80,19 @@ def describe_counts(key: str, counts: Mapping[str, Any]) -> str:
         parts.append(f"{counts['unaligned_words']} words without tokens")
     parts += [f"{n} {what}" for what, n in counts["notes"].items()]
     return f"{key}: {', '.join(parts)}"
+
+
+def describe_documents(counts: Mapping[str, Any]) -> str:
+    """How many documents there are, and what that means for the intervals."""
+    n, n_unknown = counts["documents"], counts["without_document"]
+    text = f"{n} document" + "s" * (n != 1)
+    if n < 2:
+        text += ": too few for intervals"
+    elif n < FEW_DOCUMENTS:
+        text += f": intervals are rough with fewer than {FEW_DOCUMENTS}"
+    if n_unknown:
+        text += f"; documents are not marked in {n_unknown} examples, so each counts as one"
+    return text
 
 
 def _print_readable(frames: Tables, printed: Mapping[str, PrintedTable], min_count: int) -> None:

@@ -34,6 +34,7 @@ from headscope.options import option
 from headscope.stats import accuracy
 from headscope.stats.ranking import Values
 from headscope.stats.tally import Tally
+from headscope.stats.tests import holm
 
 __all__ = [
     "CANDIDATES", "DIRECTIONS", "TABLE_COLUMNS", "Coreference", "HasTokens", "Question",
@@ -45,7 +46,7 @@ DIRECTIONS = ["mention-to-antecedent", "antecedent-to-mention"]
 TABLE_COLUMNS = ("candidates", "system", "direction", "layer", "head", *accuracy.SCORE_COLUMNS)
 BEST_COLUMNS = (
     *("candidates", *accuracy.BEST_HEAD_COLUMNS, "nearest", "head_match", "rule_based"),
-    *accuracy.DIFFERENCE_COLUMNS,
+    *(*accuracy.DIFFERENCE_COLUMNS, "p_value"),
 )
 TYPES = ["all", *KINDS]
 DISTANCES = {"1-4": 4, "5-9": 9, "10-19": 19, "20-49": 49, "50+": inf}  # words apart, at most
@@ -221,7 +222,8 @@ def system_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFram
 def _best_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFrame:
     """For each group and set of candidates the best head, and what rules find.
 
-    The difference is that of the held-out head and the rule-based system.
+    The difference is that of the held-out head and the rule-based system; `p_value` is corrected by
+    Holm over the rows.
     """
     rows = [
         {label: group, "candidates": name, **_best_row(tally, group, place)}
@@ -229,7 +231,8 @@ def _best_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFrame
         for place, name in enumerate(CANDIDATES)
         if tally.totals[f"count/{group}"].sum() > 0
     ]
-    return accuracy.best_table(rows, [label, *BEST_COLUMNS])
+    best = accuracy.best_table(rows, [label, *BEST_COLUMNS])
+    return best.assign(p_value=holm(best["p_raw"].to_numpy(dtype=float)))
 
 
 def _best_row(tally: Tally, group: str, candidates: int) -> dict[str, object]:

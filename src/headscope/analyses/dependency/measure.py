@@ -25,12 +25,12 @@ from headscope.data.words import (
     query_pieces_option,
     word_weights,
 )
-from headscope.options import option
+from headscope.options import option, require
 from headscope.stats import accuracy
 from headscope.stats.bucket import N_BUCKETS, N_FOLDS, fold_of
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
-from headscope.stats.tests import holm
+from headscope.stats.tally import PLAIN, Tally
+from headscope.stats.tests import holm, max_null_p, pool_random_effects
 
 __all__ = ["DIRECTIONS", "Dependency", "Head", "best_heads", "relation_name"]
 
@@ -39,6 +39,12 @@ OFFSETS = [offset for offset in range(-10, 11) if offset != 0]
 ALL, ALL_CONTENT = "all", "all (no punct or root)"
 POSSESSIVE, POSSESSIVE_PLAIN = "poss", "poss (no 's rule)"
 POSSESSIVE_MARKS = ("'s", "’s", "'")
+NULL = f"{PLAIN}null/"  # begins the names of totals of moved arcs
+POOLED = ("", "_low", "_high", "_spread", "_predicted_low", "_predicted_high")
+TREEBANK_COLUMNS = (
+    *("relation", "treebanks"),
+    *(f"{name}{part}" for name in ("heldout_accuracy", "heldout_difference") for part in POOLED),
+)
 NO_WORD = -2  # where an example has fewer words than the longest
 MIN_COUNT = 20  # words of a relation, for its best head to be combined with others
 
@@ -54,6 +60,15 @@ class Gold(NamedTuple):
     is_relation: Float[Tensor, "example word relation"]
 
 
+class NullArcs(NamedTuple):
+    """The arcs of a batch, and where each draw moves their two ends."""
+
+    examples: Int[Tensor, " arc"]
+    words: Int[Tensor, " arc"]  # the dependent that an arc really has
+    dependents: Int[Tensor, "arc draw"]
+    heads: Int[Tensor, "arc draw"]
+
+
 @dataclass(frozen=True)
 class Dependency:
     """Each head as a parser without training: a word's most attended other word is its prediction.
@@ -66,6 +81,10 @@ class Dependency:
 
     coarse: bool = option(False, "Merge subtypes of relations: nsubj:pass into nsubj.")
     query_pieces: str = query_pieces_option()
+    null_arcs: int = option(
+        0, "Also score N draws of arcs moved to random places of their sentence, for comparison."
+    )
+    seed: int = 0  # of these draws; the engine sets it to the run's
 
     name: ClassVar[str] = "dependency"
     watches: ClassVar[Watch] = Watch.ATTENTION
@@ -75,12 +94,13 @@ class Dependency:
         "dependency-offset": ("relation", "offset", *accuracy.SCORE_COLUMNS),
         "dependency-best": (
             *("relation", *accuracy.BEST_HEAD_COLUMNS, "offset", "baseline_accuracy"),
-            *accuracy.DIFFERENCE_COLUMNS,
+            *(*accuracy.DIFFERENCE_COLUMNS, "p_value", "chance_accuracy", "chance_p_value"),
         ),
     }
 
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)
+        require(self.null_arcs >= 0, "null_arcs", self.null_arcs, "0 or more")
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Arcs found by example, head and direction, for each relation; counts and offsets once."""
@@ -91,6 +111,9 @@ class Dependency:
         values = _count_found(
             "correct", found == heads, gold, lambda: found.gather(-1, marks) == heads
         )
+        if self.null_arcs:
+            drawn = batch.remember(("null arcs", self), lambda: self._draw_null_arcs(batch, gold))
+            values |= _count_null(found, drawn, gold)
         if attention.layer == 0:
             values |= batch.remember(("baseline", self), lambda: _measure_offsets(gold))
         return values
@@ -105,8 +128,9 @@ class Dependency:
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Every head on every relation, the offsets, and the best of both.
 
-        The p-value is that of the held-out difference, paired by bucket of documents and corrected
-        by Holm.
+        `p_raw` tests the held-out difference, paired by bucket of documents; `p_value` is corrected
+        by Holm. `chance_accuracy` is what the best of all heads finds of arcs that were moved to
+        random places, and `chance_p_value` how often it does as well as here.
         """
         relations = _list_relations(tally)
         if not relations:
@@ -116,13 +140,21 @@ class Dependency:
         offsets = {"layer": [1], "offset": OFFSETS}
         rows = [_best_row(tally, relation) for relation in relations]
         best = accuracy.best_table(rows, self.tables["dependency-best"])
-        best["p_value"] = holm(best["p_value"].to_numpy(dtype=float))
+        best["p_value"] = holm(best["p_raw"].to_numpy(dtype=float))
         tables = {
             "dependency": _table_by_relation(tally, "correct", heads),
             "dependency-offset": _table_by_relation(tally, "offset", offsets),
             "dependency-best": best,
         }
         return {name: table[list(self.tables[name])] for name, table in tables.items()}
+
+    def combine(self, tables: Tables) -> dict[str, pd.DataFrame]:
+        """Of several treebanks: p-values corrected over all of them, and relations summed up."""
+        best = tables["dependency-best"]
+        if "treebank" not in best:
+            return dict(tables)
+        best = best.assign(p_value=holm(best["p_raw"].to_numpy(dtype=float)))
+        return {**tables, "dependency-best": best, "dependency-treebanks": _pool_treebanks(best)}
 
     def add_untrained(
         self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
@@ -137,6 +169,25 @@ class Dependency:
             for relation in best["relation"]
         ]
         return {**tables, "dependency-best": best.join(pd.DataFrame(rows, index=best.index))}
+
+    def _draw_null_arcs(self, batch: Batch, gold: Gold) -> NullArcs:
+        """Each arc moved to random places of its sentence, with its relation and length."""
+        has_tokens, heads = pool_words(batch).has_tokens.cpu().numpy(), gold.heads.cpu().numpy()
+        examples, dependents = np.nonzero(
+            (gold.is_relation[..., 0].cpu().numpy() > 0) & (heads >= 0)
+        )
+        moved = np.zeros((len(examples), self.null_arcs), np.int64)  # [arc, draw]
+        for i, encoding in enumerate(batch.encodings):
+            bits = np.random.Philox(key=[self.seed, encoding.example.key])
+            generator = np.random.Generator(bits)
+            for arc in np.flatnonzero(examples == i):
+                length = heads[i, dependents[arc]] - dependents[arc]
+                words = np.flatnonzero(has_tokens[i])
+                fits = words[np.isin(words + length, words)]
+                moved[arc] = generator.choice(fits, self.null_arcs)
+        lengths = heads[examples, dependents] - dependents
+        parts = (examples, dependents, moved, moved + lengths[:, None])
+        return NullArcs(*(torch.from_numpy(part).to(batch.device) for part in parts))
 
     def _read_trees(self, batch: Batch) -> Gold:
         has_tokens = pool_words(batch).has_tokens.cpu().numpy()
@@ -216,6 +267,48 @@ def _by_relation(kind: str, is_found: Bool[Tensor, "..."], gold: Gold) -> dict[s
     return {f"{kind}/{name}": found[..., i] for i, name in enumerate(gold.relations)}
 
 
+def _count_null(
+    found: Int[Tensor, "example head direction word"], drawn: NullArcs, gold: Gold
+) -> dict[str, Tensor]:
+    """How many moved arcs of each relation are found, by example, head, direction and draw."""
+    examples = drawn.examples[:, None].expand_as(drawn.dependents)
+    predicted = found[examples, :, :, drawn.dependents]  # [arc, draw, head, direction]
+    is_found = (predicted == drawn.heads[:, :, None, None]).to(gold.is_relation.dtype)
+    relations = gold.is_relation[drawn.examples, drawn.words]  # [arc, relation]
+    in_example = torch.nn.functional.one_hot(drawn.examples, len(found)).to(relations)
+    counts = torch.einsum("ae,ar,adhx->erhxd", in_example, relations, is_found)
+    return {f"{NULL}{name}": counts[:, i] for i, name in enumerate(gold.relations)}
+
+
+def _chance(tally: Tally, relation: str, accuracy: float, count: float) -> dict[str, float]:
+    """What the best of all heads finds of moved arcs, and how often it is as good as here."""
+    total = tally.totals.get(f"{NULL}{relation}")  # [1, layer, head, direction, draw]
+    if total is None or relation == POSSESSIVE:  # whose rule for 's was not drawn
+        return {"chance_accuracy": np.nan, "chance_p_value": np.nan}
+    best = total[0].max(axis=(0, 1, 2)) / count  # [draw]
+    return {"chance_accuracy": best.mean(), "chance_p_value": max_null_p(accuracy, best)}
+
+
+def _pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
+    """For each relation of two treebanks or more: mean, spread, and what to expect of another."""
+    rows = []
+    for relation, found in best.groupby("relation", sort=False):
+        known = found[found["difference_error"] > 0]
+        if len(known) > 1:
+            accuracy = known["heldout_accuracy"].to_numpy(float)
+            errors = np.sqrt(accuracy * (1 - accuracy) / known["effective"].to_numpy(float))
+            gains = known["heldout_difference"], known["difference_error"]
+            parts = [
+                pool_random_effects(accuracy, np.maximum(errors, known["difference_error"].min())),
+                pool_random_effects(*(column.to_numpy(float) for column in gains)),
+            ]
+            flat = [
+                n for p in parts for n in (*p.mean, p.spread, p.predicted_low, p.predicted_high)
+            ]
+            rows.append((relation, len(known), *flat))
+    return pd.DataFrame(rows, columns=list(TREEBANK_COLUMNS))
+
+
 def _measure_offsets(gold: Gold) -> dict[str, Tensor]:
     """What does not depend on attention: how many words there are, and what each offset finds."""
     place = torch.arange(gold.heads.shape[1], device=gold.heads.device)
@@ -276,4 +369,5 @@ def _best_row(tally: Tally, relation: str) -> dict[str, object]:
         "offset": OFFSETS[best_offset],
         "baseline_accuracy": offsets[:, best_offset].sum() / count.sum(),
         **accuracy.difference_columns(head, offsets[:, best_offset]),
+        **_chance(tally, relation, float(str(columns["accuracy"])), count.sum()),
     }

@@ -1,0 +1,164 @@
+"""Do 95 % intervals hold the truth in 95 of 100 studies? `make coverage` prints the tables.
+
+Simulated: documents of correlated words, whose true share is known. Resampled: the documents of a
+real corpus are taken as the whole population, studies are drawn from them, and each study's
+interval is asked whether it holds the number of the whole population.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headscope.analyses.dependency.measure import Dependency
+from headscope.analyses.entropy.measure import Entropy
+from headscope.analyses.position.measure import Position
+from headscope.analyses.special_tokens.measure import SpecialTokens
+from headscope.contracts import CorpusRole
+from headscope.corpora.opening import open_corpus
+from headscope.data.example import Example
+from headscope.engine.measure import measure_examples
+from headscope.models.load import load_model
+from headscope.options import RunOptions
+from headscope.stats.bucket import N_BUCKETS, leave_one_out
+from headscope.stats.interval import estimate, proportion, share
+
+Array = NDArray[np.float64]
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+N_STUDIES = 2000
+N_RESAMPLED = 400
+CORRELATION = 0.1  # of two words of a document
+SHARES = (0.02, 0.1, 0.5, 0.9, 0.98)
+SIZES = ((6, 20), (20, 20), (100, 20), (1000, 20), (24, 8), (60, 200))  # documents, words in each
+STUDY_SIZES = (10, 24, 60)
+RELATIONS = ("all", "det", "nsubj", "obj", "amod")
+MIN_COUNT = 50
+
+
+def main() -> None:
+    """Print all tables."""
+    rng = np.random.default_rng(0)
+    _print("Simulated", ("true share", "documents", "words each", *KINDS), _simulate(rng))
+    if not DATA.exists():
+        sys.exit("The resampled part needs ../shared/data, which is not on this machine.")
+    model = load_model("demo")
+    found = list(_resample(model, rng))
+    _print("Resampled", ("corpus", "number", "documents", "coverage %", "cells"), found)
+
+
+KINDS = ("Wilson, design effect", "jackknife-t", "difference", "examples as independent")
+
+
+def _simulate(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    for truth in SHARES:
+        for n_documents, n_words in SIZES:
+            one, other, count = (
+                np.zeros((N_BUCKETS, N_STUDIES)) for _ in ("one", "other", "count")
+            )
+            scale = (1 - CORRELATION) / CORRELATION
+            for _ in range(n_documents):
+                bucket, study = rng.integers(0, N_BUCKETS, N_STUDIES), np.arange(N_STUDIES)
+                words = np.maximum(1, rng.poisson(n_words, N_STUDIES))
+                own = rng.beta(truth * scale, (1 - truth) * scale, N_STUDIES)
+                np.add.at(one, (bucket, study), rng.binomial(words, own))
+                np.add.at(other, (bucket, study), rng.binomial(words, own))
+                np.add.at(count, (bucket, study), words)
+            wilson = proportion(one, count)
+            below = leave_one_out(count)
+            jackknife = estimate(share(leave_one_out(one), below), (0, 1))
+            difference = estimate(share(leave_one_out(one - other), below))
+            n = count.sum(axis=0)
+            half = 1.96 * np.sqrt(wilson.value * (1 - wilson.value) / n)
+            naive = (wilson.value - half <= truth) & (truth <= wilson.value + half)
+            covers = [
+                (wilson.low <= truth) & (truth <= wilson.high),
+                (jackknife.low <= truth) & (truth <= jackknife.high),
+                # where both find the same words there is no interval, and no difference
+                ~((difference.low > 0) | (difference.high < 0)),
+                naive,
+            ]
+            yield (truth, n_documents, n_words, *(f"{100 * c.mean():.1f}" for c in covers))
+
+
+def _resample(model: Any, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    text = open_corpus(DATA / "text/enwiki.txt", CorpusRole.TEXT)
+    surface = {"position": Position(), "special-tokens": SpecialTokens(), "entropy": Entropy()}
+    documents = list(_measure(model, text, list(surface.values()), CorpusRole.TEXT))
+    numerators = {"position": "weight", "special-tokens": "weight", "entropy": "nats"}
+    for name, numerator in numerators.items():
+        above = np.stack([d[name][numerator] for d in documents])  # [document, layer, ...]
+        below = np.stack([d[name]["segments"] for d in documents])
+        below = below.reshape(below.shape + (1,) * (above.ndim - below.ndim))
+        for size in STUDY_SIZES:
+            yield (
+                "enwiki",
+                f"mean, {name}",
+                size,
+                *_cover(above, below, size, rng, is_share=False),
+            )
+    treebank = open_corpus(DATA / "treebanks/en_ewt-ud-dev.conllu", CorpusRole.TREEBANK)
+    documents = list(_measure(model, treebank, [Dependency()], CorpusRole.TREEBANK))
+    for relation in RELATIONS:
+        name = f"correct/{relation}"
+        parts = [d["dependency"] for d in documents if name in d["dependency"]]
+        correct = np.stack([part[name] for part in parts])  # [document, layer, head, direction]
+        count = np.stack([part[f"count/{relation}"] for part in parts])[..., None]
+        offset = np.stack([part[f"offset/{relation}"] for part in parts])[:, :, None, None].max(-1)
+        for size in STUDY_SIZES[1:]:
+            yield (
+                "EWT dev",
+                f"accuracy, {relation}",
+                size,
+                *_cover(correct, count, size, rng, True),
+            )
+            difference = _cover(correct - offset, count, size, rng, False)
+            yield ("EWT dev", f"difference, {relation}", size, *difference)
+
+
+def _measure(
+    model: Any, corpus: Iterable[Example], analyses: list[Any], role: CorpusRole
+) -> Iterator[dict[str, dict[str, Array]]]:
+    """The totals of each document, by analysis and name."""
+    for _, examples in groupby(corpus, key=lambda example: example.own_document):
+        result = measure_examples(list(examples), model, analyses, RunOptions(), role, 128)
+        yield {
+            name: {key: total.sum(axis=0) for key, total in tally.totals.items()}
+            for name, tally in result.tallies.items()
+        }
+
+
+def _cover(
+    above: Array, below: Array, n_documents: int, rng: np.random.Generator, is_share: bool
+) -> tuple[str, int]:
+    """How often intervals of studies hold the number of all documents, over all cells."""
+    flat = above.reshape(len(above), -1)  # [document, cell]
+    under = np.broadcast_to(below, above.shape).reshape(flat.shape)
+    truth = flat.sum(axis=0) / under.sum(axis=0)
+    held, made = np.zeros(len(truth)), np.zeros(len(truth))
+    for _ in range(N_RESAMPLED):
+        drawn, bucket = rng.integers(0, len(flat), n_documents), rng.integers(0, 64, n_documents)
+        one, other = (np.zeros((N_BUCKETS, len(truth))) for _ in range(2))
+        np.add.at(one, bucket, flat[drawn])
+        np.add.at(other, bucket, under[drawn])
+        found: Any = proportion(one, other)
+        if not is_share:
+            found = estimate(share(leave_one_out(one), leave_one_out(other)))
+        has_interval = ~np.isnan(found.low)
+        made += has_interval
+        held += has_interval & (found.low <= truth) & (truth <= found.high)
+    return f"{100 * held.sum() / made.sum():.1f}", len(truth)
+
+
+def _print(title: str, columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+    print(f"\n{title}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    for row in rows:
+        print(f"| {' | '.join(map(str, row))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
