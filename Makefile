@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test check browser pictures bench fix
+.PHONY: setup demo test check browser pictures bench coverage fix
 
 setup: $(READY)
 
@@ -41,6 +41,10 @@ pictures: demo
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# How often intervals hold the truth: the tables of docs/statistics.md.
+coverage: setup
+	$(BIN)/python -m benchmarks.coverage
 
 fix: setup
 	$(BIN)/ruff check --fix .

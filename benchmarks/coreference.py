@@ -49,7 +49,7 @@ def run(settings: Settings) -> Iterator[Row]:
     }
     best = best_seconds(works, settings.repeats)
     measured = (
-        f"coreference (all types and distances, {OPTIONS.replicates} replicates) / bare SDPA "
+        f"coreference (all types and distances) / bare SDPA "
         f"forward, e5-small, {len(windows)} windows of OntoGUM"
     )
     ratio = best["coreference"] / best["bare"]

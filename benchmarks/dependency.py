@@ -51,7 +51,7 @@ def run(settings: Settings) -> Iterator[Row]:
     best = best_seconds(works, settings.repeats)
     yield Row(
         "dependency",
-        f"dependency (all relations, both directions, {OPTIONS.replicates} replicates) / bare SDPA "
+        f"dependency (all relations, both directions) / bare SDPA "
         f"forward, e5-small, {len(examples)} EWT sentences",
         best["dependency"] / best["bare"],
         "x",

@@ -45,7 +45,7 @@ def run(settings: Settings) -> Iterator[Row]:
     }
     best = best_seconds(works, settings.repeats)
     measured = (
-        f"gradient ({OPTIONS.replicates} replicates) / bare SDPA forward + backward of the same "
+        f"gradient / bare SDPA forward + backward of the same "
         f"loss to the embeddings, BERT-base with its MLM head, {N_SEGMENTS} x {N_TOKENS} tokens"
     )
     yield Row("importance", measured, best["gradient"] / best["bare"], "x", at_most(1.3))

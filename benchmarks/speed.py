@@ -28,7 +28,7 @@ OPTIONS = RunOptions(batch_tokens=N_SEGMENTS * N_TOKENS)
 MEASURING = "measure (within model)"  # the engine's name of that stage
 
 WHOLE = {
-    "analyze": f"analyze (three analyses, {OPTIONS.replicates} replicates) / bare SDPA forward, "
+    "analyze": f"analyze (three analyses) / bare SDPA forward, "
     f"BERT-base, {N_SEGMENTS} x {N_TOKENS} tokens",
     "usual": "usual way (eager, all maps, NumPy, no intervals) / bare",
     "tap": "engine with no analysis (tap, NaN check) / bare",
@@ -79,7 +79,7 @@ def _measure_in_parts(source: LoadedModel, examples: Sequence[Example]) -> Parts
     parts = Parts({analysis.name: analysis.seconds for analysis in analyses})
     engine = result.seconds[MEASURING] - sum(parts.values())
     adding = result.seconds["add"]
-    return Parts({**parts, "NaN check and copying": engine, "replicates and adding": adding})
+    return Parts({**parts, "NaN check and copying": engine, "adding": adding})
 
 
 class _Timed:
@@ -96,7 +96,7 @@ class _Timed:
         return values
 
     def rank(self, values: Mapping[str, Values]) -> Mapping[str, Values]:
-        return self.analysis.rank(values)  # within "replicates and adding"
+        return self.analysis.rank(values)  # within "adding"
 
 
 def check_agreement(usual: UsualTotals, result: Result) -> None:
@@ -104,5 +104,5 @@ def check_agreement(usual: UsualTotals, result: Result) -> None:
     for analysis, name in {
         "position": "weight", "special-tokens": "weight", "entropy": "nats"
     }.items():  # fmt: skip
-        both_folds = result.tallies[analysis].totals[name][:, 0].sum(axis=0)  # [layer, head, ...]
-        np.testing.assert_allclose(usual[analysis], both_folds, rtol=1e-3, atol=1e-5)
+        total = result.tallies[analysis].totals[name].sum(axis=0)  # [layer, head, ...]
+        np.testing.assert_allclose(usual[analysis], total, rtol=1e-3, atol=1e-5)

@@ -22,10 +22,10 @@ from headscope.view.table import Column
 
 __all__ = ["BestBars", "corpus_columns", "split_corpora"]
 
-BAR, HELD_OUT = "#A6CEEB", COLOURS[0]
+BAR, ON_ALL = "#A6CEEB", COLOURS[0]
 TICKS = (COLOURS[1], COLOURS[2], COLOURS[3])
 STEP = 19
-HELD = "held out"
+ALL = "on all data, as in the paper"
 PERCENT = ".1%"
 
 
@@ -56,7 +56,8 @@ class BestBars:
     title: str
     bar: str  # what a bar is, for the legend
     ticks: Mapping[str, str]  # what it is compared with: columns, and what they are called
-    held_out: str = ""  # the column of the score on other data than the choice was made on
+    ends: tuple[str, str] = ("low", "high")  # the columns of the interval
+    on_all: str = ""  # the column of the score on the data that the choice was made on
     panel: str = ""
     said: Sequence[alt.Tooltip] = ()
     carried: Sequence[str] = ()
@@ -64,7 +65,8 @@ class BestBars:
 
     def draw(self, table: pd.DataFrame) -> Chart:
         """The bars; where there is a column of panels, one for each of its values."""
-        columns = [self.label, self.value, "low", "high", self.held_out, self.panel, *self.ticks]
+        table = table.assign(low=table[self.ends[0]], high=table[self.ends[1]])
+        columns = [self.label, self.value, "low", "high", self.on_all, self.panel, *self.ticks]
         columns += ["layer", "head"] if self.has_heads else []
         n_lines = table.groupby(self.panel)[self.label].size().max() if self.panel else len(table)
         chart = alt.layer(*self._layers()).properties(
@@ -99,7 +101,7 @@ class BestBars:
 
         layers = [mark(bar, self.value, self.bar), interval]
         layers += [mark(tick, column, series) for column, series in self.ticks.items()]
-        layers += [mark(diamond, self.held_out, HELD)] if self.held_out else []
+        layers += [mark(diamond, self.on_all, ALL)] if self.on_all else []
         if self.has_heads:  # named in a column of their own
             text = base.mark_text(align="left", dx=8, fontSize=10.5, color=TEXT)
             layers.append(text.encode(down, x=alt.value("width"), text="name:N"))
@@ -122,7 +124,7 @@ class BestBars:
         ]
 
     def _compared(self) -> dict[str, str]:
-        return ({self.held_out: HELD} if self.held_out else {}) | dict(self.ticks)
+        return ({self.on_all: ALL} if self.on_all else {}) | dict(self.ticks)
 
     def _in_words(self) -> dict[str, str]:
         """What bars are compared with, as text: a missing number would be said as 0."""
@@ -132,8 +134,8 @@ class BestBars:
         }
 
     def _colour(self) -> alt.Color:
-        names = [self.bar, *([HELD] if self.held_out else []), *self.ticks.values()]
-        colours = [BAR, *([HELD_OUT] if self.held_out else []), *TICKS[: len(self.ticks)]]
+        names = [self.bar, *([ALL] if self.on_all else []), *self.ticks.values()]
+        colours = [BAR, *([ON_ALL] if self.on_all else []), *TICKS[: len(self.ticks)]]
         scale = alt.Scale(domain=names, range=colours)
         legend = alt.Legend(orient="bottom", title=None, symbolOpacity=1, symbolStrokeWidth=0)
         return alt.Color("series:N", scale=scale, legend=legend)

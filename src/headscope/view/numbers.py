@@ -16,6 +16,7 @@ __all__ = [
     "SHARE",
     "SMALL",
     "Form",
+    "held_out",
     "p_value",
     "percent",
     "row_estimate",
@@ -98,3 +99,8 @@ def row_estimate(row: Any, column: str, low: str = "low", high: str = "high") ->
     names = (column, low, high)
     cells = [getattr(row, name) if isinstance(row, tuple) else row[name] for name in names]
     return Estimate(*(float("nan") if pd.isna(cell) else float(cell) for cell in cells))
+
+
+def held_out(row: Any) -> Estimate[float]:
+    """The held-out accuracy of a row of best heads, with its interval."""
+    return row_estimate(row, "heldout_accuracy", "heldout_low", "heldout_high")

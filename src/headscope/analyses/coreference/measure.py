@@ -1,7 +1,7 @@
 """Heads as coreference resolvers: does a mention attend most to its antecedent? (paper, 4.3)
 
-The totals of a group are `correct/GROUP` [fold, replicate, layer, head, direction, candidates],
-`baseline/GROUP` [fold, replicate, 1, system] and `count/GROUP` [fold, replicate, 1, 1].
+The totals of a group are `correct/GROUP` [bucket, layer, head, direction, candidates],
+`baseline/GROUP` [bucket, 1, system] and `count/GROUP` [bucket, 1, 1].
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -25,7 +25,7 @@ from headscope.view.claim import (
     straddles,
 )
 from headscope.view.figure import COLOURS, Chart, Figure
-from headscope.view.numbers import PERCENT, POINTS, SHARE, percent, row_estimate
+from headscope.view.numbers import PERCENT, POINTS, SHARE, held_out, percent, row_estimate
 from headscope.view.presentation import (
     ANTECEDENTS,
     NotableHead,
@@ -63,8 +63,9 @@ COLUMNS = (
     Column("rules", lambda row: percent(row["rule_based"])),
     Column("head", lambda row: f"{row['layer']}-{row['head']}"),
     Column("attends", lambda row: ARROWS[row["direction"]]),
-    Column("accuracy %", lambda row: PERCENT.row(row, "accuracy")),
-    Column("held out", lambda row: percent(row["heldout_accuracy"])),
+    Column("held out %", lambda row: PERCENT.estimate(held_out(row))),
+    Column("folds", lambda row: f"{row['chosen_in']}/{row['folds']}"),
+    Column("on all", lambda row: percent(row["accuracy"])),
     Column("of all words", lambda row: percent(row["of_words"])),
     Column("paper (5-4)", lambda row: "/".join(map(str, PAPER_TABLE_2[row["mention_type"]]))),
 )
@@ -152,11 +153,12 @@ def draw_best(tables: Tables) -> Chart:
         panels = best["corpus"].astype(str) + ": " + panels
     bars = BestBars(
         label="mention_type",
-        value="accuracy",
+        value="heldout_accuracy",
+        ends=("heldout_low", "heldout_high"),
         title="antecedents found",
-        bar="best head",
+        bar="best head, held out",
         ticks=RULES,
-        held_out="heldout_accuracy",
+        on_all="accuracy",
         panel="panel",
         said=[alt.Tooltip("direction:N"), alt.Tooltip("count:Q", format=",")],
         carried=["direction", "count"],
@@ -306,8 +308,8 @@ BEST_FIGURE = Figure(
     caption=(
         "One line for each type of mention. The bar is the best head (named at the right): how "
         "often a mention attends most to a right antecedent, of the earlier mentions or of all "
-        "words, with its 95 % interval. The diamond is the same with the head chosen on other "
-        "documents. Ticks are rules that need no model; they choose among mentions."
+        "words, with its 95 % interval. The head is chosen on other documents than it is scored on. "
+        "The diamond is chosen and scored on all of them, as in the paper. Ticks are rules that need no model; they choose among mentions."
     ),
     needs=("coreference-best",),
     made_by="--coref FILE",

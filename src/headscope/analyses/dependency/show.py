@@ -19,13 +19,12 @@ from headscope.analyses.dependency.measure import DIRECTIONS, Dependency, relati
 from headscope.data.example import Example
 from headscope.data.table import Tables
 from headscope.data.tree import ROOT
-from headscope.stats.interval import Estimate
 from headscope.view import card
 from headscope.view.behaviour import Kind, Labels
 from headscope.view.best_bars import BestBars, corpus_columns, split_corpora
 from headscope.view.figure import COLOURS, Chart, Figure, number
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
-from headscope.view.numbers import PERCENT, SHARE, p_value, percent, row_estimate
+from headscope.view.numbers import PERCENT, SHARE, held_out, p_value, percent
 from headscope.view.presentation import (
     SYNTAX,
     NotableHead,
@@ -92,11 +91,6 @@ BERT_COLUMNS = (
 )
 
 
-def held_out(row: Any) -> Estimate[float]:
-    """The held-out accuracy of a row with its interval."""
-    return row_estimate(row, "heldout_accuracy", "heldout_low", "heldout_high")
-
-
 def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
     """Relations with at least `min_count` words, most frequent first; then treebanks compared."""
     shown = best[best["count"] >= min_count]
@@ -126,8 +120,8 @@ def build_table_1(tables: Tables) -> list[TextTable]:
     """The relations in the order of the paper, then the other frequent ones of the treebank."""
     note = (
         "The head and direction that are best at each relation, beside the best fixed offset (in "
-        "brackets: +1 is the next word). Held out: chosen on one half of the sentences, scored on "
-        "the other. BERT-base is the paper's, on the Wall Street Journal with Stanford labels; "
+        "brackets: +1 is the next word). Held out: chosen on seven eighths of the documents, "
+        "scored on the rest. BERT-base is the paper's, on the Wall Street Journal with Stanford labels; "
         "Universal Dependencies' names for the same relation stand in brackets, and a dash where "
         f"the treebank has none. Other relations are shown from {MIN_COUNT} words on."
     )
@@ -152,11 +146,12 @@ def draw_best(tables: Tables) -> Chart:
     best = tables["dependency-best"]
     bars = BestBars(
         label="relation",
-        value="accuracy",
+        value="heldout_accuracy",
+        ends=("heldout_low", "heldout_high"),
         title="accuracy",
-        bar="best head",
+        bar="best head, held out",
         ticks={"baseline_accuracy": "best fixed offset"},
-        held_out="heldout_accuracy",
+        on_all="accuracy",
         panel="treebank" if "treebank" in best else "",
         said=[
             alt.Tooltip("direction:N"),
@@ -310,8 +305,9 @@ FIGURES = (
         caption=(
             "One line for each relation, the most frequent first. The bar is the best head (named "
             "at the right): how often the word it attends to most is the right one, with its 95 % "
-            "interval. The diamond is the same with the head chosen on other sentences. The tick "
-            "is what the best fixed distance gets, which needs no model."
+            "interval. The head is chosen on other documents than it is scored on. The diamond is "
+            "chosen and scored on all of them, as in the paper. The tick is what the best fixed "
+            "distance gets, which needs no model."
         ),
         needs=("dependency-best",),
         made_by="--treebank FILE",

@@ -6,7 +6,7 @@ from headscope.analyses.coreference.show import WAYS
 from headscope.data.table import Tables
 from headscope.view.best_bars import corpus_columns
 from headscope.view.card import FactMaker, Facts, accuracy_facts
-from headscope.view.numbers import PERCENT, RATIO, percent, row_estimate
+from headscope.view.numbers import PERCENT, RATIO, held_out, percent, row_estimate
 from headscope.view.presentation import ANTECEDENTS, Presentation, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
@@ -17,8 +17,8 @@ COLUMNS = (
     Column("compete", lambda row: str(row["candidates"])),
     Column("head", lambda row: "" if pd.isna(row["layer"]) else f"{row['layer']}-{row['head']}"),
     Column("count", lambda row: str(row["count"])),
-    Column("accuracy %", lambda row: PERCENT.row(row, "accuracy")),
-    Column("held out", lambda row: percent(row["heldout_accuracy"])),
+    Column("held out %", lambda row: PERCENT.estimate(held_out(row))),
+    Column("on all", lambda row: percent(row["accuracy"])),
     Column("masculine", lambda row: percent(row["masculine"])),
     Column("feminine", lambda row: percent(row["feminine"])),
     Column(
