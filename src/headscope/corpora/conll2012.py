@@ -7,7 +7,7 @@ has the brackets of mentions. LitBank leaves the tag and the parse out, and ends
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headscope.contracts import Annotation, CorpusRole
@@ -35,6 +35,7 @@ class Rows:
     """The rows of a document in sentences, as they are read."""
 
     name: str
+    document: str  # of which these may be a part
     line: int
     sentences: list[Sentence] = field(default_factory=lambda: [[]])
 
@@ -75,7 +76,8 @@ class Conll2012(FileCorpus):
                     brackets.read(word, line, text)
         annotated = [_annotate(sentence) for sentence in sentences]
         find_head = self._find_by_parse(sentences)
-        return build_document(rows.name, annotated, brackets.finish(), find_head)
+        example = build_document(rows.name, annotated, brackets.finish(), find_head)
+        return replace(example, document=rows.document)
 
     def _find_by_parse(self, sentences: Sequence[Sentence]) -> HeadFinder | None:
         """Heads by the parse column; None where a sentence has none."""
@@ -97,7 +99,7 @@ def _split_documents(path: Path) -> Iterator[Rows]:
         if line.startswith("#begin document"):
             match = BEGIN.match(line)
             name, part = (match["name"], match["part"]) if match else (line, None)
-            rows = Rows(f"{name}.{int(part)}" if part else name, number)
+            rows = Rows(f"{name}.{int(part)}" if part else name, name, number)
         elif line.startswith("#end document"):
             if rows and any(rows.sentences):
                 yield rows

@@ -3,7 +3,7 @@
 The totals are `KIND/GROUP` [bucket, ...] and `count/GROUP` [bucket, 1, 1].
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ WHOLE = ("count", "layer", "head", "chosen_in", "folds", "other_layer", "other_h
 Array = NDArray[np.float64]
 
 
-def best_table(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> pd.DataFrame:
+def best_table(rows: Sequence[dict[str, object]], columns: Sequence[str]) -> pd.DataFrame:
     """A table of best heads; numbers of heads are whole also where some are absent."""
     return pd.DataFrame(rows, columns=list(columns)).astype(dict.fromkeys(WHOLE, "Int64"))
 

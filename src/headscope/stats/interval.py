@@ -78,8 +78,8 @@ def standard_error(replicates: Float[Array, "replicate ..."]) -> Float[Array, ".
 
 def quantile(n_buckets: Int[NDArray[np.int64], "..."], level: float = LEVEL) -> Array:
     """The two-sided quantile of t with one degree of freedom less than there are buckets."""
-    t: Array = stdtrit(np.maximum(n_buckets - 1, 1).astype(float), (1 + level) / 2)
-    return np.where(n_buckets > 1, t, np.nan)
+    t = stdtrit(np.maximum(n_buckets - 1, 1).astype(float), (1 + level) / 2)
+    return np.asarray(np.where(n_buckets > 1, t, np.nan), np.float64)
 
 
 def estimate(

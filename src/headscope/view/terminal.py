@@ -84,7 +84,7 @@ def describe_counts(key: str, counts: Mapping[str, Any]) -> str:
 
 def describe_documents(counts: Mapping[str, Any]) -> str:
     """How many documents there are, and what that means for the intervals."""
-    n, n_unknown = counts["documents"], counts["without_document"]
+    n, n_unknown = int(counts["documents"]), int(counts["without_document"])
     text = f"{n} document" + "s" * (n != 1)
     if n < 2:
         text += ": too few for intervals"

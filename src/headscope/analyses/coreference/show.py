@@ -308,8 +308,9 @@ BEST_FIGURE = Figure(
     caption=(
         "One line for each type of mention. The bar is the best head (named at the right): how "
         "often a mention attends most to a right antecedent, of the earlier mentions or of all "
-        "words, with its 95 % interval. The head is chosen on other documents than it is scored on. "
-        "The diamond is chosen and scored on all of them, as in the paper. Ticks are rules that need no model; they choose among mentions."
+        "words, with its 95 % interval. The head is chosen on other documents than it is scored "
+        "on. The diamond is chosen and scored on all of them, as in the paper. Ticks are rules "
+        "that need no model; they choose among mentions."
     ),
     needs=("coreference-best",),
     made_by="--coref FILE",

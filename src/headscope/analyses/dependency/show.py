@@ -121,9 +121,9 @@ def build_table_1(tables: Tables) -> list[TextTable]:
     note = (
         "The head and direction that are best at each relation, beside the best fixed offset (in "
         "brackets: +1 is the next word). Held out: chosen on seven eighths of the documents, "
-        "scored on the rest. BERT-base is the paper's, on the Wall Street Journal with Stanford labels; "
-        "Universal Dependencies' names for the same relation stand in brackets, and a dash where "
-        f"the treebank has none. Other relations are shown from {MIN_COUNT} words on."
+        "scored on the rest. BERT-base is the paper's, on the Wall Street Journal with Stanford "
+        "labels; Universal Dependencies' names for the same relation stand in brackets, and a dash "
+        f"where the treebank has none. Other relations are shown from {MIN_COUNT} words on."
     )
     measured = [replace(column, cell=partial(_or_dash, column)) for column in PAGE_COLUMNS]
     columns = (Column("relation", _name_both), *measured, *BERT_COLUMNS)
