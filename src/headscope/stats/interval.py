@@ -99,7 +99,10 @@ def proportion(correct: Float[Array, "bucket ..."], count: Float[Array, "bucket 
     """Shares of right answers with Wilson's interval for the effective number of answers.
 
     That number is the count over the design effect: the variance by the jackknife over that of
-    independent answers, at least 1. The quantile is that of t.
+    independent answers, at least 1. Few right or few wrong answers tell little about it, so one more
+    such answer is taken to have the square root of the answers in a bucket as its effect: halfway
+    between independent answers (1) and a bucket that is all right or all wrong. The quantile is
+    that of t.
     """
     count = np.broadcast_to(count, correct.shape)
     replicates = share(leave_one_out(correct), leave_one_out(count))
@@ -109,8 +112,10 @@ def proportion(correct: Float[Array, "bucket ..."], count: Float[Array, "bucket 
     effect = np.divide(
         variance, independent, out=np.where(np.isnan(variance), np.nan, 1.0), where=independent > 0
     )
-    effective = n / np.maximum(effect, 1)
-    spread = quantile(count_buckets(replicates)) ** 2 / effective
+    n_buckets, n_rare = count_buckets(replicates), np.minimum(value, 1 - value) * n
+    halfway = np.sqrt(n / np.maximum(n_buckets, 1))
+    effective = n * (n_rare + 1) / (n_rare * np.maximum(effect, 1) + np.maximum(halfway, 1))
+    spread = quantile(n_buckets) ** 2 / effective
     middle = (value + spread / 2) / (1 + spread)
     half = np.sqrt(spread * (value * (1 - value) + spread / 4)) / (1 + spread)
     return Measured(value, np.maximum(middle - half, 0), np.minimum(middle + half, 1), effective)
