@@ -145,9 +145,8 @@ def _cover(
         one, other = (np.zeros((N_BUCKETS, len(truth))) for _ in range(2))
         np.add.at(one, bucket, flat[drawn])
         np.add.at(other, bucket, under[drawn])
-        found: Any = proportion(one, other)
-        if not is_share:
-            found = estimate(share(leave_one_out(one), leave_one_out(other)))
+        jackknife = estimate(share(leave_one_out(one), leave_one_out(other)))
+        found: Any = proportion(one, other) if is_share else jackknife
         has_interval = ~np.isnan(found.low)
         made += has_interval
         held += has_interval & (found.low <= truth) & (truth <= found.high)
