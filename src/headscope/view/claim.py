@@ -13,6 +13,7 @@ from headscope.view.depth import halves, name_layers
 from headscope.view.numbers import SHARE, percent
 
 __all__ = [
+    "CAUSAL",
     "Claim",
     "Finding",
     "Outcome",
@@ -34,6 +35,7 @@ __all__ = [
 Verdict = Literal["holds", "does not hold", "not measured"]
 
 CORPUS_LABELS = ("treebank", "corpus")
+CAUSAL = "Not measurable in a causal model:"  # where the mask, not the model, decides
 PAPER_WINDOW = 128
 SHOWN_HEADS = 5
 
