@@ -42,13 +42,16 @@ def position(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
 def entropy(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     rows: Rows = {}
     for layer, head in heads(maps):
-        every, first = [], []
-        for example in maps:
+        every, opening = [], []
+        for example, encoding in zip(maps, encodings, strict=True):
             nats = [-sum(a * log(a) for a in row if a > 0) for row in example[layer][head]]
             every.append(mean(nats))
-            first.append(nats[0])
+            opening += [n for n, k in zip(nats, encoding.kinds, strict=True) if k == TokenKind.CLS][
+                :1
+            ]
         rows[layer + 1, head + 1, "all"] = mean(every)
-        rows[layer + 1, head + 1, "cls"] = mean(first)
+        if opening:
+            rows[layer + 1, head + 1, "cls"] = mean(opening)
     return rows
 
 

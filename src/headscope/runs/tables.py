@@ -28,7 +28,7 @@ def summarize_passes(
     tallies: Mapping[str, Mapping[str, Tally]],
 ) -> Frames:
     """Every table of every pass; where several passes gave the same one, with columns that say so:
-    `treebank` or `corpus`, and `window`.
+    `treebank` or `corpus`, `window`, and `cut` where documents were truncated.
 
     A pass that repeats another gives no tables of its own: it adds to those of the other.
     """
@@ -50,9 +50,11 @@ def summarize_passes(
     return {name: _join(tables) for name, tables in parts.items()}
 
 
-def rows_of_pass(table: pd.DataFrame, corpus: str, window: int | None) -> pd.DataFrame:
+def rows_of_pass(
+    table: pd.DataFrame, corpus: str, window: int | None, cut: str | None
+) -> pd.DataFrame:
     """The rows of one pass of a table that holds those of several."""
-    labels = {**dict.fromkeys(CORPUS_COLUMNS, corpus), "window": window}
+    labels = {**dict.fromkeys(CORPUS_COLUMNS, corpus), "window": window, "cut": cut}
     for column in labels.keys() & set(table.columns):
         table = table[table[column] == labels[column]]
     return table
@@ -77,6 +79,9 @@ def _join(parts: Sequence[tuple[Mapping[str, Any], pd.DataFrame]]) -> pd.DataFra
     is_treebanks = all(entry["role"] == CorpusRole.TREEBANK for entry, _ in parts)
     labels = {CORPUS_COLUMNS[0 if is_treebanks else 1]: "corpus", "window": "window"}
     names = [n for n, field in labels.items() if len({entry[field] for entry, _ in parts}) > 1]
+    if any(entry.get("cut") == "truncate" for entry, _ in parts):
+        labels["cut"] = "cut"
+        names.append("cut")
     labelled = [table.assign(**{n: entry[labels[n]] for n in names}) for entry, table in parts]
     joined = pd.concat(labelled, ignore_index=True) if len(labelled) > 1 else labelled[0]
     return joined[[*names, *(column for column in joined if column not in names)]]

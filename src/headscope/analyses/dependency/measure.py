@@ -208,7 +208,6 @@ class Dependency:
             is_relation=torch.from_numpy(is_relation).float().to(batch.device),
         )
 
-
     def _find_visible(self, attention: LayerAttention) -> Bool[Tensor, "example word other"]:
         """Which other words each word may look at."""
         batch = attention.batch
@@ -375,9 +374,7 @@ def _table_by_relation(tally: Tally, kind: str, axes: Mapping[str, Sequence[Any]
     return pd.concat(parts, ignore_index=True)
 
 
-def _ratios(
-    tally: Tally, above: str, below: str, shape: tuple[int, ...]
-) -> NDArray[np.float64]:
+def _ratios(tally: Tally, above: str, below: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """One over the other for every relation, head and direction, in the order of the table."""
     parts = [
         np.broadcast_to(tally.ratio(f"{above}/{relation}", f"{below}/{relation}").value, shape)

@@ -154,7 +154,10 @@ def build_table_1(tables: Tables) -> list[TextTable]:
         marks, notes = _mark_labels(best["relation"])
         columns = (
             Column("relation", partial(_name_both, marks=marks)),
-            *(replace(column, cell=partial(_or_dash, column)) for column in (*PAGE_COLUMNS, *sight)),
+            *(
+                replace(column, cell=partial(_or_dash, column))
+                for column in (*PAGE_COLUMNS, *sight)
+            ),
             *BERT_COLUMNS,
         )
         note = " ".join([intro, *[HIDDEN] * bool(sight), *notes])

@@ -28,7 +28,7 @@ from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
 from headscope.data.table import empty_tables
-from headscope.data.words import check_query_pieces, query_pieces_option
+from headscope.data.words import check_query_pieces, first_word_option, query_pieces_option
 from headscope.stats.accuracy import choose_head, estimate_columns, share
 from headscope.stats.tally import Tally
 
@@ -53,6 +53,7 @@ class Gap:
     """
 
     query_pieces: str = query_pieces_option()
+    ignore_first_word: bool = first_word_option()
 
     name: ClassVar[str] = "gap"
     watches: ClassVar[Watch] = Watch.ATTENTION

@@ -14,22 +14,35 @@ from headscope.stats.tally import Tally
 
 __all__ = ["MaxWeight"]
 
+TENTH = 0.1
+
 
 @dataclass(frozen=True)
 class MaxWeight:
-    """Mean largest weight of a row: per segment over all its rows, then over segments."""
+    """Mean largest weight of a row: per segment over all its rows, then over segments.
+
+    `flat_rows` is the share of rows with at most a tenth on any token, of those that may look at
+    ten tokens or more.
+    """
 
     name: ClassVar[str] = "max-weight"
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "max-weight": ("layer", "head", "weight", "low", "high")
+        "max-weight": ("layer", "head", "weight", "low", "high", "flat_rows")
     }
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """The mean over rows, by example and head."""
-        weight = attention.weights.amax(-1).mean(-1)  # [example, head]
-        return {"weight": weight, "segments": weight.new_ones(len(weight))}
+        largest = attention.weights.amax(-1)  # [example, head, query]
+        can_be_flat = (attention.visible * TENTH >= 1).to(largest.dtype)  # [query]
+        one = largest.new_ones(len(largest))  # [example]
+        return {
+            "weight": largest.mean(-1),  # [example, head]
+            "segments": one,
+            "flat": (largest <= TENTH).to(largest.dtype) @ can_be_flat,
+            "rows": one * can_be_flat.sum(),
+        }
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head."""
@@ -37,4 +50,5 @@ class MaxWeight:
             return empty_tables(self.tables)
         weight = tally.ratio("weight", "segments")  # [layer, head]
         values = {"weight": weight.value, "low": weight.low, "high": weight.high}
+        values["flat_rows"] = tally.ratio("flat", "rows").value
         return {self.name: tidy_table(head_axes(*weight.value.shape), values)}

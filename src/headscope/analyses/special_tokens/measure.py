@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ class SpecialTokens:
 
     "cls" and "sep" are the special tokens that open and close the model's input, whatever they are
     called; "first" is the first token where it is an ordinary one; "punctuation" is "." and ",", as
-    in the paper. `token_classes` adds the user's own (name -> tokens as text); they come before
+    in the paper, and the periods and commas of other scripts. `token_classes` adds the user's own (name -> tokens as text); they come before
     punctuation, so that every token has one class and the weights of a source sum to 1. Per
     segment the mean over its rows; then over segments that have such rows.
     """
@@ -38,7 +39,8 @@ class SpecialTokens:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "special-tokens": ("layer", "head", "source", "target", "weight", "low", "high")
+        "special-tokens": ("layer", "head", "source", "target", "weight", "low", "high"),
+        "token-frequency": ("token", "share", "low", "high", "rank"),
     }
 
     def __post_init__(self) -> None:
@@ -56,7 +58,9 @@ class SpecialTokens:
         from_rows = rows[:, None] @ weights  # [example, head, source, key]
         mass = from_rows @ targets[:, None]  # [example, head, source, target]
         n_rows = rows.sum(-1)  # [example, source]
+        once = batch.remember("token counts", lambda: classes.count_tokens(batch))
         return {
+            **(once if attention.layer == 0 else {}),
             "weight": mass / n_rows.clamp(min=1)[:, None, :, None],
             "segments": (n_rows > 0).to(weights.dtype)[:, None, :],  # [example, 1, source]
         }
@@ -67,11 +71,20 @@ class SpecialTokens:
         return {target: values["weight"][..., 0, i] for i, target in enumerate(targets)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
-        """Mean over segments, by head, source and target."""
+        """Mean over segments, by head, source and target; how frequent periods and commas are."""
         if not tally:
             return empty_tables(self.tables)
         weight = tally.ratio("weight", "segments")  # [layer, head, source, target]
         heads = head_axes(*weight.value.shape[:2])
         axes = {**heads, "source": SOURCES, "target": classes.class_names(self.token_classes)}
         values = {"weight": weight.value, "low": weight.low, "high": weight.high}
-        return {self.name: tidy_table(axes, values)}
+        return {self.name: tidy_table(axes, values), "token-frequency": _frequency_table(tally)}
+
+
+def _frequency_table(tally: Tally) -> pd.DataFrame:
+    """The share of periods and of commas in all tokens of text, and their rank among tokens."""
+    marks = tally.ratio("marks", "tokens")  # [1, mark]
+    shares = np.concatenate([marks.value[0], tally.ratio("others", "tokens").value[0]])
+    values = {name: part[0] for name, part in zip(("share", "low", "high"), marks, strict=True)}
+    values["rank"] = 1 + (shares > marks.value[0][:, None]).sum(axis=1)
+    return tidy_table({"token": list(classes.MARKS)}, values)
