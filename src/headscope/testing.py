@@ -43,6 +43,7 @@ __all__ = [
 N_LAYERS, N_HEADS = 3, 5  # unequal primes: a swapped axis fails
 N_MODES = 3  # in which heads are altered
 RELATIONS = ["nsubj", "obj", "nsubj:pass", "punct", "poss"]
+TAGS = ["NOUN", "PROPN", "VERB", "PRON", "PUNCT"]
 VOCABULARY = ["the", "boat", "sails", ".", ",", "home", "'s", "old"]
 ROW_SUM_ERROR = 0.02  # of a row of bfloat16 weights
 HEAD_COLUMN = re.compile(r"(.*_)?head(_[ab])?")  # also nearest_head_b; not head_match
@@ -153,6 +154,7 @@ def make_example(seed: int, n_words: int | None = None) -> Example:
         tree=random_tree(rng, n_words),
         mentions=random_mentions(rng, n_words),
         sentences=(0,),
+        tags=tuple(rng.choice(TAGS, n_words).tolist()),
     )
 
 
@@ -272,6 +274,7 @@ class MadeSource:
 HAS_ANNOTATION: dict[str, Callable[[Example], bool]] = {
     Annotation.WORDS: lambda example: bool(example.words),
     Annotation.DEPENDENCIES: lambda example: example.tree is not None,
+    Annotation.TAGS: lambda example: example.tags is not None,
     Annotation.COREFERENCE: lambda example: example.mentions is not None,
     Annotation.PRONOUN_CHOICES: lambda example: bool(example.mentions),
 }

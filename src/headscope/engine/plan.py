@@ -32,6 +32,7 @@ TEXT_TOKENS = 128  # the paper's segments
 COREF_WINDOWS = (128, 512)  # the paper's, and longer ones beside it
 MISSING = {
     Annotation.DEPENDENCIES: "no treebank with dependency trees was given (--treebank FILE.conllu)",
+    Annotation.TAGS: "no treebank with parts of speech was given (--treebank FILE.conllu)",
     Annotation.COREFERENCE: "no corpus with coreference was given (--coref FILE.conllu)",
     Annotation.PRONOUN_CHOICES: "no GAP corpus was given (--coref gap-validation.tsv)",
 }

@@ -103,8 +103,8 @@ PAGE_COLUMNS = (
 VISIBLE = Column("visible %", lambda row: percent(row["visible_share"]))
 VISIBLE_ACCURACY = Column("accuracy % of visible", lambda row: percent(row["visible_accuracy"]))
 HIDDEN = (
-    "Visible: the arcs whose one word may look at the other by the model's mask, in that direction; "
-    "offsets may look only there too."
+    "Visible: the arcs whose one word may look at the other by the model's mask, in that "
+    "direction; offsets may look only there too."
 )
 BERT_COLUMNS = (
     Column("BERT-base: head", partial(_in_paper, form="{0}")),

@@ -67,9 +67,9 @@ PRESENTATION = Presentation(
         Claim(
             "at-most-a-tenth-on-a-word",
             "3.3",
-            "Heads that attend broadly (over 78 % of the entropy of even attention) typically put at "
-            "most 10 % on any single token (here: over half of these heads do, in over half of their "
-            "rows).",
+            "Heads that attend broadly (over 78 % of the entropy of even attention) typically put "
+            "at most 10 % on any single token (here: over half of these heads do, in over half of "
+            "their rows).",
             "these high-entropy attention heads typically spend at most 10 % of their attention "
             "mass on any single word",
             ("max-weight", "entropy"),

@@ -28,9 +28,10 @@ class SpecialTokens:
 
     "cls" and "sep" are the special tokens that open and close the model's input, whatever they are
     called; "first" is the first token where it is an ordinary one; "punctuation" is "." and ",", as
-    in the paper, and the periods and commas of other scripts. `token_classes` adds the user's own (name -> tokens as text); they come before
-    punctuation, so that every token has one class and the weights of a source sum to 1. Per
-    segment the mean over its rows; then over segments that have such rows.
+    in the paper, and the periods and commas of other scripts. `token_classes` adds the user's own
+    (name -> tokens as text); they come before punctuation, so that every token has one class and
+    the weights of a source sum to 1. Per segment the mean over its rows; then over segments that
+    have such rows.
     """
 
     token_classes: classes.TokenClasses = classes.token_classes_option()
