@@ -115,10 +115,10 @@ def _build_table_2(corpus: str, best: pd.DataFrame, every: pd.DataFrame) -> Text
     paper[NEURAL] = ["83" if kind == "all" else "" for kind in rows]
     own = {called: [percent(row[rule]) for row in rows.values()] for rule, called in RULES.items()}
     own[NEURAL] = [""] * len(rows)
-    top = _best_as_in_paper(best, every) if len(every) else None
-    if top is not None:
-        called = f"head {top['layer']}-{top['head']} (from the mention, among all words)"
-        scores = _scores_of(top, every)
+    first = _best_as_in_paper(best, every) if len(every) else None
+    if first is not None:
+        called = f"head {name_head(first)} (from the mention, among all words)"
+        scores = _scores_of(first, every)
         own[called] = [PERCENT.row(scores.loc[kind], "accuracy") for kind in rows]
         paper[called] = [str(PAPER_TABLE_2[kind][3]) for kind in rows]
     if "all" in rows and len(every):  # as in the paper, the head that is best over all mentions

@@ -128,10 +128,13 @@ class Dependency:
             is_lost = (is_found & (found.weights <= special)).to(is_content.dtype)
             values[LOST] = (is_lost * is_content[:, None, None]).sum(-1)
         key = (self, attention.reach)
-        is_seen = batch.remember(("seen", *key), lambda: _find_seen(visible, gold))
-        values |= _count_found("visible", *(seen[:, None] for seen in is_seen), gold)
+        by_word, by_mark = batch.remember(("seen", *key), lambda: _find_seen(visible, gold))
+        values |= batch.remember(
+            ("count seen", *key),
+            lambda: _count_found("visible", by_word[:, None], by_mark[:, None], gold),
+        )
         if attention.layer == 0:
-            values |= batch.remember(("once", *key), lambda: _measure_once(gold, *is_seen))
+            values |= _measure_once(gold, by_word, by_mark)
         return values
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
@@ -150,7 +153,8 @@ class Dependency:
             return empty_tables(self.tables)
         n_layers, n_heads = tally.totals[f"correct/{relations[0]}"].shape[2:4]
         heads = {**head_axes(n_layers, n_heads), "direction": DIRECTIONS}
-        offsets = {"layer": [1], "direction": DIRECTIONS, "offset": OFFSETS}
+        offsets: dict[str, Sequence[Any]] = {"layer": [1], "direction": DIRECTIONS}
+        offsets["offset"] = OFFSETS
         best = pd.DataFrame([_best_row(tally, relation) for relation in relations])
         best["p_value"] = accuracy.holm(best["p_value"].to_numpy(dtype=float))
         every = _table_by_relation(tally, "correct", heads)
@@ -326,14 +330,15 @@ def _measure_once(
     place = torch.arange(gold.heads.shape[1], device=gold.heads.device)
     offsets = torch.tensor(OFFSETS, device=gold.heads.device)[:, None]
     heads, marks = gold.heads[:, None], gold.marks[:, None]
-    found = [
-        (words + offsets == heads)[:, None] & seen[:, :, None]  # [example, direction, offset, word]
+    # [example, direction, offset, word]
+    is_found, is_found_by_mark = (
+        (words + offsets == heads)[:, None] & seen[:, :, None]
         for words, seen in ((place, is_seen), (marks, by_mark))
-    ]
+    )
     is_word = torch.ones_like(heads, dtype=torch.bool)  # [example, 1, word]
     length = (place - heads).abs().where(heads >= 0, 0)
     return {
-        **_count_found("offset", *found, gold),
+        **_count_found("offset", is_found, is_found_by_mark, gold),
         **_count_found("count", is_word, is_word, gold),
         **_by_relation("length", length, gold),
     }

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from headscope.analyses.dependency.claims import name_in_paper
+from headscope.analyses.dependency.claims import MIN_COUNT, name_in_paper
 from headscope.analyses.parts_of_speech.measure import NOT_NOUNS, NOUNS
 from headscope.analyses.special_tokens.show import TARGETS, find_sink
 from headscope.data.table import Tables
@@ -33,9 +33,10 @@ def source_facts(tables: Tables) -> Facts:
 def check_not_nouns(tables: Tables) -> Outcome:
     """In the head that finds direct objects, words that are no nouns mostly attend to [SEP]."""
     best = tables["dependency-best"]
-    rows = best[best["relation"].map(name_in_paper) == "dobj"]
+    rows = best[(best["relation"].map(name_in_paper) == "dobj") & (best["count"] >= MIN_COUNT)]
     if rows.empty:
-        return Outcome(None, "The treebank has no direct objects (dobj or obj).")
+        few = f"The treebank has fewer than {MIN_COUNT} direct objects (dobj or obj)."
+        return Outcome(None, few)
     row = rows.iloc[0]
     table = tables["parts-of-speech"]
     own = table[(table["layer"] == row["layer"]) & (table["head"] == row["head"])]
