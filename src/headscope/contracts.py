@@ -54,6 +54,7 @@ class Annotation(StrEnum):
     TEXT = "text"
     WORDS = "words"
     DEPENDENCIES = "dependency trees"
+    TAGS = "parts of speech"
     COREFERENCE = "coreference chains"
     PRONOUN_CHOICES = "pronoun choices"
 

@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 LEAST_TOKENS = 8
+CUTS = ("split", "truncate", "both")
 QUERY_PIECES = ("mean", "first")
 QUERY_PIECES_HELP = "Which pieces of a split word attend for it: mean (of all) or first."
 
@@ -189,6 +190,9 @@ class RunOptions:
     max_tokens: int | None = option(
         None, "Longest input in tokens.", shown_default="128 for text, 128 and 512 for --coref"
     )
+    coref_window: str = option(
+        CUTS[0], "Documents: split into windows, truncate to one (as in the paper), or both."
+    )
     weights: str = option(
         "attention", "Attention weights, or norm: norm-weighted attention (Kobayashi et al. 2020)."
     )
@@ -204,6 +208,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         require(self.limit is None or self.limit > 0, "limit", self.limit, "at least 1")
         require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
+        is_known, known = self.coref_window in CUTS, f"{', '.join(CUTS[:-1])} or {CUTS[-1]}"
+        require(is_known, "coref_window", self.coref_window, known)
         require(self.null >= 0, "null", self.null, "0 or more")
         require(self.batch_tokens > 0, "batch_tokens", self.batch_tokens, "at least 1")
         require(self.shard_examples > 0, "shard_examples", self.shard_examples, "at least 1")
@@ -217,6 +223,7 @@ class ProbeOptions:
 
     sentences: int | None = option(None, "Learn from N sentences, a seeded random sample.")
     epochs: int = option(20, "Maximum epochs of a probe trained by Adam.")
+    allow_overlap: bool = option(False, "Allow sentences of --test that are also in --train.")
     compat: bool = option(False, "Word vectors one place off, as in the paper's released code.")
     curve: bool = option(True, "Also learn from parts of the sentences.")
     query_pieces: str = option(QUERY_PIECES[0], QUERY_PIECES_HELP)

@@ -161,7 +161,7 @@ ANALYSES = Registry(
         ),
         "entropy": _analysis(
             "entropy.measure:Entropy",
-            "how broadly a head attends, from all tokens and from the first one (section 3.3)",
+            "how broadly a head attends, from all tokens and from [CLS] alone (section 3.3)",
         ),
         "max-weight": _analysis(
             "max_weight.measure:MaxWeight",
@@ -182,6 +182,10 @@ ANALYSES = Registry(
         "dependency": _analysis(
             "dependency.measure:Dependency",
             "which heads find which syntactic relations, against fixed offsets (section 4.2)",
+        ),
+        "parts-of-speech": _analysis(
+            "parts_of_speech.measure:PartsOfSpeech",
+            "what nouns and other words attend to, by class of token (section 3.2)",
         ),
         "trees": _analysis(
             "trees.measure:Trees",

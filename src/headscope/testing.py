@@ -43,6 +43,7 @@ __all__ = [
 N_LAYERS, N_HEADS = 3, 5  # unequal primes: a swapped axis fails
 N_MODES = 3  # in which heads are altered
 RELATIONS = ["nsubj", "obj", "nsubj:pass", "punct", "poss"]
+TAGS = ["NOUN", "PROPN", "VERB", "PRON", "PUNCT"]
 VOCABULARY = ["the", "boat", "sails", ".", ",", "home", "'s", "old"]
 ROW_SUM_ERROR = 0.02  # of a row of bfloat16 weights
 HEAD_COLUMN = re.compile(r"(.*_)?head(_[ab])?")  # also nearest_head_b; not head_match
@@ -61,8 +62,7 @@ def check_analysis(analysis: Analysis, precision: torch.dtype = torch.float32) -
     source = MadeSource(emits=emits, precision=precision)
     examples = [make_example(seed) for seed in range(12)]
     _check_measure(analysis, source, examples, require)
-    whole = _measure(examples, analysis, source)
-    tally = whole.tallies[analysis.name]
+    tally = _measure(examples, analysis, source).tallies[analysis.name]
     tables = dict(analysis.summarize(tally))
     columns = {name: tuple(table.columns) for name, table in tables.items()}
     require(columns == dict(analysis.tables), "`summarize` gives the tables and columns declared")
@@ -153,6 +153,7 @@ def make_example(seed: int, n_words: int | None = None) -> Example:
         tree=random_tree(rng, n_words),
         mentions=random_mentions(rng, n_words),
         sentences=(0,),
+        tags=tuple(rng.choice(TAGS, n_words).tolist()),
     )
 
 
@@ -272,6 +273,7 @@ class MadeSource:
 HAS_ANNOTATION: dict[str, Callable[[Example], bool]] = {
     Annotation.WORDS: lambda example: bool(example.words),
     Annotation.DEPENDENCIES: lambda example: example.tree is not None,
+    Annotation.TAGS: lambda example: example.tags is not None,
     Annotation.COREFERENCE: lambda example: example.mentions is not None,
     Annotation.PRONOUN_CHOICES: lambda example: bool(example.mentions),
 }
@@ -372,11 +374,10 @@ def _check_equivariance(
     both = [_in_order(f) if analysis.watches is not Watch.MODEL_PAIR else f for f in frames]
     labels = [c for c in table.columns if c not in table.select_dtypes("float").columns]
     first, second = (frame.sort_values(labels).reset_index(drop=True) for frame in both)
-    law = "heads in another order give the same rows for other heads"
     try:
         pd.testing.assert_frame_equal(first, second, check_exact=False, rtol=1e-6)
     except AssertionError:
-        require(False, law)
+        require(False, "heads in another order give the same rows for other heads")
 
 
 def _in_order(table: pd.DataFrame) -> pd.DataFrame:
@@ -411,15 +412,14 @@ def _observe(source: Source[Any], encodings: Sequence[Encoding], require: Requir
     shown: list[Any] = []
     source.attend(batch, shown.append)
     order = list(range(source.n_layers))[:: -1 if source.emits is Watch.GRADIENT else 1]
-    law = "each layer is shown once, in the order of its Watch"
-    require([observed.layer for observed in shown] == order, law)
+    is_ordered = [observed.layer for observed in shown] == order
+    require(is_ordered, "each layer is shown once, in the order of its Watch")
     for observed in shown:
         numbers = _numbers_of(observed)
         is_float = numbers.dtype in (torch.float32, torch.float64)
         require(is_float, f"numbers are float32 or float64, never {numbers.dtype}")
-        shape = tuple(numbers.shape[:2])
-        law = "numbers are by example and head first"
-        require(shape == (len(encodings), source.n_heads), law)
+        is_by_head = tuple(numbers.shape[:2]) == (len(encodings), source.n_heads)
+        require(is_by_head, "numbers are by example and head first")
         require(observed.find_not_finite() == [], "numbers are finite")
         if isinstance(observed, LayerAttention):
             error = float((numbers.sum(-1) - 1).abs().max())

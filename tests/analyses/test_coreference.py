@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -35,6 +36,45 @@ THEM = mention(11, 12, "them", number="plural", person="3")
 SHE = mention(13, 14, "ann", gender="feminine", number="singular", person="3")
 IT = mention(15, 16, "boat", gender="neuter", number="singular", person="3")
 STORY = Example("story", words=tuple(WORDS), mentions=(ANN, BOAT, TOM, AGAIN, THEM, SHE, IT))
+
+
+def best_of(analysis: Coreference, source: MadeSource | None = None) -> pd.DataFrame:
+    options = RunOptions(replicates=0)
+    result = measure_examples(EXAMPLES, source or MadeSource(), [analysis], options)
+    return analysis.summarize(result.tallies["coreference"])["coreference-best"]
+
+
+def test_what_rules_find_with_singletons_stands_beside_what_they_find_without() -> None:
+    own, other = (best_of(Coreference(singletons=single)) for single in (False, True))
+    for rule in ("nearest", "head_match", "rule_based"):
+        assert own[f"{rule}_with_singletons"].tolist() == other[rule].tolist()
+    assert own["nearest"].tolist() != other["nearest"].tolist()
+    n_single = sum(m.is_singleton for e in EXAMPLES for m in e.mentions or ())
+    assert set(own["singletons"]) == {n_single}
+
+
+def test_links_are_measured_in_words() -> None:
+    result = measure_examples([STORY], MadeSource(), [Coreference()], RunOptions(replicates=0))
+    table = Coreference().summarize(result.tallies["coreference"])["coreference-length"]
+    links = [9 - 4, 13 - 0, 15 - 9]  # the boat, She, it
+    assert table.set_index("mention_type").loc["all", "words"] == pytest.approx(sum(links) / 3)
+
+
+def test_attention_to_the_first_word_can_be_ignored() -> None:
+    def sink(encoding: Encoding) -> torch.Tensor:
+        maps = torch.zeros(3, 5, len(encoding), len(encoding))
+        maps[..., 1] = 1  # all look at the first word
+        return maps
+
+    source = MadeSource(sink, pieces=lambda word, place: 1)
+    found = {}
+    for ignore in (False, True):
+        analysis = Coreference(ignore_first_word=ignore)
+        result = measure_examples([STORY], source, [analysis], RunOptions(replicates=0))
+        table = analysis.summarize(result.tallies["coreference"])["coreference"]
+        rows = table.query("system == 'head' and direction == 'mention-to-antecedent'")
+        found[ignore] = rows[rows["mention_type"] == "all"]["correct"].max()
+    assert found == {False: 1, True: 0}  # She, whose antecedent is the first word
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Heads as parsers: equal to the reference, and able to find what was planted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headscope.analyses.coreference.measure import Coreference
-from headscope.analyses.dependency.measure import Dependency, predict_words
+from headscope.analyses.dependency.claims import is_causal
+from headscope.analyses.dependency.measure import Dependency, is_single, predict_words
 from headscope.analyses.gap.measure import Gap
 from headscope.analyses.trees.measure import Trees
 from headscope.contracts import CorpusRole
@@ -26,7 +28,14 @@ from headscope.options import RunOptions
 from headscope.stats.tally import Tally
 from tests.making import MadeSource, encode_words, make_example, random_attention, random_maps
 from tests.references import assert_equals_reference
-from tests.references.dependency import dependency, offsets, word_map
+from tests.references.dependency import (
+    dependency,
+    lengths,
+    lost_to_special,
+    offsets,
+    visible,
+    word_map,
+)
 
 EXAMPLES = [make_example(seed) for seed in range(60)]
 
@@ -86,8 +95,97 @@ def test_word_maps_equal_the_reference(pieces: str) -> None:
 def test_offsets_equal_the_reference() -> None:
     encodings = [encode_words(example) for example in EXAMPLES]
     table = tables(Dependency())["dependency-offset"]
-    found = {(r.relation, r.offset): r.accuracy for r in table.itertuples()}
+    found = {(r.relation, r.direction, r.offset): r.accuracy for r in table.itertuples()}
     assert found == pytest.approx(offsets(encodings))
+
+
+def look_back(encoding: Encoding) -> torch.Tensor:
+    """Random maps of a decoder."""
+    maps = random_maps(encoding).tril()
+    return maps / maps.sum(-1, keepdim=True)
+
+
+class Decoder(MadeSource):
+    """A source in which no token looks ahead."""
+
+    def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
+        visible = torch.arange(batch.n_tokens) + 1
+        super().attend(batch, lambda shown: observe(replace(shown, visible=visible)))
+
+
+def test_a_decoder_is_scored_on_what_it_can_see() -> None:
+    encodings = [encode_words(example) for example in EXAMPLES]
+    found = tables(Dependency(), source=Decoder(look_back))
+    maps = [look_back(encoding).numpy() for encoding in encodings]
+    assert_equals_reference(found["dependency"], "dependency", maps, encodings)
+    rows = found["dependency"].itertuples()
+    shares = {(r.relation, r.direction): r.visible_share for r in rows}
+    assert shares == pytest.approx(visible(encodings))
+    seen = found["dependency"].query("visible_share > 0")
+    np.testing.assert_allclose(
+        seen["visible_accuracy"], seen["correct"] / (seen["count"] * seen["visible_share"])
+    )
+    rows = found["dependency-offset"].itertuples()
+    by_offset = {(r.relation, r.direction, r.offset): r.accuracy for r in rows}
+    assert by_offset == pytest.approx(offsets(encodings, is_causal=True))
+    assert is_causal(found["dependency"])
+
+
+def test_the_first_word_of_a_decoder_predicts_nothing() -> None:
+    words, tree = ("It", "rains", "again"), Tree((1, ROOT, 1), ("expl", "root", "advmod"))
+    source = Decoder(look_back, pieces=lambda word, place: 1)
+    found = tables(Dependency(), [Example("x", words=words, tree=tree)], source)["dependency"]
+    first = found[(found["relation"] == "expl") & (found["direction"] == "dependent-to-head")]
+    assert (first["accuracy"] == 0).all()  # it would be 1 if the second word were the default
+    assert (first["visible_share"] == 0).all()
+    assert first["visible_accuracy"].isna().all()
+
+
+def test_every_arc_of_an_encoder_is_visible_but_the_roots() -> None:
+    found = tables(Dependency())["dependency"]
+    single = found[found["relation"].map(is_single)]
+    assert (single["visible_share"] == 1).all()
+    assert (single["visible_accuracy"] == single["accuracy"]).all()
+    assert (found[found["relation"] == "all"]["visible_share"] < 1).all()
+    assert not is_causal(found)
+
+
+def test_attention_to_the_first_word_can_be_ignored() -> None:
+    words, tree = ("a", "b", "c"), Tree((ROOT, 2, 0), ("root", "det", "obj"))
+
+    def sink(encoding: Encoding) -> torch.Tensor:
+        maps = torch.zeros(3, 5, 5, 5)
+        maps[..., 1] = 0.7  # all look at the first word, then at the third
+        maps[..., 3] = 0.3
+        return maps
+
+    source = MadeSource(sink, pieces=lambda word, place: 1)
+    accuracy = {}
+    for ignore in (False, True):
+        analysis = Dependency(ignore_first_word=ignore)
+        found = tables(analysis, [Example("x", words=words, tree=tree)], source)["dependency"]
+        rows = found.query("layer == 1 and head == 1 and direction == 'dependent-to-head'")
+        accuracy[ignore] = rows.set_index("relation")["accuracy"]
+    assert (accuracy[False]["det"], accuracy[False]["obj"]) == (0, 1)
+    assert (accuracy[True]["det"], accuracy[True]["obj"]) == (1, 0)
+
+
+def test_what_special_tokens_take_equals_the_reference() -> None:
+    encodings = [encode_words(example) for example in EXAMPLES]
+    maps = [random_maps(encoding).numpy() for encoding in encodings]
+    table = tables(Dependency())["dependency-special"]
+    found = {(r.direction, r.layer, r.head): -r.difference for r in table.itertuples()}
+    assert found == pytest.approx(lost_to_special(maps, encodings))
+    np.testing.assert_allclose(table["with_special"], table["accuracy"] + table["difference"])
+    assert (table["low"] <= table["difference"]).all()
+    assert (table["difference"] <= table["high"]).all()
+
+
+def test_lengths_of_arcs_equal_the_reference() -> None:
+    encodings = [encode_words(example) for example in EXAMPLES]
+    table = tables(Dependency())["dependency-length"]
+    found = {(r.relation,): r.words for r in table.itertuples()}
+    assert found == pytest.approx(lengths(encodings))
 
 
 def test_the_first_piece_can_attend_for_its_word() -> None:
@@ -169,8 +267,9 @@ def test_the_root_counts_as_missed_in_all_alone() -> None:
     assert "root" not in best.index
 
 
-def test_the_possessive_mark_may_answer_for_its_possessor() -> None:
-    words, tree = ("Ann", "'s", "boat"), Tree((2, 0, ROOT), ("poss", "case", "root"))
+@pytest.mark.parametrize("name", ["poss", "nmod:poss"])
+def test_the_possessive_mark_may_answer_for_its_possessor(name: str) -> None:
+    words, tree = ("Ann", "'s", "boat"), Tree((2, 0, ROOT), (name, "case", "root"))
 
     def mark_knows(encoding: Encoding) -> torch.Tensor:
         maps = torch.zeros(3, 5, 5, 5)
@@ -181,8 +280,10 @@ def test_the_possessive_mark_may_answer_for_its_possessor() -> None:
     source = MadeSource(mark_knows, pieces=lambda word, place: 1)
     found = tables(Dependency(), [Example("x", words=words, tree=tree)], source)
     best = found["dependency-best"].set_index("relation")["accuracy"]
-    assert best["poss"] == 1
-    assert best["poss (no 's rule)"] == 0
+    assert best[name] == 1
+    assert best[f"{name} (no 's rule)"] == 0
+    assert best[f"{name} (before 's)"] == 0
+    assert best[f"{name} (by the 's)"] == 1
 
 
 def test_coarse_relations_merge_subtypes() -> None:
@@ -201,8 +302,9 @@ def test_random_heads_lose_what_choosing_gained_when_held_out() -> None:
 def test_ties_go_to_the_first_word_and_never_to_the_word_itself() -> None:
     encoding = encode_words(make_example(0, n_words=3), lambda word, place: 1)
     even = torch.full((1, 1, 5, 5), 0.2)
-    predicted = predict_words(LayerAttention.full(0, even, Batch((encoding,))))
-    assert predicted[0, 0].tolist() == [[1, 0, 0], [1, 0, 0]]
+    visible = ~torch.eye(3, dtype=torch.bool)[None]
+    predicted = predict_words(LayerAttention.full(0, even, Batch((encoding,))), visible)
+    assert predicted.words[0, 0].tolist() == [[1, 0, 0], [1, 0, 0]]
 
 
 def test_moved_arcs_keep_their_relation_and_length_and_stay_in_the_sentence() -> None:
@@ -226,7 +328,8 @@ def test_moved_arcs_are_counted_as_a_plain_loop_does() -> None:
     values = analysis.measure(LayerAttention.full(1, maps[1][None], batch))
     gold = analysis._read_trees(batch)
     drawn = analysis._draw_null_arcs(batch, gold)
-    found = predict_words(LayerAttention.full(1, maps[1][None], batch))[0]
+    attention = LayerAttention.full(1, maps[1][None], batch)
+    found = predict_words(attention, analysis._find_visible(attention)).words[0]
     for i, relation in enumerate(gold.relations):
         expected = torch.zeros(*found.shape[:2], 4)
         for arc, word in enumerate(drawn.words.tolist()):

@@ -1,5 +1,7 @@
 """What the analyses of section 3 measure, and how their options are read."""
 
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,11 @@ from headscope.analyses.gradient.measure import Gradient
 from headscope.analyses.max_weight.measure import MaxWeight
 from headscope.analyses.max_weight.show import PRESENTATION as MAX_WEIGHT
 from headscope.analyses.position.measure import Position
+from headscope.analyses.special_tokens.classes import class_names, classify
 from headscope.analyses.special_tokens.measure import SpecialTokens
 from headscope.data.attention import LayerAttention, LayerGradient
-from headscope.data.encoding import Batch
+from headscope.data.encoding import Batch, TokenKind
+from headscope.data.example import Example
 from headscope.errors import StudyError
 from headscope.options import build_options, collect_options
 from headscope.stats.bucket import bucket_of
@@ -40,7 +44,10 @@ def tally_of(analysis: Any) -> Tally:
                 layers.append(analysis.measure(LayerGradient(layer, weights[None], batch)))
             else:
                 layers.append(analysis.measure(LayerAttention.full(layer, weights[None], batch)))
-        values = {name: torch.stack([one[name] for one in layers], dim=1) for name in layers[0]}
+        values = {
+            name: torch.stack([one[name] for one in layers if name in one], dim=1)
+            for name in layers[0]
+        }
         bucket = np.array([bucket_of(encoding.example.own_document)])
         tally.add(bucket, {name: value.numpy() for name, value in values.items()})
     return tally
@@ -54,6 +61,48 @@ def test_tables_equal_the_slow_reference(analysis: Any) -> None:
     assert {name: tuple(table.columns) for name, table in tables.items()} == analysis.tables
     maps = [maps.numpy() for maps in MAPS]
     assert_equals_reference(tables[analysis.name], analysis.name, maps, ENCODINGS)
+
+
+def test_periods_and_commas_are_counted_and_ranked_among_tokens() -> None:
+    counts = Counter(
+        surface
+        for encoding in ENCODINGS
+        for surface, kind in zip(encoding.surfaces, encoding.kinds, strict=True)
+        if kind == TokenKind.TEXT
+    )
+    analysis = SpecialTokens()
+    table = analysis.summarize(tally_of(analysis))["token-frequency"].set_index("token")
+    for name, mark in {"period": ".", "comma": ","}.items():
+        assert table.loc[name, "share"] == pytest.approx(counts[mark] / counts.total())
+        more = [token for token, count in counts.items() if count > counts[mark]]
+        assert table.loc[name, "rank"] == 1 + len(more)
+
+
+def test_periods_and_commas_of_other_scripts_are_punctuation() -> None:
+    words = ("雨", "。", "،", "۔", "।", "，", "!")
+    encoding = encode_words(Example("x", words=words), lambda word, place: 1)
+    found = classify(Batch((encoding,)), {})[0].argmax(-1)
+    names = [class_names({})[i] for i in found.tolist()]
+    assert names == ["cls", "other", *["punctuation"] * 5, "other", "sep"]
+
+
+def test_the_row_of_cls_is_read_where_the_token_stands() -> None:
+    """XLNet closes its input with [CLS]; T5 has none."""
+    encoding = ENCODINGS[0]
+    kinds = np.zeros_like(encoding.kinds)
+    kinds[-1] = TokenKind.CLS
+    last, none = (replace(encoding, kinds=k) for k in (kinds, np.zeros_like(kinds)))
+    found = {}
+    for name, one in {"last": last, "none": none}.items():
+        attention = LayerAttention.full(0, MAPS[0][0][None], Batch((one,)))
+        tally = Tally()
+        values = {n: v[:, None].numpy() for n, v in Entropy().measure(attention).items()}
+        tally.add(np.ones((1, 1, 1)), values)
+        found[name] = Entropy().summarize(tally)["entropy"]
+    own = found["last"].query("rows == 'cls' and head == 1")["nats"].item()
+    row = MAPS[0][0, 0, -1]
+    assert own == pytest.approx(float(-(row * row.log()).sum()))
+    assert set(found["none"]["rows"]) == {"all"}
 
 
 def test_a_gradient_counts_only_pairs_that_have_a_weight() -> None:
@@ -107,17 +156,28 @@ def widest(**weights: float) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_a_flat_head_has_a_small_largest_weight() -> None:
+def test_broad_heads_are_judged_by_their_rows() -> None:
     (claim,) = MAX_WEIGHT.claims
-    found = claim.check({"max-weight": widest(a=0.5, b=0.05)})
-    assert found.holds
-    assert found.shows == (
-        "1 of 2 heads have a mean largest weight of at most 10 %; the lowest is 5.0 % [3.0-7.0], "
-        "of head 1-2."
-    )
-    open_one = claim.check({"max-weight": widest(a=0.5, b=0.11)})
-    assert open_one.holds is False
-    assert open_one.shows.endswith("Heads with 10 % within their interval: 1.")
+    nats = {"layer": 1, "rows": "all", "uniform": 4.0, "low": 3.0, "high": 4.0}
+    entropy = pd.DataFrame([{**nats, "head": 1, "nats": 1.0}, {**nats, "head": 2, "nats": 3.6}])
+    for flat, holds in ((0.9, True), (0.3, False)):
+        table = widest(a=0.5, b=0.05).assign(flat_rows=[1.0, flat])  # the first is not broad
+        found = claim.check({"max-weight": table, "entropy": entropy})
+        assert found.holds is holds
+        assert found.shows.startswith(f"{int(holds)} of the 1 broad heads have at most 10 %")
+    none = claim.check({"max-weight": table, "entropy": entropy.assign(nats=1.0)})
+    assert none.holds is None
+
+
+def test_a_row_that_sees_few_tokens_cannot_be_flat_and_does_not_count() -> None:
+    encoding = encode_words(make_example(0, n_words=18), lambda word, place: 1)
+    weights = torch.ones(1, 1, 20, 20).tril()
+    weights = weights / weights.sum(-1, keepdim=True)
+    weights[..., 15, :] = 0
+    weights[..., 15, 0] = 1
+    visible = torch.arange(20) + 1
+    values = MaxWeight().measure(LayerAttention(0, weights, Batch((encoding,)), visible))
+    assert (values["flat"].item(), values["rows"].item()) == (10, 11)
 
 
 def test_the_largest_weight_is_on_the_card_and_in_the_figure() -> None:

@@ -108,7 +108,20 @@ def test_the_starter_corpus_serves_as_text_and_as_treebank() -> None:
     assert all(e.text and e.text_pair for e in segments[:1])
     assert len(segments) >= 14
     assert len(list(sentences)) >= 150
-    assert sentences.provides == WITH_TREES
+    assert sentences.provides == {*WITH_TREES, Annotation.TAGS}
+
+
+@pytest.mark.parametrize(
+    ("columns", "tags"), [("NOUN\tNN", ("NOUN",)), ("_\tNN", ("NN",)), ("_\t_", None)]
+)
+def test_parts_of_speech_are_universal_ones_else_the_treebanks_own(
+    tmp_path: Path, columns: str, tags: tuple[str, ...] | None
+) -> None:
+    path = write(tmp_path, "a.conllu", f"1\tBees\t_\t{columns}\t_\t0\troot\t_\t_\n\n")
+    corpus = open_corpus(path, TREEBANK)
+    (example,) = corpus
+    assert example.tags == tags
+    assert (Annotation.TAGS in corpus.provides) == (tags is not None)
 
 
 def test_a_list_of_texts_is_a_corpus() -> None:

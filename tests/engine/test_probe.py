@@ -1,6 +1,7 @@
 """Runs of probes from end to end: tables, folders, resuming, bad input."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from headscope.cli import app
 from headscope.corpora.starter import STARTER
 from headscope.data.example import Example
+from headscope.data.tree import Tree
 from headscope.engine.probe import probe
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.probes.tables import TABLES
@@ -181,6 +183,7 @@ def test_treebanks_of_different_schemes_are_warned_of(caplog: pytest.LogCaptureF
 def test_the_command_prints_the_table_beside_the_papers(tmp_path: Path) -> None:
     options = ["--only", "attention-only", "--only", "right-branching", "--no-curve"]
     arguments = ["probe", "demo", "--train", "starter", "--test", "starter", "--sentences", "60"]
+    arguments += ["--allow-overlap"]
     arguments += [*options, "--out", str(tmp_path / "run"), "--format"]
     done = CliRunner(env={"COLUMNS": "160"}).invoke(app, [*arguments, "table"])
     assert done.exit_code == 0, done.stderr
@@ -197,10 +200,29 @@ def test_the_command_explains_bad_input(tmp_path: Path) -> None:
     bad = tmp_path / "v.txt"
     bad.write_text("the 1 2\nof 1\n")
     arguments = ["probe", "demo", "--train", "starter", "--test", "starter", "--sentences", "20"]
+    arguments += ["--allow-overlap"]
     arguments += ["--vectors", str(bad), "--out", str(tmp_path / "run"), "--only", "words-only"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2
     assert f"Error: {bad}:2: the vector of 'of' has 1 numbers. Expected 2" in done.stderr
+
+
+def test_sentences_that_are_learned_and_scored_are_refused_with_their_number() -> None:
+    settings = {"only": ["right-branching"], "curve": False}
+    with pytest.raises(StudyError, match=r"40 of the 40 sentences of .* are also in"):
+        run_probes(None, None, train=[*TRAIN, *TEST], **settings)
+    long = [replace(e, id=f"long:{i}", **twelve_words()) for i, e in enumerate(TEST[:1])]
+    with pytest.raises(StudyError, match=r"of the 41 sentences .*, 1 of them with 10 words"):
+        run_probes(None, None, train=[*TRAIN, *long], test=[*TEST, *long], **settings)
+    allowed = run_probes(
+        None, None, train=[*TRAIN, *TEST], test=TEST, allow_overlap=True, **settings
+    )
+    assert allowed.manifest["shared_sentences"] == 40
+
+
+def twelve_words() -> dict[str, object]:
+    tree = Tree((-1, *range(11)), ("root", *["nsubj"] * 11))
+    return {"words": tuple(f"w{i}" for i in range(12)), "tree": tree, "tags": None, "mentions": ()}
 
 
 def test_made_attention_holds_no_tree() -> None:

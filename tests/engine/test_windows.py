@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from headscope.data.counts import ExampleCounts
 from headscope.data.example import Example
 from headscope.data.mention import Mention
-from headscope.engine.windows import PARTED, SPLIT, cut_windows
+from headscope.engine.windows import PARTED, SPLIT, UNREAD, cut_windows
 from tests.making import MadeSource
 
 
@@ -65,3 +65,16 @@ def test_a_document_without_mentions_is_skipped_and_named() -> None:
     counts = ExampleCounts()
     assert cut_windows([document(3, [0], [])], MadeSource(), 100, counts) == []
     assert counts.skipped_ids == {"no mentions": ["d"]}
+
+
+def test_a_truncated_document_is_its_first_tokens_alone() -> None:
+    """As in the paper: cut within a sentence where it must be."""
+    mentions = [Mention(0, 1, "a", 0), Mention(3, 4, "a", 3), Mention(7, 8, "a", 7)]
+    whole = document(9, [0, 4], mentions)
+    source = MadeSource(pieces=lambda word, place: 1)
+    counts = ExampleCounts()
+    (window,) = cut_windows([whole], source, 6 + 2, counts, is_truncated=True)
+    assert window.words == (whole.words or ())[:6]
+    assert [m.start for m in window.mentions or ()] == [0, 3]
+    assert counts.notes == {UNREAD: 1}
+    assert window.key == whole.key

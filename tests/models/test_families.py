@@ -11,6 +11,7 @@ from transformers import GPT2LMHeadModel, PreTrainedModel
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
+from headscope.data.words import visible_words, word_weights
 from headscope.errors import ModelError
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.models.tap import visible_keys
@@ -279,3 +280,16 @@ def test_mask_of_one_row_speaks_for_every_query(n_rows: int, dtype: torch.dtype)
 
 def test_no_mask_means_that_every_key_is_visible() -> None:
     assert visible_keys(None, n_queries=3, n_keys=5).tolist() == [5, 5, 5]
+
+
+@pytest.mark.parametrize("name", ["bert", "t5", "gpt2", "gemma2", "modernbert", "gpt_neo"])
+def test_words_are_visible_where_some_head_can_look(name: str) -> None:
+    """By the reach that the mask gives, and by the weights themselves."""
+    model = wrap_model(build_model(name), build_tokenizer(FAMILIES[name].tokenizer))
+    example = Example("x", words=("the", "boat", "sails", "home", "again", "and", "again", "today"))
+
+    def check(attention: LayerAttention) -> None:
+        is_seen = (word_weights(attention) > 0).any(dim=1)
+        assert torch.equal(visible_words(attention), is_seen)
+
+    model.attend(model.batch(model.encode([example], 64)), check)

@@ -9,7 +9,15 @@ from headscope.data.encoding import Encoding
 from tests.references.coreference import coreference, coreference_distance, gap
 from tests.references.dependency import dependency
 from tests.references.distance import distance
-from tests.references.measures import Maps, entropy, gradient, max_weight, position, special_tokens
+from tests.references.measures import (
+    Maps,
+    entropy,
+    gradient,
+    max_weight,
+    parts_of_speech,
+    position,
+    special_tokens,
+)
 from tests.references.trees import trees
 
 REFERENCES = {
@@ -18,6 +26,7 @@ REFERENCES = {
     "max-weight": max_weight,
     "special-tokens": special_tokens,
     "gradient": gradient,
+    "parts-of-speech": parts_of_speech,
     "distance": distance,
     "dependency": dependency,
     "trees": trees,
@@ -31,6 +40,7 @@ VALUE_COLUMN = {
     "max-weight": "weight",
     "special-tokens": "weight",
     "gradient": "gradient",
+    "parts-of-speech": "weight",
     "distance": "divergence",
     "dependency": "accuracy",
     "trees": "accuracy",

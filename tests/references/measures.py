@@ -42,13 +42,16 @@ def position(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
 def entropy(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     rows: Rows = {}
     for layer, head in heads(maps):
-        every, first = [], []
-        for example in maps:
+        every, opening = [], []
+        for example, encoding in zip(maps, encodings, strict=True):
             nats = [-sum(a * log(a) for a in row if a > 0) for row in example[layer][head]]
             every.append(mean(nats))
-            first.append(nats[0])
+            opening += [n for n, k in zip(nats, encoding.kinds, strict=True) if k == TokenKind.CLS][
+                :1
+            ]
         rows[layer + 1, head + 1, "all"] = mean(every)
-        rows[layer + 1, head + 1, "cls"] = mean(first)
+        if opening:
+            rows[layer + 1, head + 1, "cls"] = mean(opening)
     return rows
 
 
@@ -108,3 +111,32 @@ def gradient(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
             ]
             rows[layer + 1, head + 1, target] = mean(found)
     return rows
+
+
+def parts_of_speech(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    """Mean over words of what their pieces attend to in the mean, by class of token."""
+    found: dict[tuple[Any, ...], list[float]] = {}
+    for layer, head in heads(maps):
+        for example, encoding in zip(maps, encodings, strict=True):
+            for word, tag in enumerate(encoding.example.tags or ()):
+                pieces = [t for t, w in enumerate(encoding.word_ids) if w == word]
+                if not pieces:
+                    continue
+                sources = [tag]
+                if tag != "PRON":
+                    sources.append("nouns" if tag in ("NOUN", "PROPN") else "not nouns")
+                for target in ("cls", "sep", "first", "punctuation", "other"):
+                    share = mean(
+                        [
+                            sum(
+                                weight
+                                for key, weight in enumerate(example[layer][head][piece])
+                                if token_class(encoding, key) == target
+                            )
+                            for piece in pieces
+                        ]
+                    )
+                    for source in sources:
+                        key = (layer + 1, head + 1, source, target)
+                        found.setdefault(key, []).append(share)
+    return {key: mean(shares) for key, shares in found.items()}

@@ -79,10 +79,74 @@ def entropy(broad: set[tuple[int, int]], cls: Callable[[int], float] | None = No
     return {"entropy": pd.DataFrame(rows)}
 
 
-def max_weight(lowest: float) -> Tables:
-    rows = [{"layer": layer, "head": head, "weight": 0.4} for layer, head in heads()]
-    rows[0]["weight"] = lowest
-    return {"max-weight": pd.DataFrame([{**row, **spread(row["weight"])} for row in rows])}
+def max_weight(flat_rows: float) -> Tables:
+    """One broad head, and in how many of its rows no token gets much."""
+    rows = [
+        {"layer": layer, "head": head, "weight": 0.4, **spread(0.4), "flat_rows": 0.01}
+        for layer, head in heads()
+    ]
+    rows[0]["flat_rows"] = flat_rows
+    return {"max-weight": pd.DataFrame(rows), **entropy({(1, 1)})}
+
+
+def frequency(period: int, comma: int) -> Tables:
+    rows = [
+        {"token": name, "share": 0.04, **spread(0.04), "rank": rank}
+        for name, rank in {"period": period, "comma": comma}.items()
+    ]
+    return {"token-frequency": pd.DataFrame(rows)}
+
+
+def parts_of_speech(not_nouns: float, sink: str = "sep") -> Tables:
+    """What words attend to in the head that finds direct objects, 2-1."""
+    rows = [
+        {"layer": 2, "head": 1, "source": source, "target": target, "weight": w, **spread(w)}
+        for source, share in {"nouns": 0.1, "not nouns": not_nouns}.items()
+        for target, w in {sink: share, "other": 1 - share}.items()
+    ]
+    return {
+        "parts-of-speech": pd.DataFrame(rows),
+        "dependency-best": best(relation("obj", 0.9))["dependency-best"],
+    }
+
+
+def possessives(by_word: float, by_mark: float) -> Tables:
+    return best(
+        relation("poss", 0.9),
+        relation("poss (before 's)", by_word),
+        relation("poss (by the 's)", by_mark),
+    )
+
+
+def with_special(lost: float) -> Tables:
+    rows = [
+        {
+            "direction": way,
+            "layer": layer,
+            "head": head,
+            "accuracy": 0.3,
+            "with_special": 0.3 - lost,
+        }
+        | {"difference": -lost, "low": -lost - 0.001, "high": -lost + 0.001}
+        for layer, head in heads()
+        for way in ("dependent-to-head", "head-to-dependent")
+    ]
+    return {"dependency-special": pd.DataFrame(rows)}
+
+
+def lengths(link: float, arc: float) -> Tables:
+    links = [{"mention_type": "all", "words": link, **spread(link)}]
+    arcs = [{"relation": "all (no punct or root)", "words": arc, **spread(arc)}]
+    return {"coreference-length": pd.DataFrame(links), "dependency-length": pd.DataFrame(arcs)}
+
+
+def ends(divergence: float) -> Tables:
+    """Three layers of one head each; the first and the last are this far apart."""
+    rows = [
+        {"layer_a": a, "head_a": 1, "layer_b": b, "head_b": 1, "divergence": d, **spread(d)}
+        for (a, b), d in {(1, 2): 0.3, (2, 3): 0.3, (1, 3): divergence}.items()
+    ]
+    return {"distance": pd.DataFrame(rows)}
 
 
 def relation(name: str, accuracy: float, offset: float = 0.3, **other: object) -> dict[str, object]:
@@ -207,8 +271,10 @@ PLANTED: dict[str, tuple[Tables, Tables]] = {
     ),
     "sep-looks-at-sep": (from_sep(0.95, 0.3), from_sep(0.8, 0.3)),
     "more-to-sep-from-sep": (from_sep(0.6, 0.3), from_sep(0.1, 0.3)),
+    "periods-and-commas-are-frequent": (frequency(3, 2), frequency(1, 4)),
     "gradient-to-sep-is-small": (gradient(0.1, 0.01, 0.1), gradient(0.1, 0.08, 0.1)),
     "gradient-to-sep-falls": (gradient(0.1, 0.01, 0.1), gradient(0.01, 0.1, 0.1)),
+    "not-nouns-look-at-sep": (parts_of_speech(0.7), parts_of_speech(0.3)),
     "broad-heads": (entropy({(7, 1)}), entropy(set())),
     "broad-heads-are-low": (entropy({(1, 1), (2, 1), (9, 1)}), entropy({(1, 1), (8, 1), (9, 1)})),
     "first-layer-is-broad": (entropy({(1, 2)}), entropy({(2, 2)})),
@@ -220,7 +286,8 @@ PLANTED: dict[str, tuple[Tables, Tables]] = {
         entropy(set(), lambda layer: 0.8 if layer == 12 else 0.45),
         entropy(set(), lambda layer: 0.4 if layer < 6 else 0.8),
     ),
-    "at-most-a-tenth-on-a-word": (max_weight(0.08), max_weight(0.2)),
+    "at-most-a-tenth-on-a-word": (max_weight(0.8), max_weight(0.2)),
+    "special-tokens-change-little": (with_special(0.004), with_special(0.02)),
     "no-head-parses": (best(relation("all", 0.345)), best(relation("all", 0.6))),
     "heads-are-specialists": (
         best(relation("det", 0.9), relation("obj", 0.5), relation("amod", 0.5)),
@@ -247,6 +314,7 @@ PLANTED: dict[str, tuple[Tables, Tables]] = {
         best(relation("pobj", 0.9, **FROM_HEAD)),
         best(relation("pobj", 0.9)),
     ),
+    "possessive-s-stands-for-its-word": (possessives(0.2, 0.9), possessives(0.8, 0.7)),
     "coreference-beats-head-match": (
         coreference(mentions(0.65), 0.52, mentions(0.69)),
         coreference(mentions(0.60), 0.52, mentions(0.69)),
@@ -259,6 +327,7 @@ PLANTED: dict[str, tuple[Tables, Tables]] = {
         coreference(mentions(0.65, nominal=0.58), 0.52, mentions(0.69, nominal=0.5)),
         coreference(mentions(0.65, nominal=0.48), 0.52, mentions(0.69, nominal=0.5)),
     ),
+    "links-are-longer-than-arcs": (lengths(19.0, 3.0), lengths(2.0, 3.0)),
     "probe-beats-baselines": (
         probes(**PAPER_PROBES),
         probes(**PAPER_PROBES | {"distances_and_words": 0.73}),
@@ -280,6 +349,7 @@ PLANTED: dict[str, tuple[Tables, Tables]] = {
         probes(**PAPER_PROBES | {"random_init_attention_and_words": 0.6}),
     ),
     "layers-attend-alike": (layers(0.2, 0.3, 0.001), layers(0.2, 0.3, 0.4)),
+    "first-and-last-layer-attend-alike": (ends(0.1), ends(0.5)),
     "heads-cluster-by-behaviour": (layout(True), layout(False)),
 }
 
@@ -364,6 +434,49 @@ def test_a_decoder_is_not_blamed_for_not_looking_ahead() -> None:
     assert find("next-token-heads", {"position": table}).verdict == "not measured"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dependents-look-at-heads",
+        "prepositions-look-at-objects",
+        "possessive-s-stands-for-its-word",
+    ],
+)
+def test_what_the_mask_decides_is_not_measurable_in_a_causal_model(name: str) -> None:
+    tables = {key: table.copy() for key, table in PLANTED[name][0].items()}
+    seen = {"dependent-to-head": 0.3, "head-to-dependent": 0.7}
+    rows = [relation("all (no punct or root)", 0.3, direction=way) for way in seen]
+    both = pd.concat([tables["dependency"], best(*rows)["dependency"]])
+    tables["dependency"] = both.assign(visible_share=both["direction"].map(seen))
+    found = find(name, tables)
+    assert found.verdict == "not measured"
+    assert found.shows.startswith("Not measurable in a causal model: ")
+
+
+def test_a_model_without_cls_is_told_so() -> None:
+    table = entropy(set())["entropy"]
+    found = find("cls-is-like-others-below", {"entropy": table[table["rows"] == "all"]})
+    assert found.verdict == "not measured"
+    assert "no opening token" in found.shows
+
+
+def test_words_that_are_no_nouns_look_at_the_first_token_of_a_decoder() -> None:
+    found = find("not-nouns-look-at-sep", parts_of_speech(0.8, sink="first"))
+    assert found.verdict == "holds"
+    assert "In its place stands its first token" in found.shows
+
+
+def test_coreference_is_judged_in_truncated_documents_where_there_are_any() -> None:
+    own, other = (coreference(mentions(a), 0.5, mentions(0.6)) for a in (0.65, 0.3))
+    both = {
+        key: pd.concat([other[key].assign(cut="split"), own[key].assign(cut="truncate")])
+        for key in own
+    }
+    found = find("coreference-beats-head-match", both)
+    assert found.verdict == "holds"
+    assert "Documents truncated, as in the paper" in found.shows
+
+
 def test_the_first_token_of_a_decoder_has_no_breadth_to_judge() -> None:
     table = entropy(set())["entropy"]
     table.loc[table["rows"] == "cls", ["nats", "low", "high", "uniform"]] = 0.0
@@ -443,6 +556,15 @@ def test_the_page_tells_every_claim() -> None:
 
 
 def test_claims_name_their_sections_and_numbers() -> None:
-    assert {claim.section for claim in CLAIMS} == {"3.1", "3.2", "3.3", "4.2", "4.3", "5", "6"}
+    assert {claim.section for claim in CLAIMS} == {
+        "3.1",
+        "3.2",
+        "3.3",
+        "4.1",
+        "4.2",
+        "4.3",
+        "5",
+        "6",
+    }
     assert len({claim.name for claim in CLAIMS}) == len(CLAIMS) >= 15
     assert all(claim.says.endswith(".") and claim.paper for claim in CLAIMS)

@@ -18,7 +18,7 @@ __all__ = ["ConlluSentence", "ConlluText", "ConlluTreebank", "read_sentences", "
 
 N_COLUMNS = 10
 SUFFIXES = (".conllu", ".conllx", ".conll")
-FORM, HEAD, RELATION, MISC = 1, 6, 7, 9
+FORM, TAG, FINE_TAG, HEAD, RELATION, MISC = 1, 3, 4, 6, 7, 9
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,14 @@ class ConlluSentence:
     @property
     def words(self) -> tuple[str, ...]:
         return tuple(row[FORM] for row in self.rows)
+
+    @property
+    def tags(self) -> tuple[str, ...] | None:
+        """Parts of speech: universal ones, else the treebank's own; None where there are none."""
+        for column in (TAG, FINE_TAG):
+            if any(row[column] != "_" for row in self.rows):
+                return tuple(row[column] for row in self.rows)
+        return None
 
     @property
     def has_no_heads(self) -> bool:
@@ -72,19 +80,24 @@ class ConlluTreebank(FileCorpus):
 
     @cached_property
     def provides(self) -> frozenset[str]:
-        """Words, and dependencies if the first sentence has heads."""
+        """Words; dependencies and parts of speech if the first sentence has them."""
         first = next(read_sentences(self.path), None)
-        has_heads = first is not None and not first.has_no_heads
-        always = frozenset({Annotation.TEXT, Annotation.WORDS})
-        return always | {Annotation.DEPENDENCIES} if has_heads else always
+        provided = {Annotation.TEXT, Annotation.WORDS}
+        if first is not None and not first.has_no_heads:
+            provided.add(Annotation.DEPENDENCIES)
+        if first is not None and first.tags:
+            provided.add(Annotation.TAGS)
+        return frozenset(provided)
 
     def __iter__(self) -> Iterator[Example]:
         has_trees = Annotation.DEPENDENCIES in self.provides
+        has_tags = Annotation.TAGS in self.provides
         for sentence in read_sentences(self.path):
             yield Example(
                 sentence.name_in(self.path),
                 words=sentence.words,
                 spaces=tuple(sentence.spaces),
+                tags=(sentence.tags or ("_",) * len(sentence.rows)) if has_tags else None,
                 tree=read_tree(self.path, sentence) if has_trees else None,
                 document=sentence.document_in(self.path),
             )

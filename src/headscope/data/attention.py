@@ -64,6 +64,11 @@ class LayerAttention(Memory):
         """How many tokens each example has."""
         return self.weights.shape[-1]
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How many tokens back and ahead a query may look at most; a decoder looks 0 ahead."""
+        return int(self.visible[-1]) - 1, int(self.visible[0]) - 1
+
     def find_not_finite(self) -> list[int]:
         return find_not_finite(self.weights)
 

@@ -25,6 +25,7 @@ class Example:
 
     `spaces[i]` says whether a space stands before word i in the running text; None means that
     all words but the first are spaced. Only tokenizers that see spaces (byte-level BPE) look at it.
+    `tags` are the words' parts of speech.
     An example with coreference has its `mentions`, and in `sentences` the first word of each of its
     sentences. `document` names what the example was taken from: examples of one document are alike,
     so they count as one when it comes to how sure a number is. None: it is a document of its own.
@@ -35,6 +36,7 @@ class Example:
     text_pair: str | None = None
     words: tuple[str, ...] | None = None
     spaces: tuple[bool, ...] | None = None
+    tags: tuple[str, ...] | None = None
     tree: Tree | None = None
     mentions: tuple[Mention, ...] | None = None
     sentences: tuple[int, ...] | None = None
@@ -48,6 +50,8 @@ class Example:
         n_words = len(self.words or ())
         if self.spaces is not None and len(self.spaces) != n_words:
             raise ValueError(f"Example {self.id!r} must have one entry of spaces per word.")
+        if self.tags is not None and len(self.tags) != n_words:
+            raise ValueError(f"Example {self.id!r} must have one entry of tags per word.")
         if self.tree is not None and len(self.tree.heads) != n_words:
             raise ValueError(f"Example {self.id!r} must have one head per word in its tree.")
         if any(not 0 <= m.start <= m.head < m.end <= n_words for m in self.mentions or ()):

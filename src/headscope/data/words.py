@@ -11,7 +11,10 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
 from headscope.options import QUERY_PIECES, QUERY_PIECES_HELP, option, require
 
-__all__ = ["WordPooling", "check_query_pieces", "pool_words", "query_pieces_option", "word_weights"]
+__all__ = [
+    "WordPooling", "check_query_pieces", "first_word_option", "pool_words", "query_pieces_option",
+    "visible_words", "word_weights",
+]  # fmt: skip
 
 
 class WordPooling(NamedTuple):
@@ -25,6 +28,15 @@ class WordPooling(NamedTuple):
 def query_pieces_option() -> Any:
     """The option of every analysis that reads attention between words."""
     return option(QUERY_PIECES[0], QUERY_PIECES_HELP)
+
+
+def first_word_option() -> Any:
+    """The option of every analysis in which words compete for attention."""
+    return option(
+        False,
+        "Words: ignore attention to the first one, a sink in many decoders.",
+        flag="--ignore-first-word",
+    )
 
 
 def check_query_pieces(query_pieces: str) -> None:
@@ -46,6 +58,23 @@ def word_weights(
     """
     key = ("words", query_pieces)
     return attention.remember(key, lambda: _build_weights(attention, query_pieces))
+
+
+def visible_words(
+    attention: LayerAttention, query_pieces: str = "mean"
+) -> Bool[Tensor, "example word other"]:
+    """Which words each word may look at: some piece of it may look at some piece of the other."""
+    batch, (back, ahead) = attention.batch, attention.reach
+    key = ("visible words", back, ahead, query_pieces)
+    return batch.remember(key, lambda: _find_visible(batch, back, ahead, query_pieces))
+
+
+def _find_visible(batch: Batch, back: int, ahead: int, query_pieces: str) -> Tensor:
+    pooling = pool_words(batch, query_pieces)
+    place = torch.arange(batch.n_tokens, device=batch.device)
+    distance = place - place[:, None]  # [query, key]
+    pairs = ((-back <= distance) & (distance <= ahead)).to(pooling.keys.dtype)
+    return (pooling.queries @ pairs @ pooling.keys) > 0  # [example, word, other]
 
 
 def _build_weights(attention: LayerAttention, query_pieces: str) -> Tensor:

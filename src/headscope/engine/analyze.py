@@ -92,7 +92,7 @@ def analyze(
         if items is not None
         for corpus in as_corpora(items, role, run.skip_bad)
     ]
-    passes, left_out = plan_passes(analyses, corpora, is_explicit, run.max_tokens)
+    passes, left_out = plan_passes(analyses, corpora, is_explicit, run.max_tokens, run.coref_window)
     repeats = plan_untrained(passes, run.null) if run.null else []
     repeats += plan_second_readings(passes)
     drawn = {id(p.corpus): p.corpus for p in passes}
@@ -178,7 +178,8 @@ class _Study:
         return tokens_for(pass_, self.models.source, self.options.max_tokens)
 
     def _run_pass(self, pass_: Pass, bars: Bars) -> Checkpoint:
-        source, options = self._open_source(pass_, bars), self.options
+        source = self._open_source(pass_, bars)
+        options = replace(self.options, coref_window=pass_.cut)
         if pass_.watch is Watch.CHANGE:  # copies of one example fill a batch, and the bar moves on
             options = replace(options, batch_tokens=1)
         analyses = self._analyses_of(pass_)

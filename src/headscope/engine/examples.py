@@ -87,7 +87,8 @@ def _request(
         own = {name: tables[name] for name in analysis.tables if name in tables}
         is_of_several = any(set(CORPUS_COLUMNS) & set(table.columns) for table in own.values())
         suffix = f" ({pass_.corpus.name})" if is_of_several else ""
-        rows = {n: rows_of_pass(t, pass_.corpus.name, pass_.window) for n, t in own.items()}
+        place = (pass_.corpus.name, pass_.window, pass_.cut)
+        rows = {name: rows_of_pass(table, *place) for name, table in own.items()}
         ranking = rankings.get(analysis.name, Ranking())
         for head in find_notable_heads(analysis.name, rows):
             titled = replace(head, title=head.title + suffix)
@@ -108,8 +109,10 @@ def _read(
     """The examples of a pass again; documents in the same windows."""
     examples = iter(sample)
     while some := list(islice(examples, READ_AT_ONCE)):
-        is_cut = pass_.role is CorpusRole.COREF
-        yield cut_windows(some, source, max_tokens, ExampleCounts()) if is_cut else some
+        if pass_.role is CorpusRole.COREF:
+            is_truncated = pass_.cut == "truncate"
+            some = cut_windows(some, source, max_tokens, ExampleCounts(), is_truncated)
+        yield some
 
 
 def _show(

@@ -77,14 +77,15 @@ def measure_examples(
 ) -> Result:
     """Measure these examples and add them up: a shard, or a whole small corpus.
 
-    Documents (the role COREF) are cut into windows, which are then the examples.
+    Documents (the role COREF) are cut into windows, or to one, which are then the examples.
     """
     result = Result({analysis.name: Tally() for analysis in analyses})
     max_tokens = max_tokens or source.max_tokens
     with result.timed("encode"):
         n_given = len(examples)
         if role is CorpusRole.COREF:
-            examples = cut_windows(examples, source, max_tokens, result.counts)
+            is_truncated = options.coref_window == "truncate"
+            examples = cut_windows(examples, source, max_tokens, result.counts, is_truncated)
         encodings = source.encode(examples, max_tokens)
         kept = keep_usable(encodings, role, max_tokens, result.counts)
     rankers = {a.name: a.rank for a in analyses if hasattr(a, "rank")}

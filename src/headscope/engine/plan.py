@@ -9,7 +9,7 @@ from typing import Any
 from headscope.contracts import Analysis, Annotation, Corpus, CorpusRole, Source, Watch
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, name_parameters
-from headscope.options import RunOptions
+from headscope.options import CUTS, RunOptions
 from headscope.runs.manifest import begin_manifest
 from headscope.runs.tables import Repeat
 
@@ -32,6 +32,7 @@ TEXT_TOKENS = 128  # the paper's segments
 COREF_WINDOWS = (128, 512)  # the paper's, and longer ones beside it
 MISSING = {
     Annotation.DEPENDENCIES: "no treebank with dependency trees was given (--treebank FILE.conllu)",
+    Annotation.TAGS: "no treebank with parts of speech was given (--treebank FILE.conllu)",
     Annotation.COREFERENCE: "no corpus with coreference was given (--coref FILE.conllu)",
     Annotation.PRONOUN_CHOICES: "no GAP corpus was given (--coref gap-validation.tsv)",
 }
@@ -47,6 +48,7 @@ class Pass:
     analyses: tuple[Analysis, ...] = ()
     watch: Watch = Watch.ATTENTION  # what the analyses are shown
     window: int | None = None  # the tokens of a window that documents are cut into
+    cut: str = CUTS[0]  # or "truncate": only the first window of a document is read
     repeats: str | None = None  # the key of the pass that this one repeats
     repeat: Repeat | None = None
     draw: int | None = None  # which of several untrained models is measured, from 1
@@ -63,6 +65,7 @@ class Pass:
             "analyses": [analysis.name for analysis in self.analyses],
             "watch": self.watch.value,
             "window": self.window,
+            "cut": self.cut if self.window else None,
             "repeats": self.repeats,
             "repeat": self.repeat.value if self.repeat else None,
             "draw": self.draw,
@@ -88,6 +91,7 @@ def plan_passes(
     corpora: Sequence[tuple[CorpusRole, Corpus]],
     is_explicit: bool,
     max_tokens: int | None = None,
+    coref_window: str = CUTS[0],
 ) -> tuple[list[Pass], dict[str, str]]:
     """Which analyses run over which corpus, and what is left out and why.
 
@@ -99,7 +103,7 @@ def plan_passes(
             "There is nothing to read. Expected a corpus: --text FILE, --treebank FILE, --coref "
             "FILE, or --demo for the embedded one."
         )
-    passes = list(_list_passes(corpora, max_tokens))
+    passes = list(_list_passes(corpora, max_tokens, coref_window))
     left_out: dict[str, str] = {}
     costly: list[Pass] = []
     for analysis in analyses:
@@ -124,8 +128,9 @@ def fit_windows(passes: Sequence[Pass], source: Source[Any]) -> list[Pass]:
     for pass_ in passes:
         if pass_.window is not None:
             pass_ = replace(pass_, window=min(pass_.window, source.max_tokens))
-        before = [(other.corpus, other.window, other.watch) for other in fitting]
-        if pass_.window is None or (pass_.corpus, pass_.window, pass_.watch) not in before:
+        before = [(p.corpus, p.window, p.cut, p.watch) for p in fitting]
+        own = (pass_.corpus, pass_.window, pass_.cut, pass_.watch)
+        if pass_.window is None or own not in before:
             fitting.append(pass_)
     return fitting
 
@@ -233,22 +238,31 @@ def _repeat(
 
 
 def _list_passes(
-    corpora: Sequence[tuple[CorpusRole, Corpus]], max_tokens: int | None
+    corpora: Sequence[tuple[CorpusRole, Corpus]], max_tokens: int | None, coref_window: str
 ) -> Iterator[Pass]:
     """A pass for each corpus, named by its role, and where a role has several its place among them.
 
-    Documents are read in windows of two lengths, unless the user said how long.
+    Documents are read in windows of two lengths, unless the user said how long; or truncated to
+    the paper's length, as the first pass.
     """
     n_of_role = Counter(role for role, _ in corpora)
     seen: Counter[CorpusRole] = Counter()
     for role, corpus in corpora:
         seen[role] += 1
         key = str(role) if n_of_role[role] == 1 else f"{role}-{seen[role]}"
-        if role is CorpusRole.COREF and max_tokens is None:
+        if role is not CorpusRole.COREF:
+            yield Pass(key, role, corpus)
+            continue
+        if coref_window != "split":
+            window = max_tokens or COREF_WINDOWS[0]
+            yield Pass(f"{key}-truncated", role, corpus, window=window, cut="truncate")
+        if coref_window == "truncate":
+            continue
+        if max_tokens is None:
             for window in COREF_WINDOWS:
                 yield Pass(f"{key}-{window}", role, corpus, window=window)
         else:
-            yield Pass(key, role, corpus, window=max_tokens if role is CorpusRole.COREF else None)
+            yield Pass(key, role, corpus, window=max_tokens)
 
 
 def _say_missing(analysis: Analysis) -> str:

@@ -14,6 +14,7 @@ import pandas as pd
 from headscope.contracts import Annotation, AttentionSource, Corpus, CorpusRole
 from headscope.corpora.lines import file_digest, read_lines
 from headscope.corpora.opening import CorporaLike, as_corpora
+from headscope.data.example import Example, stable_hash
 from headscope.engine.checkpoint import StateFile
 from headscope.engine.open_models import open_source
 from headscope.engine.plan import tell_left_out
@@ -48,6 +49,8 @@ __all__ = ["probe", "probe_within"]
 
 log = getLogger("headscope")
 
+LONG_SENTENCE = 10  # words; EWT's train and dev share 68 sentences, all shorter
+SHARED_SHARE = 0.2  # of the test sentences: more cannot be chance
 UNSEEN_SHARE = 0.05  # of words whose relation the training treebank lacks: above it, a warning
 
 
@@ -82,6 +85,7 @@ def probe(
         "test": draw_sample(_open_treebank(test), None, chosen.seed),
     }
     refuse_tiny(samples["train"].n_examples)
+    n_shared = count_shared(samples["train"], samples["test"], chosen.allow_overlap)
     warn_of_other_labels(samples["train"], samples["test"])
     source = open_source(model, tokenizer, build_options(ModelOptions, options), chosen.seed)
     can_be_untrained = isinstance(source, LoadedModel)
@@ -92,6 +96,7 @@ def probe(
         "treebanks": {part: _describe(sample) for part, sample in samples.items()},
         PROBES.plural: list(probes),
         "vectors": digest,
+        "shared_sentences": n_shared,
     }
     if folder:
         folder.begin(manifest, resume)
@@ -129,6 +134,31 @@ def choose_probes(
         raise StudyError(" ".join(left_out.values()))
     tell_left_out(left_out)
     return probes, left_out
+
+
+def count_shared(train: Sample, test: Sample, is_allowed: bool = False) -> int:
+    """How many sentences of the test treebank are also learned from; an error if that cannot be
+    chance.
+
+    Short formulas ("Thank you .") stand in any two treebanks; a long sentence, or many, do not.
+    """
+    known = {_sentence_key(example) for example in train}
+    shared = [example for example in test if _sentence_key(example) in known]
+    n_long = sum(len(example.words or ()) >= LONG_SENTENCE for example in shared)
+    is_same = train.corpus.digest() == test.corpus.digest()
+    is_chance = not is_same and n_long == 0 and len(shared) <= SHARED_SHARE * test.n_examples
+    if is_chance or is_allowed:
+        return len(shared)
+    what = f"{len(shared)} of the {test.n_examples} sentences of {test.corpus.name}"
+    raise StudyError(
+        f"{what} are also in {train.corpus.name}, {n_long} of them with {LONG_SENTENCE} words or "
+        "more: probes would be scored on what they learned. Expected other sentences to learn "
+        "from than to score on; give two treebanks, or allow it: `headscope probe --allow-overlap`."
+    )
+
+
+def _sentence_key(example: Example) -> int:
+    return stable_hash(" ".join(example.words or ()))
 
 
 def warn_of_other_labels(train: Sample, test: Sample) -> None:

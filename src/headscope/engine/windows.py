@@ -18,13 +18,21 @@ UNLIMITED = 10**9  # tokens
 
 SPLIT = "sentences split to fit"
 PARTED = "mentions that lost every antecedent at a window boundary and are not scored"
+UNREAD = "mentions with an antecedent that lie beyond the beginning that is read"
 SINGLE = "singletons"
 
 
 def cut_windows(
-    documents: Sequence[Example], source: AttentionSource, max_tokens: int, counts: ExampleCounts
+    documents: Sequence[Example],
+    source: AttentionSource,
+    max_tokens: int,
+    counts: ExampleCounts,
+    is_truncated: bool = False,
 ) -> list[Example]:
-    """The documents in windows of at most `max_tokens`; what is cut is counted."""
+    """The documents in windows of at most `max_tokens`; what is cut is counted.
+
+    With `is_truncated` only the words of the first `max_tokens` are read, as in the paper.
+    """
     windows: list[Example] = []
     with_mentions = []
     for document in documents:
@@ -38,11 +46,16 @@ def cut_windows(
         of_words = encoding.word_ids[encoding.word_ids >= 0]
         n_tokens = np.bincount(of_words, minlength=n_words)  # [word]
         budget = max_tokens - (len(encoding) - len(of_words))  # without special tokens
-        parts = list(_split_long(document, n_tokens, budget, counts))
-        cuts = _pack([int(n_tokens[start:end].sum()) for start, end in pairwise(parts)], budget)
-        bounds = [parts[cut] for cut in cuts]
+        if is_truncated:
+            bounds = _pack(n_tokens.tolist(), budget)[:2]
+        else:
+            parts = list(_split_long(document, n_tokens, budget, counts))
+            cuts = _pack([int(n_tokens[start:end].sum()) for start, end in pairwise(parts)], budget)
+            bounds = [parts[cut] for cut in cuts]
         cut = [_take(document, start, end) for start, end in pairwise(bounds)]
-        _count_mentions(document, cut, counts)
+        n_lost = _n_resolvable(document) - sum(map(_n_resolvable, cut))
+        counts.note(UNREAD if is_truncated else PARTED, n_lost)
+        counts.note(SINGLE, sum(m.is_singleton for window in cut for m in window.mentions or ()))
         windows += cut
     return windows
 
@@ -83,17 +96,11 @@ def _take(document: Example, start: int, end: int) -> Example:
         id=f"{document.id}[{start}:{end}]",
         words=(document.words or ())[start:end],
         spaces=spaces,
+        tags=document.tags and document.tags[start:end],
         mentions=tuple(mention.moved(-start) for mention in inside),
         sentences=tuple(s - start for s in document.sentences or () if start <= s < end),
         document=document.own_document,
     )
-
-
-def _count_mentions(document: Example, windows: Sequence[Example], counts: ExampleCounts) -> None:
-    """Note the mentions that had an antecedent in the document and have none in their window."""
-    n_lost = _n_resolvable(document) - sum(map(_n_resolvable, windows))
-    counts.note(PARTED, n_lost)
-    counts.note(SINGLE, sum(mention.is_singleton for mention in document.mentions or ()))
 
 
 def _n_resolvable(example: Example) -> int:

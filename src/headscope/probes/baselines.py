@@ -59,7 +59,8 @@ def choose_offset(treebank: ProbeTreebank) -> FixedOffset:
 
 @dataclass(frozen=True)
 class SingleHead:
-    """The word that one head attends to most, in one direction; never ROOT."""
+    """The word that one head attends to most, in one direction; ROOT where there is no other that
+    it attends to, as of the first word in a decoder."""
 
     map: int
     direction: int  # 0: the dependent's row, 1: its column
@@ -67,10 +68,11 @@ class SingleHead:
     uses_maps: bool = True
 
     def __call__(self, batch: SentenceBatch) -> Scores:
-        """Attention as the score; below all of it for ROOT."""
+        """Attention as the score; below all of it for ROOT, and below that where there is none."""
         assert batch.maps is not None
         words = batch.maps[:, :, : batch.n_words, self.map]
         words = words.transpose(1, 2) if self.direction else words
+        words = torch.where(words > 0, words, -2.0)
         return mask_scores(torch.cat([words, -torch.ones(*words.shape[:2], 1)], dim=-1), batch)
 
 
@@ -82,10 +84,9 @@ def count_correct(treebank: ProbeTreebank) -> HeadCounts:
         n = len(sentence)
         maps = treebank.maps.sentence(int(index))[:, :n].float()  # [word, other, map]
         maps[torch.arange(n), torch.arange(n)] = -1.0
-        chosen = np.stack([maps.argmax(1).numpy(), maps.argmax(0).numpy()], -1)
-        if n == 1:
-            chosen[:] = ROOT  # there is no other word
-        is_correct = chosen == sentence.heads[:, None, None]  # [word, map, direction]
+        best = [maps.max(1), maps.max(0)]  # [word, map] each
+        chosen = torch.stack([part.indices.where(part.values > 0, ROOT) for part in best], dim=-1)
+        is_correct = chosen.numpy() == sentence.heads[:, None, None]  # [word, map, direction]
         for word, relation in enumerate(sentence.relations):
             if sentence.heads[word] == NO_HEAD:
                 continue

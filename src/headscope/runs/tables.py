@@ -30,7 +30,8 @@ def summarize_passes(
 ) -> tuple[Frames, Frames]:
     """Every table of every pass, and those of the untrained models with the column `draw`.
 
-    Where several passes gave the same table, columns say so: `treebank` or `corpus`, and `window`.
+    Where several passes gave the same table, columns say so: `treebank` or `corpus`, `window`,
+    and `cut` where documents were truncated.
     A pass that repeats another adds to the tables of the other.
     """
     by_pass: dict[str, dict[str, Frames]] = {
@@ -83,9 +84,11 @@ def _combine(analyses: Iterable[Any], tables: Frames) -> Frames:
     return tables
 
 
-def rows_of_pass(table: pd.DataFrame, corpus: str, window: int | None) -> pd.DataFrame:
+def rows_of_pass(
+    table: pd.DataFrame, corpus: str, window: int | None, cut: str | None
+) -> pd.DataFrame:
     """The rows of one pass of a table that holds those of several."""
-    labels = {**dict.fromkeys(CORPUS_COLUMNS, corpus), "window": window}
+    labels = {**dict.fromkeys(CORPUS_COLUMNS, corpus), "window": window, "cut": cut}
     for column in labels.keys() & set(table.columns):
         table = table[table[column] == labels[column]]
     return table
@@ -115,6 +118,9 @@ def _join(parts: Sequence[tuple[Mapping[str, Any], pd.DataFrame]]) -> pd.DataFra
     is_treebanks = all(entry["role"] == CorpusRole.TREEBANK for entry, _ in parts)
     labels = {CORPUS_COLUMNS[0 if is_treebanks else 1]: "corpus", "window": "window"}
     names = [n for n, field in labels.items() if len({entry[field] for entry, _ in parts}) > 1]
+    if any(entry.get("cut") == "truncate" for entry, _ in parts):
+        labels["cut"] = "cut"
+        names.append("cut")
     labelled = [table.assign(**{n: entry[labels[n]] for n in names}) for entry, table in parts]
     joined = pd.concat(labelled, ignore_index=True) if len(labelled) > 1 else labelled[0]
     return joined[[*names, *(column for column in joined if column not in names)]]

@@ -99,10 +99,10 @@ def proportion(correct: Float[Array, "bucket ..."], count: Float[Array, "bucket 
     """Shares of right answers with Wilson's interval for the effective number of answers.
 
     That number is the count over the design effect: the variance by the jackknife over that of
-    independent answers, at least 1. Few right or few wrong answers tell little about it, so one more
-    such answer is taken to have the square root of the answers in a bucket as its effect: halfway
-    between independent answers (1) and a bucket that is all right or all wrong. The quantile is
-    that of t.
+    independent answers, at least 1. Few right or few wrong answers tell little about it, so one
+    more such answer is taken to have the square root of the answers in a bucket as its effect:
+    halfway between independent answers (1) and a bucket that is all right or all wrong. The
+    quantile is that of t.
     """
     count = np.broadcast_to(count, correct.shape)
     replicates = share(leave_one_out(correct), leave_one_out(count))

@@ -37,7 +37,7 @@ __all__ = [
     "share_facts",
 ]
 
-CORPUS_LABELS = ("treebank", "corpus", "window")
+CORPUS_LABELS = ("treebank", "corpus", "window", "cut")
 SHOWN_LABELS = 3
 
 Place = tuple[int, int]  # layer and head, from 1
@@ -158,6 +158,7 @@ def name_corpus(row: Any) -> str:
     """In which corpus or window, where there are several."""
     said = [str(getattr(row, label)) for label in CORPUS_LABELS[:2] if hasattr(row, label)]
     said += [f"{row.window} tokens"] if hasattr(row, "window") else []
+    said += ["truncated documents"] if getattr(row, "cut", "") == "truncate" else []
     return f" in {', '.join(said)}" if said else ""
 
 

@@ -13,6 +13,7 @@ from headscope.view.depth import halves, name_layers
 from headscope.view.numbers import SHARE, percent
 
 __all__ = [
+    "CAUSAL",
     "Claim",
     "Finding",
     "Outcome",
@@ -34,6 +35,7 @@ __all__ = [
 Verdict = Literal["holds", "does not hold", "not measured"]
 
 CORPUS_LABELS = ("treebank", "corpus")
+CAUSAL = "Not measurable in a causal model:"  # where the mask, not the model, decides
 PAPER_WINDOW = 128
 SHOWN_HEADS = 5
 
@@ -181,7 +183,10 @@ def in_each_corpus(check: Callable[[Tables], Outcome]) -> Callable[[Tables], Out
 
 
 def in_paper_window(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the window that is nearest to the paper's 128 tokens."""
+    """The rows of truncated documents, as in the paper, where there are any; else those of the
+    window that is nearest to the paper's 128 tokens."""
+    if "cut" in table:
+        return table[table["cut"] == "truncate"]
     if "window" not in table:
         return table
     nearest = int(min(table["window"], key=lambda window: abs(window - PAPER_WINDOW)))

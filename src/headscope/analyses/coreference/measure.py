@@ -1,11 +1,12 @@
 """Heads as coreference resolvers: does a mention attend most to its antecedent? (paper, 4.3)
 
 The totals of a group are `correct/GROUP` [bucket, layer, head, direction, candidates],
-`baseline/GROUP` [bucket, 1, system] and `count/GROUP` [bucket, 1, 1].
+`baseline/GROUP` and `singletons/GROUP` [bucket, 1, system], and `count/GROUP` and `length/GROUP`
+[bucket, 1, 1]; `singletons` is by example alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import Any, ClassVar, NamedTuple
@@ -26,6 +27,7 @@ from headscope.data.mention import KINDS, Mention
 from headscope.data.table import empty_tables, head_axes
 from headscope.data.words import (
     check_query_pieces,
+    first_word_option,
     pool_words,
     query_pieces_option,
     word_weights,
@@ -43,10 +45,12 @@ __all__ = [
 
 CANDIDATES = ["mentions", "words"]
 DIRECTIONS = ["mention-to-antecedent", "antecedent-to-mention"]
+RULES = [name.replace("-", "_") for name in SYSTEMS]
 TABLE_COLUMNS = ("candidates", "system", "direction", "layer", "head", *accuracy.SCORE_COLUMNS)
 BEST_COLUMNS = (
-    *("candidates", *accuracy.BEST_HEAD_COLUMNS, "nearest", "head_match", "rule_based"),
+    *("candidates", *accuracy.BEST_HEAD_COLUMNS, *RULES),
     *(*accuracy.DIFFERENCE_COLUMNS, "p_value"),
+    *("singletons", *(f"{rule}_with_singletons" for rule in RULES)),
 )
 TYPES = ["all", *KINDS]
 DISTANCES = {"1-4": 4, "5-9": 9, "10-19": 19, "20-49": 49, "50+": inf}  # words apart, at most
@@ -84,11 +88,13 @@ class Coreference:
     A mention counts if one of its cluster comes before it; it is right to choose any of those. All
     is between head words: `mentions` lets the head words of earlier mentions compete, `words` every
     other word. mention-to-antecedent reads the mention's row, antecedent-to-mention its column.
-    Mentions of what is mentioned once compete only with `singletons`.
+    Mentions of what is mentioned once compete only with `singletons`; what the rules find with
+    them is measured in any case.
     """
 
     singletons: bool = option(False, "Let things mentioned once compete as antecedents.")
     query_pieces: str = query_pieces_option()
+    ignore_first_word: bool = first_word_option()
 
     name: ClassVar[str] = "coreference"
     watches: ClassVar[Watch] = Watch.ATTENTION
@@ -98,6 +104,7 @@ class Coreference:
         "coreference-best": ("mention_type", *BEST_COLUMNS),
         "coreference-distance": ("distance", *TABLE_COLUMNS),
         "coreference-distance-best": ("distance", *BEST_COLUMNS),
+        "coreference-length": ("mention_type", "words", "low", "high"),
     }
 
     def __post_init__(self) -> None:
@@ -105,7 +112,11 @@ class Coreference:
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Right answers by example, head, direction and candidates, for each group; counts once."""
-        return measure_questions(self, attention, self.list_questions, GROUPS)
+        values = measure_questions(self, attention, self.list_questions, GROUPS)
+        if attention.layer == 0:
+            batch = attention.batch
+            values |= batch.remember(("links", self), lambda: self._measure_links(batch))
+        return values
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """Mentions resolved minus those missed, by type, head, direction and candidates."""
@@ -120,7 +131,32 @@ class Coreference:
             "coreference-best": _best_table(tally, "mention_type", TYPES),
             "coreference-distance": system_table(tally, "distance", list(DISTANCES)),
             "coreference-distance-best": _best_table(tally, "distance", list(DISTANCES)),
+            "coreference-length": _length_table(tally),
         }
+
+    def _measure_links(self, batch: Batch) -> dict[str, Tensor]:
+        """How long links are, how many singletons there are, and what rules find with them."""
+        has_tokens = pool_words(batch).has_tokens.cpu().numpy()
+        length = np.zeros((len(batch), len(GROUPS)))
+        rules = np.zeros((len(batch), len(GROUPS), len(SYSTEMS)))
+        n_single = np.zeros(len(batch))
+        with_singletons = replace(self, singletons=True)
+        for i, encoding in enumerate(batch.encodings):
+            example = encoding.example
+            for question in self.list_questions(example, has_tokens[i]):
+                places = [GROUPS.index(name) for name in question.groups]
+                length[i, places] += question.mention.head - max(question.answers)
+            for question in with_singletons.list_questions(example, has_tokens[i]):
+                places = [GROUPS.index(name) for name in question.groups]
+                rules[i, places] += score_rules(question, example.words or ())
+            n_single[i] = sum(
+                m.is_singleton for m in example.mentions or () if has_tokens[i, m.head]
+            )
+        values = {"singletons": torch.from_numpy(n_single)}
+        for place, group in enumerate(GROUPS):
+            values[f"length/{group}"] = torch.from_numpy(length[:, place, None])
+            values[f"singletons/{group}"] = torch.from_numpy(rules[:, place])
+        return values
 
     def list_questions(self, example: Example, has_tokens: HasTokens) -> Iterator[Question]:
         """Every mention that has an antecedent, what competes, and what is right."""
@@ -160,11 +196,16 @@ def _build_questions(
             is_candidate[i, 1, j] = has_tokens[i] & (np.arange(n_words) != mention.head)
             is_right[i, j, list(answers)] = True
             counts_for[i, j, [groups.index(name) for name in names]] = 1
-            picked = [pick(mention, candidates, forms) for pick in SYSTEMS.values()]
-            right = np.array([found is not None and found.head in answers for found in picked])
-            baselines[i] += counts_for[i, j][:, None] * right
+            baselines[i] += counts_for[i, j][:, None] * score_rules(questions[j], forms)
     arrays = (words, is_candidate, is_right, counts_for, baselines)
     return QuestionBatch(*(torch.from_numpy(array).to(batch.device) for array in arrays))
+
+
+def score_rules(question: Question, words: Sequence[str]) -> Float[NDArray[np.float64], " system"]:
+    """1 for each of SYSTEMS whose pick is right."""
+    mention, candidates, answers, _ = question
+    picked = [pick(mention, candidates, words) for pick in SYSTEMS.values()]
+    return np.array([float(found is not None and found.head in answers) for found in picked])
 
 
 def measure_questions(
@@ -174,7 +215,7 @@ def measure_questions(
     batch = attention.batch
     build = partial(_build_questions, batch, list_questions, groups)
     questions = batch.remember(("questions", analysis), build)
-    correct = _score_heads(attention, questions, analysis.query_pieces)
+    correct = _score_heads(attention, questions, analysis)
     values = {f"correct/{group}": correct[:, i] for i, group in enumerate(groups)}
     if attention.layer == 0:
         counts = questions.counts_for.sum(dim=1)[:, :, None]  # [example, group, 1]
@@ -184,13 +225,15 @@ def measure_questions(
 
 
 def _score_heads(
-    attention: LayerAttention, questions: QuestionBatch, query_pieces: str
+    attention: LayerAttention, questions: QuestionBatch, analysis: Any
 ) -> Float[Tensor, "example group head direction candidates"]:
     """How many questions of each group a head answers: its most attended candidate is right.
 
     No attention to any candidate is no answer; ties go to the first.
     """
-    weights = word_weights(attention, query_pieces)  # [example, head, word, other]
+    weights = word_weights(attention, analysis.query_pieces)  # [example, head, word, other]
+    if analysis.ignore_first_word:
+        weights = torch.cat([torch.zeros_like(weights[..., :1]), weights[..., 1:]], dim=-1)
     n_heads, n_words = weights.shape[1], weights.shape[-1]
     words = questions.words[:, None, :, None].expand(-1, n_heads, -1, n_words)
     rows = weights.gather(2, words)  # [example, head, question, word]
@@ -243,6 +286,22 @@ def _best_row(tally: Tally, group: str, candidates: int) -> dict[str, object]:
     by_rule = rules.sum(axis=0) / count.sum()
     return {
         **columns,
-        **{name.replace("-", "_"): by_rule[i] for i, name in enumerate(SYSTEMS)},
+        **{rule: by_rule[i] for i, rule in enumerate(RULES)},
         **accuracy.difference_columns(best, rules[:, list(SYSTEMS).index("rule-based")]),
+        "singletons": int(tally.totals["singletons"].sum()),
+        **_rules_with_singletons(tally, group),
     }
+
+
+def _rules_with_singletons(tally: Tally, group: str) -> dict[str, float]:
+    found = tally.ratio(f"singletons/{group}", f"count/{group}").value[0]  # [system]
+    return {f"{rule}_with_singletons": share for rule, share in zip(RULES, found, strict=True)}
+
+
+def _length_table(tally: Tally) -> pd.DataFrame:
+    """Words from a mention's head word back to that of its nearest antecedent, in the mean."""
+    rows = []
+    for kind in TYPES:
+        found = tally.ratio(f"length/{kind}", f"count/{kind}")
+        rows.append((kind, *(float(part.ravel()[0]) for part in found)))
+    return pd.DataFrame(rows, columns=list(Coreference.tables["coreference-length"]))

@@ -14,7 +14,7 @@ from headscope.analyses.distance.charts import (
 from headscope.data.table import Tables
 from headscope.view.behaviour import OTHER
 from headscope.view.card import FactMaker, Facts, by_head
-from headscope.view.claim import Claim, Outcome
+from headscope.view.claim import Claim, Outcome, mean_over
 from headscope.view.figure import Figure
 from headscope.view.numbers import NATS, SHARE, Form, p_value, row_estimate
 from headscope.view.presentation import MAP, DerivedTables, MapOptions, Presentation, PrintedTable
@@ -24,6 +24,7 @@ __all__ = ["PRESENTATION"]
 
 ALPHA = 0.05
 SEVERAL = 3
+LEAST_LAYERS = 3
 DEALS = 1000
 ONE_LAYER = "A model of one layer cannot have it."
 WITH_UNIT = Form(".3f", unit=" nats")
@@ -114,6 +115,24 @@ def check_layers(tables: Tables) -> Outcome:
     return Outcome(bool(row["within"] < row["between"]) and is_sure, shows)
 
 
+def check_ends(tables: Tables) -> Outcome:
+    """Heads of the first and of the last layer are closer than heads of any two layers."""
+    pairs = tables["distance"]
+    apart = pairs[pairs["layer_a"] != pairs["layer_b"]]
+    last = int(pairs["layer_b"].max())
+    if last < LEAST_LAYERS:
+        return Outcome(None, f"The model has {last} layers: too few to tell the ends apart.")
+    ends = mean_over(apart[(apart["layer_a"] == 1) & (apart["layer_b"] == last)], "divergence")
+    rest = mean_over(apart, "divergence")
+    is_open = ends.low <= rest.value <= ends.high
+    caveat = " The interval includes that: this may be chance." * bool(is_open)
+    shows = (
+        f"Heads of layer 1 and of layer {last} are {WITH_UNIT.estimate(ends)} apart in the mean, "
+        f"heads of any two layers {WITH_UNIT.estimate(rest)}.{caveat}"
+    )
+    return Outcome(ends.value < rest.value, shows)
+
+
 def check_clusters(tables: Tables) -> Outcome:
     """Heads with the same behaviour share a cluster more often than any two heads do."""
     layout = tables["layout"]
@@ -171,6 +190,20 @@ HEADS_CLUSTER_BY_BEHAVIOUR = Claim(
 )
 
 
+ENDS_ATTEND_ALIKE = Claim(
+    "first-and-last-layer-attend-alike",
+    "6",
+    "The first and the last layer attend alike (here: their heads are closer to each other than "
+    "heads of any two layers in the mean).",
+    "not said in the text: a question that Figure 6 raises",
+    ("distance",),
+    "--text FILE",
+    check_ends,
+    "heads-map-layers",
+    ONE_LAYER,
+)
+
+
 def nearest_facts(tables: Tables) -> Facts:
     """Which heads attend most like it."""
 
@@ -222,7 +255,7 @@ def read_layers(layers: pd.DataFrame, min_count: int) -> list[TextTable]:
 PRESENTATION = Presentation(
     section=MAP,
     figures=(HEADS_MAP, HEADS_MAP_LAYERS, DISTANCE_MATRIX, DENDROGRAM),
-    claims=(LAYERS_ATTEND_ALIKE, HEADS_CLUSTER_BY_BEHAVIOUR),
+    claims=(LAYERS_ATTEND_ALIKE, ENDS_ATTEND_ALIKE, HEADS_CLUSTER_BY_BEHAVIOUR),
     facts=(
         FactMaker(("distance-nearest",), nearest_facts),
         FactMaker(("distance-heads",), mean_facts),

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
+from headscope.data.encoding import TokenKind
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats.interval import estimate
 from headscope.stats.ranking import Values
@@ -28,10 +29,11 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Entropy:
-    """Mean of -sum a ln a in nats, over all rows and for the first token's row alone.
+    """Mean of -sum a ln a in nats, over all rows and for the row of [CLS] alone.
 
-    `uniform` is what a head that spreads its attention evenly over the keys it may see would get,
-    and `share` the one over the other.
+    `cls` is the first opening special token, wherever it stands (XLNet's is the last token); a
+    model without one (T5, GPT-2) has no such rows. `uniform` is what a head that spreads its
+    attention evenly over the keys it may see would get, and `share` the one over the other.
     """
 
     name: ClassVar[str] = "entropy"
@@ -41,29 +43,36 @@ class Entropy:
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Entropy by example, head and kind of row, beside that of uniform attention."""
-        rows = _entropy(attention.weights)  # [example, head, query]
-        nats = torch.stack([rows.mean(-1), rows[..., 0]], dim=-1)  # [example, head, rows]
+        nats = _entropy(attention.weights)  # [example, head, query]
+        is_cls = attention.batch.kinds == TokenKind.CLS  # [example, query]
+        first = (is_cls & (is_cls.cumsum(-1) == 1)).to(nats.dtype)
+        even = torch.full_like(first, 1 / attention.n_tokens)
+        shares = torch.stack([even, first], dim=-1)  # [example, query, rows]
         ceiling = attention.visible.to(nats.dtype).log()  # [query]
-        uniform = torch.stack([ceiling.mean(), ceiling[0]])  # [rows]
-        # uniform: [example, rows]
-        return {**segment_means("nats", nats), "uniform": uniform.expand(len(nats), -1)}
+        has_rows = torch.stack([torch.ones_like(first[:, 0]), first.sum(-1)], dim=-1)
+        return {
+            **segment_means("nats", nats @ shares),  # [example, head, rows]
+            "uniform": ceiling @ shares[:, None],  # [example, 1, rows]
+            "segments": has_rows[:, None],  # [example, 1, rows]
+        }
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The share of even attention: the broader, the better an example shows it."""
-        nats, uniform = values["nats"][..., 0], values["uniform"][..., 0][:, :, None]
+        nats, uniform = values["nats"][..., 0], values["uniform"][..., 0]
         return {"broad": nats / np.where(uniform > 0, uniform, np.nan)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
-        """Mean over segments, by head and kind of row."""
+        """Mean over segments, by head and kind of row; kinds that no segment has are left out."""
         if not tally:
             return empty_tables(self.tables)
         nats = tally.mean("nats", within=(0, np.inf))  # [layer, head, rows]
-        above, below = (tally.replicates(name, "segments") for name in ("nats", "uniform"))
-        uniform = below[:, :, None]  # [replicate, layer, 1, rows]
+        # [replicate, layer, head, rows], and 1 for heads
+        above, uniform = (tally.replicates(name, "segments") for name in ("nats", "uniform"))
         breadth = estimate(above / np.where(uniform > 0, uniform, np.nan), SHARE)
         axes = {**head_axes(*nats.value.shape[:2]), "rows": ROWS}
-        columns = (*nats, uniform[0], *breadth)
-        return {self.name: tidy_table(axes, dict(zip(COLUMNS[3:], columns, strict=True)))}
+        columns = dict(zip(COLUMNS[3:], (*nats, uniform[0], *breadth), strict=True))
+        table = tidy_table(axes, columns)
+        return {self.name: table[table["nats"].notna()].reset_index(drop=True)}
 
 
 def _entropy(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:

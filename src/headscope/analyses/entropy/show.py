@@ -10,6 +10,7 @@ from headscope.data.table import Tables
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
 from headscope.view.claim import (
+    CAUSAL,
     Claim,
     Outcome,
     judge,
@@ -26,9 +27,9 @@ from headscope.view.layer_dots import LayerDots, how_to_read
 from headscope.view.numbers import SHARE, Form, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 
-__all__ = ["PRESENTATION"]
+__all__ = ["BROAD", "PRESENTATION", "breadth"]
 
-PANELS = {"all": "from all tokens", "cls": "from the first token ([CLS])"}
+PANELS = {"all": "from all tokens", "cls": "from the opening token ([CLS])"}
 EVEN = log(128)  # nats of even attention over the paper's segments
 THRESHOLD = Threshold(
     "broad",
@@ -39,7 +40,8 @@ THRESHOLD = Threshold(
 )
 BROAD = THRESHOLD.as_share({})  # of even attention: 3.8 nats at 128 tokens
 CLOSE = 0.1  # of the entropy of even attention: about half a nat at 128 tokens
-ONE_KEY = "The first token sees itself alone: it has no breadth."
+NO_CLS = "This model's input has no opening token ([CLS])."
+ONE_KEY = f"{CAUSAL} the opening token sees itself alone and has no breadth."
 NATS = Form(".2f", unit=" nats")
 
 
@@ -56,8 +58,13 @@ def _shares(tables: Tables, rows: str) -> pd.DataFrame:
     return shares[shares["uniform"] > 0]
 
 
+def _explain_no_cls(tables: Tables) -> str:
+    """Why nothing can be said of the opening token."""
+    return ONE_KEY if (tables["entropy"]["rows"] == "cls").any() else NO_CLS
+
+
 def draw_entropy(tables: Tables) -> Chart:
-    """All tokens in one panel, the first token in the other; even attention as a dashed line."""
+    """All tokens in one panel, [CLS] in the other; even attention as a dashed line."""
     dots = LayerDots(
         value="nats",
         title="entropy of attention (nats)",
@@ -84,7 +91,7 @@ def entropy_facts(tables: Tables) -> Facts:
     n_heads = len(table[table["rows"] == "all"])
 
     def phrase(row: Any) -> str:
-        source = "from the first token " if row.rows == "cls" else ""
+        source = "from [CLS] " if row.rows == "cls" else ""
         share = f"{SHARE.number(row.nats / row.uniform)} of even attention, {row.uniform:.2f}"
         return f"{source}{NATS.row(row, 'nats')} ({share}; rank {row.rank:.0f} of {n_heads})"
 
@@ -130,34 +137,34 @@ def check_first_layer(tables: Tables) -> Outcome:
 
 
 def check_cls_last(tables: Tables) -> Outcome:
-    """In the last layer the first token attends broadly."""
+    """In the last layer [CLS] attends broadly."""
     shares = _shares(tables, "cls")
     if shares.empty:
-        return Outcome(None, ONE_KEY)
+        return Outcome(None, _explain_no_cls(tables))
     last = shares[shares["layer"] == shares["layer"].max()]
     found = mean_over(last, "share")
     nats, uniform = float(last["nats"].mean()), float(last["uniform"].mean())
     shows = (
-        f"From the first token the last layer's heads have {nats:.2f} nats in the mean, "
+        f"From [CLS] the last layer's heads have {nats:.2f} nats in the mean, "
         f"{SHARE.estimate(found)} of even attention ({uniform:.2f} nats)."
     )
     return judge(found, BROAD, shows)
 
 
 def check_cls_close(tables: Tables) -> Outcome:
-    """In most other layers the first token attends as broadly as the others."""
+    """In most other layers [CLS] attends as broadly as the others."""
     shares = (_shares(tables, rows).groupby("layer")["share"] for rows in ("all", "cls"))
     of_all, of_cls = (by_layer.mean() for by_layer in shares)
     if of_cls.empty:
-        return Outcome(None, ONE_KEY)
+        return Outcome(None, _explain_no_cls(tables))
     apart = (of_cls - of_all).abs()
     others = apart[apart.index < apart.index.max()]
     if others.empty:
         return Outcome(None, "The model has one layer: there are none but the last.")
     n_close = int((others < CLOSE).sum())
     shows = (
-        f"In {n_close} of the {len(others)} layers below the last, the mean entropy from the first "
-        f"token is within 10 points (in % of even attention) of that from all tokens; the largest "
+        f"In {n_close} of the {len(others)} layers below the last, the mean entropy from [CLS] "
+        f"is within 10 points (in % of even attention) of that from all tokens; the largest "
         f"gap is {percent(float(others.max()))}, in layer {int(others.idxmax())}."
     )
     return Outcome(n_close > len(others) / 2, shows)
@@ -174,7 +181,7 @@ FIGURES = (
         caption=(
             f"{how_to_read('entropy of its attention, in nats')} 0 is all attention on one token; "
             "the dashed line is attention spread evenly over all tokens it may see. One panel is "
-            "over all tokens, one over the first token alone."
+            "over all tokens, one over the opening token ([CLS]) alone, where there is one."
         ),
         needs=("entropy",),
         made_by="--text FILE",

@@ -28,7 +28,7 @@ from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
 from headscope.data.table import empty_tables
-from headscope.data.words import check_query_pieces, query_pieces_option
+from headscope.data.words import check_query_pieces, first_word_option, query_pieces_option
 from headscope.stats.accuracy import BEST_HEAD_COLUMNS, best_head, best_table
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.interval import align, estimate, proportion, share
@@ -55,6 +55,7 @@ class Gap:
     """
 
     query_pieces: str = query_pieces_option()
+    ignore_first_word: bool = first_word_option()
 
     name: ClassVar[str] = "gap"
     watches: ClassVar[Watch] = Watch.ATTENTION

@@ -14,27 +14,40 @@ from headscope.stats.tally import SHARE, Tally, segment_means
 
 __all__ = ["MaxWeight"]
 
+TENTH = 0.1
+
 
 @dataclass(frozen=True)
 class MaxWeight:
-    """Mean largest weight of a row: per segment over all its rows, then over segments."""
+    """Mean largest weight of a row: per segment over all its rows, then over segments.
+
+    `flat_rows` is the share of rows with at most a tenth on any token, of those that may look at
+    ten tokens or more.
+    """
 
     name: ClassVar[str] = "max-weight"
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "max-weight": ("layer", "head", "weight", "low", "high", "effective")
+        "max-weight": ("layer", "head", "weight", "low", "high", "effective", "flat_rows")
     }
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """The mean over rows, by example and head."""
-        weight = attention.weights.amax(-1).mean(-1)  # [example, head]
-        return segment_means("weight", weight)
+        largest = attention.weights.amax(-1)  # [example, head, query]
+        can_be_flat = (attention.visible * TENTH >= 1).to(largest.dtype)  # [query]
+        one = largest.new_ones(len(largest))  # [example]
+        return {
+            **segment_means("weight", largest.mean(-1)),  # [example, head]
+            "flat": (largest <= TENTH).to(largest.dtype) @ can_be_flat,
+            "rows": one * can_be_flat.sum(),
+        }
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head."""
         if not tally:
             return empty_tables(self.tables)
         weight = tally.mean("weight", within=SHARE)  # [layer, head]
-        columns = dict(zip(self.tables[self.name][2:], weight, strict=True))
-        return {self.name: tidy_table(head_axes(*weight.value.shape), columns)}
+        columns = (*weight, tally.ratio("flat", "rows").value)
+        values = dict(zip(self.tables[self.name][2:], columns, strict=True))
+        return {self.name: tidy_table(head_axes(*weight.value.shape), values)}

@@ -8,6 +8,7 @@ from headscope.data.table import Tables
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, share_facts
 from headscope.view.claim import (
+    CAUSAL,
     Claim,
     Outcome,
     list_heads,
@@ -78,7 +79,7 @@ def check_neighbour(tables: Tables, target: str) -> Outcome:
     """Some heads look at the previous or the next token, where the model can."""
     rows = _to(tables["position"], target)
     if target == "next" and rows["weight"].max() == 0:
-        return Outcome(None, "This model looks back only: no token can attend to the next one.")
+        return Outcome(None, f"{CAUSAL} no token can attend to the next one.")
     found = rows[rows["weight"] > MOST]
     if found.empty:
         top = list_heads(rows.nlargest(1, "weight"))

@@ -5,6 +5,7 @@ Where an input opens with an ordinary token (GPT-2), that token is often a sink 
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -12,14 +13,24 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headscope.data.encoding import Batch, TokenKind
+from headscope.data.example import stable_hash
 from headscope.errors import StudyError
 from headscope.options import option
 
-__all__ = ["TokenClasses", "check_classes", "class_names", "classify", "token_classes_option"]
+__all__ = [
+    "MARKS", "TokenClasses", "check_classes", "class_names", "classify", "count_tokens",
+    "token_classes_option",
+]  # fmt: skip
 
 TokenClasses = Mapping[str, Collection[str]]  # name -> tokens as text
 
-PUNCTUATION = frozenset({".", ","})
+PERIODS = frozenset(
+    ".。．｡۔।։።။។"
+)  # Latin, Chinese, Urdu, Hindi, Armenian, Amharic, Burmese, Khmer
+COMMAS = frozenset(",，、､،՝፣၊")
+PUNCTUATION = PERIODS | COMMAS
+MARKS = {"period": PERIODS, "comma": COMMAS}
+N_BINS = 1024  # for the counts of all other tokens, whose number is open
 OWN_NAMES = ("cls", "sep", "first", "punctuation", "other")
 
 
@@ -75,3 +86,31 @@ def _classify(batch: Batch, classes: TokenClasses) -> Tensor:
     ]
     applies = torch.stack(masks, dim=-1).int()  # [example, token, class]
     return ((applies.cumsum(-1) == 1) & (applies == 1)).float()
+
+
+def count_tokens(batch: Batch) -> dict[str, Tensor]:
+    """How often each example has the tokens of MARKS, other tokens by bin, and any token of text.
+
+    A bin holds the tokens with its hash. The count of a bin is at least that of each of its tokens,
+    so that no token is more frequent than a mark that is more frequent than every bin.
+    """
+    marks = [batch.find_surfaces(surfaces).sum(-1) for surfaces in MARKS.values()]
+    others = torch.zeros(len(batch), N_BINS, device=batch.device)
+    for i, encoding in enumerate(batch.encodings):
+        is_text = encoding.kinds == TokenKind.TEXT
+        surfaces = (
+            surface for surface, is_own in zip(encoding.surfaces, is_text, strict=True) if is_own
+        )
+        bins = [bin_of(surface) for surface in surfaces if surface not in PUNCTUATION]
+        others[i] = torch.bincount(torch.tensor(bins, dtype=torch.long), minlength=N_BINS)
+    return {
+        "marks": torch.stack(marks, dim=-1).float(),  # [example, mark]
+        "others": others,  # [example, bin]
+        "tokens": (batch.kinds == TokenKind.TEXT).sum(-1).float(),  # [example]
+    }
+
+
+@cache
+def bin_of(surface: str) -> int:
+    """The same for a token on every machine."""
+    return stable_hash(surface) % N_BINS

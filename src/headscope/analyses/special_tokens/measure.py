@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -27,9 +28,10 @@ class SpecialTokens:
 
     "cls" and "sep" are the special tokens that open and close the model's input, whatever they are
     called; "first" is the first token where it is an ordinary one; "punctuation" is "." and ",", as
-    in the paper. `token_classes` adds the user's own (name -> tokens as text); they come before
-    punctuation, so that every token has one class and the weights of a source sum to 1. Per
-    segment the mean over its rows; then over segments that have such rows.
+    in the paper, and the periods and commas of other scripts. `token_classes` adds the user's own
+    (name -> tokens as text); they come before punctuation, so that every token has one class and
+    the weights of a source sum to 1. Per segment the mean over its rows; then over segments that
+    have such rows.
     """
 
     token_classes: classes.TokenClasses = classes.token_classes_option()
@@ -40,7 +42,8 @@ class SpecialTokens:
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "special-tokens": (
             *("layer", "head", "source", "target", "weight", "low", "high", "effective"),
-        )
+        ),
+        "token-frequency": ("token", "share", "low", "high", "rank"),
     }
 
     def __post_init__(self) -> None:
@@ -58,9 +61,11 @@ class SpecialTokens:
         from_rows = rows[:, None] @ weights  # [example, head, source, key]
         mass = from_rows @ targets[:, None]  # [example, head, source, target]
         n_rows = rows.sum(-1)  # [example, source]
+        once = batch.remember("token counts", lambda: classes.count_tokens(batch))
         weight = mass / n_rows.clamp(min=1)[:, None, :, None]
         has_rows = (n_rows > 0).to(weights.dtype)[:, None, :]  # [example, 1, source]
-        return {**segment_means("weight", weight), "segments": has_rows}
+        counts = once if attention.layer == 0 else {}
+        return {**counts, **segment_means("weight", weight), "segments": has_rows}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The weight from all rows, by class."""
@@ -68,11 +73,20 @@ class SpecialTokens:
         return {target: values["weight"][..., 0, i] for i, target in enumerate(targets)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
-        """Mean over segments, by head, source and target."""
+        """Mean over segments, by head, source and target; how frequent periods and commas are."""
         if not tally:
             return empty_tables(self.tables)
         weight = tally.mean("weight", within=SHARE)  # [layer, head, source, target]
         heads = head_axes(*weight.value.shape[:2])
         axes = {**heads, "source": SOURCES, "target": classes.class_names(self.token_classes)}
         columns = dict(zip(self.tables[self.name][4:], weight, strict=True))
-        return {self.name: tidy_table(axes, columns)}
+        return {self.name: tidy_table(axes, columns), "token-frequency": _frequency_table(tally)}
+
+
+def _frequency_table(tally: Tally) -> pd.DataFrame:
+    """The share of periods and of commas in all tokens of text, and their rank among tokens."""
+    marks = tally.ratio("marks", "tokens", within=SHARE)  # [1, mark]
+    shares = np.concatenate([marks.value[0], tally.ratio("others", "tokens").value[0]])
+    values = {name: part[0] for name, part in zip(("share", "low", "high"), marks, strict=True)}
+    values["rank"] = 1 + (shares > marks.value[0][:, None]).sum(axis=1)
+    return tidy_table({"token": list(classes.MARKS)}, values)

@@ -37,6 +37,7 @@ THRESHOLD = Threshold(
 )
 HALF, NEARLY_ALL, OFTEN = 0.5, 0.9, 0.25
 HIGH = 2  # times as much as before
+MORE_FREQUENT = 1  # other tokens; in the paper's data "the"
 NOTABLE = 0.05  # even attention over 128 tokens gives [CLS] 0.8 %, two [SEP]s 1.6 %
 SPECIAL = ("cls", "sep", "first", "punctuation")
 NO_SEP = "This model's input has no closing token ([SEP])."
@@ -185,6 +186,19 @@ def check_third(tables: Tables, target: str, called: str, expected: int) -> Outc
     return judge(parts[expected], max(second, NOTABLE), shows)
 
 
+def check_frequent(tables: Tables) -> Outcome:
+    """Only one other token is as frequent as periods and commas."""
+    table = tables["token-frequency"]
+    if table["share"].isna().any():
+        return Outcome(None, "There are no tokens of text.")
+    told = [
+        f"{row['token']}s are {SHARE.row(row, 'share')} of all tokens (rank {row['rank']})"
+        for _, row in table.iterrows()
+    ]
+    shows = f"{' and '.join(told)}.".capitalize()
+    return Outcome(bool((table["rank"] <= len(table) + MORE_FREQUENT).all()), shows)
+
+
 def _claim(
     name: str,
     says: str,
@@ -285,6 +299,16 @@ CLAIMS = (
         "seen in Figure 2",
         check_more_from_sep,
         "special-tokens-from-sep",
+    ),
+    Claim(
+        "periods-and-commas-are-frequent",
+        "3.2",
+        "Periods and commas are the most common tokens of the text but for one (a finding about "
+        "the data, not about the model).",
+        'the most common tokens in the data excluding "the"',
+        ("token-frequency",),
+        "--text FILE",
+        check_frequent,
     ),
 )
 PRESENTATION = Presentation(

@@ -1,0 +1,98 @@
+"""What words of each part of speech attend to: [SEP], where a head's task is not theirs? (3.2)"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.analyses.special_tokens.classes import class_names, classify
+from headscope.contracts import Annotation, Watch
+from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch
+from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.data.words import check_query_pieces, pool_words, query_pieces_option
+from headscope.stats.tally import Tally
+
+__all__ = ["NOT_NOUNS", "NOUNS", "PartsOfSpeech"]
+
+NOUNS, NOT_NOUNS = "nouns", "not nouns"
+NOUN_TAGS = frozenset({"NOUN", "PROPN", "NN", "NNS", "NNP", "NNPS"})  # universal, then Penn's
+PRONOUN_TAGS = frozenset({"PRON", "PRP", "PRP$", "WP", "WP$"})
+
+Sources = dict[str, Bool[NDArray[np.bool_], "example word"]]
+
+
+@dataclass(frozen=True)
+class PartsOfSpeech:
+    """Mean attention from the words of a part of speech, by class of the attended token.
+
+    The classes are those of the analysis of special tokens. A word attends as its pieces do, and
+    every word counts the same. Sources are the treebank's tags, `nouns` (with names), and `not
+    nouns`; pronouns can stand where nouns do, and are in neither of the two.
+    """
+
+    query_pieces: str = query_pieces_option()
+
+    name: ClassVar[str] = "parts-of-speech"
+    watches: ClassVar[Watch] = Watch.ATTENTION
+    needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.TAGS})
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "parts-of-speech": ("layer", "head", "source", "target", "weight", "low", "high")
+    }
+
+    def __post_init__(self) -> None:
+        check_query_pieces(self.query_pieces)
+
+    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+        """Sums over the words of each source, by example, head and target; how many they are."""
+        weights, batch = attention.weights, attention.batch
+        sources = batch.remember("sources", lambda: _find_sources(batch))
+        targets = classify(batch, {}).to(weights.dtype)  # [example, key, target]
+        queries = pool_words(batch, self.query_pieces).queries.to(weights.dtype)
+        from_words = queries[:, None] @ (
+            weights @ targets[:, None]
+        )  # [example, head, word, target]
+        values = {}
+        for name, is_source in sources.items():
+            chosen = torch.from_numpy(is_source).to(from_words)  # [example, word]
+            values[f"weight/{name}"] = torch.einsum("ehwt,ew->eht", from_words, chosen)
+            if attention.layer == 0:
+                values[f"words/{name}"] = chosen.sum(-1)  # [example]
+        return values
+
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+        """Mean over words, by head, source and target; the most general sources first."""
+        names = sorted(name.partition("/")[2] for name in tally if name.startswith("words/"))
+        parts = []
+        for name in sorted(names, key=lambda name: name not in (NOUNS, NOT_NOUNS)):
+            mean = tally.ratio(f"weight/{name}", f"words/{name}")  # [layer, head, target]
+            axes = {**head_axes(*mean.value.shape[:2]), "source": [name], "target": class_names({})}
+            values = zip(
+                ("weight", "low", "high"), (part[:, :, None] for part in mean), strict=True
+            )
+            table = tidy_table(axes, dict(values))
+            parts.append(table[table["weight"].notna()])
+        joined = pd.concat(parts, ignore_index=True) if parts else None
+        return empty_tables(self.tables) if joined is None else {self.name: joined}
+
+
+def _find_sources(batch: Batch) -> Sources:
+    """Which words with tokens are of each source."""
+    has_tokens = pool_words(batch).has_tokens.cpu().numpy()
+    sources: Sources = {name: np.zeros(has_tokens.shape, bool) for name in (NOUNS, NOT_NOUNS)}
+    for i, encoding in enumerate(batch.encodings):
+        for word, tag in enumerate(encoding.example.tags or ()):
+            if not has_tokens[i, word]:
+                continue
+            names = [tag]
+            if tag not in PRONOUN_TAGS:
+                names.append(NOUNS if tag in NOUN_TAGS else NOT_NOUNS)
+            for name in names:
+                sources.setdefault(name, np.zeros(has_tokens.shape, bool))[i, word] = True
+    return sources

@@ -1,0 +1,72 @@
+"""What is shown of attention by part of speech (section 3.2)."""
+
+from typing import Any
+
+import pandas as pd
+
+from headscope.analyses.dependency.claims import MIN_COUNT, name_in_paper
+from headscope.analyses.parts_of_speech.measure import NOT_NOUNS, NOUNS
+from headscope.analyses.special_tokens.show import TARGETS, find_sink
+from headscope.data.table import Tables
+from headscope.view.card import FactMaker, Facts, by_head, name_corpus
+from headscope.view.claim import Claim, Outcome, in_each_corpus, judge, name_head
+from headscope.view.numbers import SHARE, row_estimate
+from headscope.view.presentation import SURFACE, Presentation
+
+__all__ = ["PRESENTATION"]
+
+MOSTLY = 0.5
+
+
+def source_facts(tables: Tables) -> Facts:
+    """How much goes to what serves as a sink, from nouns and from other words."""
+    table = tables["parts-of-speech"]
+    target, _, _ = find_sink(table)
+    rows = table[(table["target"] == target) & table["source"].isin([NOUNS, NOT_NOUNS])]
+
+    def phrase(row: Any) -> str:
+        return f"from {row.source} {SHARE.row(row, 'weight')}{name_corpus(row)}"
+
+    return by_head(rows, f"to {TARGETS[target]}, by part of speech", phrase)
+
+
+def check_not_nouns(tables: Tables) -> Outcome:
+    """In the head that finds direct objects, words that are no nouns mostly attend to [SEP]."""
+    best = tables["dependency-best"]
+    rows = best[(best["relation"].map(name_in_paper) == "dobj") & (best["count"] >= MIN_COUNT)]
+    if rows.empty:
+        few = f"The treebank has fewer than {MIN_COUNT} direct objects (dobj or obj)."
+        return Outcome(None, few)
+    row = rows.iloc[0]
+    table = tables["parts-of-speech"]
+    own = table[(table["layer"] == row["layer"]) & (table["head"] == row["head"])]
+    target, called, note = find_sink(own)
+    to_sink = own[own["target"] == target].set_index("source")
+    if NOT_NOUNS not in to_sink.index:
+        return Outcome(None, "The treebank has no words that are not nouns.")
+    others = to_sink.loc[NOT_NOUNS]
+    nouns = SHARE.row(to_sink.loc[NOUNS], "weight") if NOUNS in to_sink.index else "-"
+    shows = (
+        f"{note}In head {name_head(row)}, the best for direct objects, words that are not nouns "
+        f"put {SHARE.row(others, 'weight')} of their attention on {called}, nouns {nouns}."
+    )
+    return judge(row_estimate(pd.Series(others), "weight"), MOSTLY, shows)
+
+
+PRESENTATION = Presentation(
+    section=SURFACE,
+    claims=(
+        Claim(
+            "not-nouns-look-at-sep",
+            "3.2",
+            "In the head that finds direct objects, words that are not nouns mostly attend to "
+            "[SEP] (here: with over half of their attention).",
+            "head 8-10: non-nouns mostly attend to [SEP]",
+            ("parts-of-speech", "dependency-best"),
+            "--treebank FILE",
+            in_each_corpus(check_not_nouns),
+            unless="A treebank without parts of speech cannot give it.",
+        ),
+    ),
+    facts=(FactMaker(("parts-of-speech",), source_facts),),
+)
