@@ -106,7 +106,13 @@ def test_what_was_left_out_is_a_warning(caplog: pytest.LogCaptureFixture) -> Non
     done = run(text=["the boat sails home"], examples=False)
     told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert told == [name_parameters(text) for text in done.manifest["left_out"].values()]
-    assert [text.split("'")[1] for text in told] == ["dependency", "trees", "coreference", "gap"]
+    assert [text.split("'")[1] for text in told] == [
+        "dependency",
+        "parts-of-speech",
+        "trees",
+        "coreference",
+        "gap",
+    ]
     assert 'treebank="FILE.conllu"' in told[0]
     assert not any("--" in text for text in told)
 
@@ -144,7 +150,7 @@ WITH_PIECES = [n for n, kind in analysis_kinds().items() if "query_pieces" in co
 
 
 def test_what_reads_words_lets_one_choose_pieces() -> None:
-    assert WITH_PIECES == ["dependency", "trees", "coreference", "gap"]
+    assert WITH_PIECES == ["dependency", "parts-of-speech", "trees", "coreference", "gap"]
 
 
 @pytest.mark.parametrize("name", WITH_PIECES)
