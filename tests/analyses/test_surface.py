@@ -139,6 +139,7 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("same token", "self"),
         ("opening token (cls)", "cls"),
         ("closing tokens (sep)", "sep"),
+        ("learned sink", "sink"),
         ("first token (sink)", "first"),
         ("period and comma", "punctuation"),
         ("everything, broadly", "broad"),

@@ -15,9 +15,8 @@ from headscope.errors import ModelError
 from headscope.models.ablation import MODES, AblationSource, find_sinks, mean_outputs
 from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
 from headscope.models.loaded import LoadedModel, wrap_model
-from headscope.models.norms import find_projection
-from headscope.models.prefix import find_layers
 from headscope.models.tap import TapOutput, observe_tap
+from tests.models.surgery import find_projection
 from tests.models.test_families import EXAMPLES, N_TOKENS, source_of
 from tests.models.test_gradients import language_model
 from tests.models.tiny import FAMILIES, build_model, build_tokenizer
@@ -123,10 +122,10 @@ def test_every_alteration_equals_surgery_on_the_projections_input(
 def test_sharing_what_lies_below_changes_nothing(name: str, monkeypatch: Any) -> None:
     outcome = outcome_of(name, has_loss=True)
     batch = batch_of(outcome.source)
-    assert len(find_layers(outcome.source.model, 3)) == 3
+    assert len(outcome.source.layer_stack) == 3
     means = mean_outputs(outcome.source, [batch])
     shared = changes_of(AblationSource(outcome, means), batch)
-    monkeypatch.setattr("headscope.models.ablation.find_layers", lambda model, n: [])
+    monkeypatch.setattr("headscope.models.ablation.AblationSource._layers", [])
     whole = changes_of(AblationSource(outcome, means), batch)
     for layer in shared:
         torch.testing.assert_close(
@@ -152,11 +151,11 @@ def test_a_model_is_left_as_it_was() -> None:
     before = model.config._attn_implementation
     batch = batch_of(outcome.source)
     means = mean_outputs(outcome.source, [batch])
-    hooks = [dict(layer._forward_hooks) for layer in find_layers(model, 3)]
+    hooks = [dict(layer._forward_hooks) for layer in outcome.source.layer_stack]
     changes_of(AblationSource(outcome, means), batch)
-    assert [dict(layer._forward_hooks) for layer in find_layers(model, 3)] == hooks
+    assert [dict(layer._forward_hooks) for layer in outcome.source.layer_stack] == hooks
     assert model.config._attn_implementation == before
-    for layer in find_layers(model, 3):
+    for layer in outcome.source.layer_stack:
         assert "forward" not in vars(layer)
         assert not layer._forward_pre_hooks
 
@@ -167,7 +166,7 @@ def test_a_forward_that_someone_else_replaced_is_called_and_kept() -> None:
     batch = batch_of(source)
     means = mean_outputs(source, [batch])
     plain = changes_of(AblationSource(HiddenStateOutcome(source), means), batch)
-    layers, n_calls = find_layers(source.model, 3), [0, 0, 0]
+    layers, n_calls = source.layer_stack, [0, 0, 0]
 
     def count_calls(i: int, forward: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -190,7 +189,7 @@ def test_a_forward_that_someone_else_replaced_is_called_and_kept() -> None:
 @pytest.mark.parametrize("name", ["bloom", "mpnet"])
 def test_a_model_off_the_interface_says_so(name: str) -> None:
     source = source_of(name)
-    with pytest.raises(ModelError, match="cannot be altered: 0 of its 3 layers"):
+    with pytest.raises(ModelError, match="cannot be altered or weighed: they are not seen"):
         mean_outputs(source, [batch_of(source)])
 
 

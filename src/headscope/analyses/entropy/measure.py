@@ -26,6 +26,7 @@ class Entropy:
     """Mean of -sum a ln a in nats, over all rows and for the first token's row alone.
 
     `uniform` is what a head that spreads its attention evenly over the keys it may see would get.
+    A learned sink (gpt-oss) counts as one more key in both.
     """
 
     name: ClassVar[str] = "entropy"
@@ -37,9 +38,9 @@ class Entropy:
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Entropy by example, head and kind of row, beside that of uniform attention."""
-        rows = _entropy(attention.weights)  # [example, head, query]
+        rows = _entropy(attention.with_sink())  # [example, head, query]
         nats = torch.stack([rows.mean(-1), rows[..., 0]], dim=-1)  # [example, head, rows]
-        ceiling = attention.visible.to(nats.dtype).log()  # [query]
+        ceiling = (attention.visible + attention.has_sink).to(nats.dtype).log()  # [query]
         uniform = torch.stack([ceiling.mean(), ceiling[0]])  # [rows]
         return {
             "nats": nats,

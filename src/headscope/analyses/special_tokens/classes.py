@@ -15,12 +15,15 @@ from headscope.data.encoding import Batch, TokenKind
 from headscope.errors import StudyError
 from headscope.options import option
 
-__all__ = ["TokenClasses", "check_classes", "class_names", "classify", "token_classes_option"]
+__all__ = [
+    "SINK", "TokenClasses", "check_classes", "class_names", "classify", "token_classes_option",
+]  # fmt: skip
 
 TokenClasses = Mapping[str, Collection[str]]  # name -> tokens as text
 
 PUNCTUATION = frozenset({".", ","})
-OWN_NAMES = ("cls", "sep", "first", "punctuation", "other")
+SINK = "sink"  # attention to no token, in models that learn one
+OWN_NAMES = ("cls", "sep", "first", "punctuation", "other", SINK)
 
 
 def token_classes_option() -> Any:

@@ -28,8 +28,9 @@ class SpecialTokens:
     "cls" and "sep" are the special tokens that open and close the model's input, whatever they are
     called; "first" is the first token where it is an ordinary one; "punctuation" is "." and ",", as
     in the paper. `token_classes` adds the user's own (name -> tokens as text); they come before
-    punctuation, so that every token has one class and the weights of a source sum to 1. Per
-    segment the mean over its rows; then over segments that have such rows.
+    punctuation, so that every token has one class and the weights of a source sum to 1. A model
+    with a learned sink (gpt-oss) has the class "sink" for what goes to no token. Per segment the
+    mean over its rows; then over segments that have such rows.
     """
 
     token_classes: classes.TokenClasses = classes.token_classes_option()
@@ -56,14 +57,16 @@ class SpecialTokens:
         from_rows = rows[:, None] @ weights  # [example, head, source, key]
         mass = from_rows @ targets[:, None]  # [example, head, source, target]
         n_rows = rows.sum(-1)  # [example, source]
-        return {
-            "weight": mass / n_rows.clamp(min=1)[:, None, :, None],
-            "segments": (n_rows > 0).to(weights.dtype)[:, None, :],  # [example, 1, source]
-        }
+        is_there = (n_rows > 0).to(weights.dtype)[:, None, :]  # [example, 1, source]
+        weight = mass / n_rows.clamp(min=1)[:, None, :, None]
+        if attention.has_sink:
+            missing = (is_there - weight.sum(-1)).clamp_min(0)  # [example, head, source]
+            weight = torch.cat([weight, missing[..., None]], dim=-1)
+        return {"weight": weight, "segments": is_there}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The weight from all rows, by class."""
-        targets = classes.class_names(self.token_classes)
+        targets = self._targets(values["weight"].shape[-1])
         return {target: values["weight"][..., 0, i] for i, target in enumerate(targets)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
@@ -72,6 +75,10 @@ class SpecialTokens:
             return empty_tables(self.tables)
         weight = tally.ratio("weight", "segments")  # [layer, head, source, target]
         heads = head_axes(*weight.value.shape[:2])
-        axes = {**heads, "source": SOURCES, "target": classes.class_names(self.token_classes)}
+        axes = {**heads, "source": SOURCES, "target": self._targets(weight.value.shape[-1])}
         values = {"weight": weight.value, "low": weight.low, "high": weight.high}
         return {self.name: tidy_table(axes, values)}
+
+    def _targets(self, n: int) -> list[str]:
+        """The names of the first `n` classes; a learned sink comes last, where there is one."""
+        return [*classes.class_names(self.token_classes), classes.SINK][:n]
