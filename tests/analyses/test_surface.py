@@ -1,10 +1,14 @@
 """What the analyses of section 3 measure, and how their options are read."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
 import torch
+from torch import Tensor
 
 from headscope.analyses.ablation.measure import Ablation, read_heads
 from headscope.analyses.entropy.measure import Entropy
@@ -20,24 +24,25 @@ from headscope.options import build_options, collect_options
 from headscope.stats.tally import Tally
 from headscope.view.behaviour import list_behaviours
 from tests.making import encode_words, make_example, random_maps
-from tests.references import assert_equals_reference
+from tests.references import assert_equals_reference, measures
 
 EXAMPLES = [make_example(seed) for seed in range(12)]
 ENCODINGS = [encode_words(example) for example in EXAMPLES]
 MAPS = [random_maps(encoding) for encoding in ENCODINGS]
 
 
-def tally_of(analysis: Any) -> Tally:
+def tally_of(analysis: Any, all_maps: Sequence[Tensor] = MAPS, has_sink: bool = False) -> Tally:
     """Every example alone, each counted once."""
     tally = Tally()
-    for encoding, maps in zip(ENCODINGS, MAPS, strict=True):
+    for encoding, maps in zip(ENCODINGS, all_maps, strict=True):
         batch = Batch((encoding,))
         layers = []
         for layer, weights in enumerate(maps):
             if isinstance(analysis, Gradient):
                 layers.append(analysis.measure(LayerGradient(layer, weights[None], batch)))
             else:
-                layers.append(analysis.measure(LayerAttention.full(layer, weights[None], batch)))
+                attention = LayerAttention.full(layer, weights[None], batch)
+                layers.append(analysis.measure(replace(attention, has_sink=has_sink)))
         values = {name: torch.stack([one[name] for one in layers], dim=1) for name in layers[0]}
         weights_of_examples = torch.ones((1, 1, 1), dtype=torch.float64).numpy()
         tally.add(weights_of_examples, {name: value.numpy() for name, value in values.items()})
@@ -52,6 +57,33 @@ def test_tables_equal_the_slow_reference(analysis: Any) -> None:
     assert {name: tuple(table.columns) for name, table in tables.items()} == analysis.tables
     maps = [maps.numpy() for maps in MAPS]
     assert_equals_reference(tables[analysis.name], analysis.name, maps, ENCODINGS)
+
+
+def test_what_goes_to_a_learned_sink_is_a_class_and_a_key_of_its_own() -> None:
+    """Entropy counts the sink as one more key; position and largest weights are of tokens."""
+    shares = [torch.linspace(0.2, 1, maps.shape[-2], dtype=maps.dtype)[:, None] for maps in MAPS]
+    lost = [maps * share for maps, share in zip(MAPS, shares, strict=True)]
+    arrays = [maps.numpy() for maps in lost]
+    table = SpecialTokens().summarize(tally_of(SpecialTokens(), lost, True))["special-tokens"]
+    found = table.set_index(["layer", "head", "source", "target"])["weight"]
+    expected = measures.special_tokens(arrays, ENCODINGS) | measures.sink(arrays, ENCODINGS)
+    assert list(table["target"].unique())[-1] == "sink"
+    assert found.to_dict() == pytest.approx(expected, nan_ok=True)
+    totals = found.groupby(["layer", "head", "source"]).sum(min_count=1).dropna()
+    assert totals.to_numpy() == pytest.approx(1)
+
+    full = [torch.cat([maps, 1 - maps.sum(-1, keepdim=True)], dim=-1).numpy() for maps in lost]
+    table = Entropy().summarize(tally_of(Entropy(), lost, True))["entropy"]
+    nats = table.set_index(["layer", "head", "rows"])["nats"].to_dict()
+    assert nats == pytest.approx(measures.entropy(full, ENCODINGS))
+    even = [sum(math.log(len(encoding) + 1) for _ in encoding.surfaces) for encoding in ENCODINGS]
+    mean = sum(one / len(e) for one, e in zip(even, ENCODINGS, strict=True)) / len(ENCODINGS)
+    assert table["uniform"].to_numpy() == pytest.approx(mean)
+
+
+def test_a_model_without_a_sink_has_no_class_for_it() -> None:
+    table = SpecialTokens().summarize(tally_of(SpecialTokens()))["special-tokens"]
+    assert "sink" not in set(table["target"])
 
 
 def test_a_gradient_counts_only_pairs_that_have_a_weight() -> None:

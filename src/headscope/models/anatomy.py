@@ -69,6 +69,8 @@ def _examine(
 ) -> Anatomy:
     seen: list[TapOutput] = []
     run(observe, model, inputs, seen.append)
+    if not seen:
+        raise ModelError("no layer uses it" if observe is observe_tap else "it has none")
     n_heads = _count_heads(model, seen, inputs["input_ids"].shape[1])
     adds_values = all(map(_adds_values, seen))
     has_sink = _find_sink(seen, adds_values)
@@ -102,8 +104,6 @@ def _count_heads(model: PreTrainedModel, seen: Sequence[TapOutput], n_tokens: in
     for output in seen:
         check_shape(output.weights, n_tokens, type(model).__name__)
     heads = {output.weights.shape[1] for output in seen}
-    if not seen:
-        raise ModelError("no attention was seen")
     if len(heads) > 1:
         raise ModelError(f"layers have different numbers of heads: {sorted(heads)}")
     most = getattr(model.config, "num_hidden_layers", None) or len(seen)

@@ -127,7 +127,8 @@ def only_activations(model: nn.Module) -> Iterator[None]:
     for weight in trained:
         weight.requires_grad_(False)
     hook = model.get_input_embeddings().register_forward_hook(  # type: ignore[operator]
-        lambda module, inputs, output: output.requires_grad_(True)
+        # a copy, for a model may change it in place, which a leaf does not allow
+        lambda module, inputs, output: output.requires_grad_(True).clone()
     )
     try:
         with eval_mode(model):

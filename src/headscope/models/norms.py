@@ -89,9 +89,9 @@ def find_projections(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Pr
     missing = {type(o.module).__name__ for o in attended if o.module not in found}
     if missing:
         raise ModelError(
-            f"--weights norm cannot be used with {type(model).__name__}: no linear layer takes "
-            f"what the heads of {' and '.join(sorted(missing))} give. Something stands between "
-            "them, such as a gate or a norm, so what a token adds is not known. Expected an output "
-            "projection right after the heads; use --weights attention."
+            f"--weights norm cannot be used with {type(model).__name__}: something stands between "
+            f"the heads of {' and '.join(sorted(missing))} and their projection, such as a gate or "
+            "a norm. Expected a linear layer that takes what the heads give; use --weights "
+            "attention."
         )
     return found

@@ -125,7 +125,8 @@ def check_first_layer(tables: Tables) -> Outcome:
     n_broad = int((first["share"] > BROAD).sum())
     shows = (
         f"{n_broad} of the {len(first)} heads of layer {lowest} attend broadly (over "
-        f"{percent(BROAD)} % of even attention); the broadest is {list_heads(first.nlargest(1, 'share'), 'share')}."
+        f"{percent(BROAD)} % of even attention); the broadest is "
+        f"{list_heads(first.nlargest(1, 'share'), 'share')}."
     )
     return judge(row_estimate(top_row(first, "share"), "share"), BROAD, shows)
 
