@@ -71,6 +71,8 @@ def examine(family: str) -> Answer:
         return Answer(family, "refused", why=shorten(error, family))
     except AssertionError as error:
         return Answer(family, seen, why=f"WRONG: {' '.join(str(error).split())}", is_wrong=True)
+    except Exception as error:  # on the page, so that the rest is tried too
+        return Answer(family, seen, why=f"WRONG: {type(error).__name__}: {error}", is_wrong=True)
     return Answer(family, seen, name_layers(source), norm, gradient, ablation)
 
 

@@ -12,10 +12,17 @@ from torch import Tensor, nn
 from headscope.data.attention import LayerChange
 from headscope.data.encoding import Batch
 from headscope.errors import ModelError
-from headscope.models.ablation import MODES, AblationSource, find_sinks, mean_outputs
+from headscope.models.ablation import (
+    MODES,
+    AblationSource,
+    find_sinks,
+    mean_outputs,
+    move_from_sinks,
+)
 from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.models.tap import TapOutput, observe_tap
+from tests.models import every_family, family_checks
 from tests.models.surgery import find_projection
 from tests.models.test_families import EXAMPLES, N_TOKENS, source_of
 from tests.models.test_gradients import language_model
@@ -203,3 +210,29 @@ def test_means_add_up_over_batches_report_progress_and_can_be_saved(tmp_path: Pa
     save_file({"means": means}, tmp_path / "means.safetensors")
     assert torch.equal(load_file(tmp_path / "means.safetensors")["means"], means)
     assert not means.is_inference()
+
+
+@pytest.mark.parametrize("name", ["umt5", "gemma3n_text", "gemma4_text", "zamba2", "afmoe", "doge"])
+def test_a_head_taken_away_changes_what_it_changes_in_a_full_run(name: str) -> None:
+    """Where layers hand on a bias, have streams or other sizes, are shared, or lie between."""
+    source = wrap_model(every_family.build(name), build_tokenizer("roberta"), name)
+    family_checks.check_ablation(source, batch_of(source), name)
+
+
+def test_a_layer_is_altered_by_its_own_number() -> None:
+    source = wrap_model(every_family.build("zamba2"), build_tokenizer("roberta"))
+    batch = batch_of(source)
+    means = mean_outputs(source, [batch])
+    found = changes_of(AblationSource(HiddenStateOutcome(source), means, heads={(3, 1)}), batch)
+    assert [found[layer].is_measured.tolist() for layer in found] == [
+        [False] * 4,
+        [False, True, False, False],
+    ]
+
+
+def test_what_a_learned_sink_takes_stays_there() -> None:
+    weights = torch.tensor([[[0.2, 0.3, 0.1]]])  # 0.4 goes to no token
+    values = torch.eye(3)[None]
+    is_sink = torch.tensor([[True, False, False]])
+    moved = move_from_sinks(weights @ values, weights, values, is_sink)
+    torch.testing.assert_close(moved, torch.tensor([[[0.0, 0.45, 0.15]]]))

@@ -61,7 +61,8 @@ class GradientSource(ModelView):
                 reached.add(layer)
                 observe(_measure(layer, gradient, values.detach(), mask, batch))
 
-            output.register_hook(show)  # type: ignore[no-untyped-call]
+            if output.requires_grad:  # a recurrent model may run its first rounds without
+                output.register_hook(show)  # type: ignore[no-untyped-call]
             return output
 
         if why := self.model.explain_fixed():
