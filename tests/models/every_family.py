@@ -9,9 +9,9 @@ from transformers.models.auto import modeling_auto as auto
 
 from tests.models.tiny import seeded, sharpen
 
-__all__ = ["build", "text_families"]
+__all__ = ["build", "build_config", "text_families"]
 
-MOST_WEIGHTS = 50_000_000  # what could not be made tiny is not tried
+MOST_WEIGHTS = 70_000_000  # what could not be made tiny is not tried
 LAYERS, HEADS, GROUPS, SIZE = 4, 4, 2, 8  # every fourth layer of most hybrids has softmax attention
 
 SIZES: dict[str, Any] = {
@@ -72,7 +72,7 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     },
     "ctrl": {"n_positions": 64, "vocab_size": 400},
     "dbrx": {
-        "attn_config": {"kv_n_heads": GROUPS, "rope_theta": 1e4},
+        "attn_config": {"kv_n_heads": GROUPS, "rope_theta": 1e4, "clip_qkv": 8.0},
         "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 40, "moe_top_k": 2},
         "num_key_value_heads": None,
     },
@@ -117,6 +117,7 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     "mamba2": {"num_heads": 8, "n_groups": 1},
     "minicpm3": LATENT,
     "mistral4": {**LATENT, "head_dim": None},
+    "mobilebert": {"normalization_type": "layer_norm"},  # without, numbers overflow
     "neomme": {"head_dim": 16, "num_attention_heads": HEADS},
     "qwen4_exp_text": {
         "indexer_n_heads": 2,
@@ -187,12 +188,11 @@ def text_families() -> tuple[list[str], list[str]]:
 
 
 def _reads_more_than_text(config: PreTrainedConfig) -> bool:
-    """Text has a configuration of its own within such a model's."""
-    inner = [getattr(config, name, None) for name in config.sub_configs]
-    return "text_config" in config.sub_configs or any(
-        _reads_more_than_text(part) or "audio" in part.model_type or "vision" in part.model_type
-        for part in inner
-        if isinstance(part, PreTrainedConfig)
+    """Text has a configuration of its own within such a model's, or sound has."""
+    names = set(config.sub_configs)
+    inner = [getattr(config, name, None) for name in names]
+    return bool(names & {"text_config", "audio_encoder", "vision_config", "audio_config"}) or any(
+        _reads_more_than_text(part) for part in inner if isinstance(part, PreTrainedConfig)
     )
 
 

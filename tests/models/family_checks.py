@@ -24,7 +24,7 @@ from headscope.models.language import HiddenStateOutcome, build_task
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.models.norms import find_projections
 from headscope.models.tap import TapOutput, observe_tap
-from tests.models.every_family import build
+from tests.models.every_family import build, build_config
 from tests.models.tiny import SENTENCES, build_tokenizer
 
 __all__ = ["NO_HEAD", "Answer", "examine"]
@@ -52,7 +52,7 @@ class Answer:
 def examine(family: str) -> Answer:
     """What headscope can do with a tiny model of the family."""
     try:
-        model = build(family)
+        model = build(family, attention="eager")  # as `load_model` does
     except Exception as error:  # whatever a model file says of a tiny model, or of what it needs
         return Answer(family, "not tried", why=f"{type(error).__name__}: {shorten(error, family)}")
     try:
@@ -95,7 +95,10 @@ def check_attention(source: LoadedModel, batch: Batch, family: str) -> None:
         torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=1e-4)
     own = own_attentions(build(family, attention="eager"), batch)
     if len(own) == len(together):  # a few give none, or also what their other layers do
-        assert all(torch.equal(a, b.weights) for a, b in zip(own, together, strict=True)), "weights"
+        for given, layer in zip(own, together, strict=True):
+            scale = layer.weights.sum(-1, keepdim=True) if source.scales_rows else 1
+            torch.testing.assert_close(layer.weights, given * scale, rtol=0, atol=1e-6)
+            assert source.scales_rows or torch.equal(given, layer.weights), "weights"
 
 
 def own_attentions(model: PreTrainedModel, batch: Batch) -> list[Tensor]:
@@ -136,16 +139,15 @@ def check_norm(source: LoadedModel, batch: Batch, family: str) -> None:
 
 def check_gradient(source: LoadedModel, batch: Batch, family: str) -> None:
     """Gradients are autograd's, with all maps kept."""
+    if build_config(family).is_encoder_decoder:
+        raise ModelError(NO_HEAD)
     if family in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         kind: Any = AutoModelForCausalLM
     elif family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         kind = AutoModelForMaskedLM
     else:
         raise ModelError(NO_HEAD)
-    model = build(family, kind)
-    if model.config.is_encoder_decoder:
-        raise ModelError(NO_HEAD)
-    task = build_task(wrap_model(model, source.encoder.tokenizer, family))
+    task = build_task(wrap_model(build(family, kind, "eager"), source.encoder.tokenizer, family))
     found: dict[int, LayerGradient] = {}
     GradientSource(task).attend(batch, lambda layer: found.update({layer.layer: layer}))
     maps: list[Tensor] = []
@@ -202,13 +204,14 @@ def eager_followed_by(
     model: PreTrainedModel, follow: Callable[[Any, Tensor, Tensor], Tensor]
 ) -> Iterator[None]:
     """The model with its own eager attention, whose output goes through `follow`."""
-    files = {
-        file
+    functions = {
+        (file, name): function
         for module in model.modules()
         for parent in type(module).__mro__
-        if hasattr(file := sys.modules[parent.__module__], "eager_attention_forward")
+        for file in [sys.modules[parent.__module__]]
+        for name, function in vars(file).items()
+        if name.endswith("eager_attention_forward")
     }
-    own = {file: file.eager_attention_forward for file in files}
     before = model.config._attn_implementation
 
     def wrap(eager: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., Any]:
@@ -219,13 +222,13 @@ def eager_followed_by(
         return attend
 
     model.set_attn_implementation("eager")
-    for file, eager in own.items():
-        file.eager_attention_forward = wrap(eager)
+    for (file, name), eager in functions.items():
+        setattr(file, name, wrap(eager))
     try:
         yield
     finally:
-        for file, eager in own.items():
-            file.eager_attention_forward = eager
+        for (file, name), eager in functions.items():
+            setattr(file, name, eager)
         model.set_attn_implementation(before)
 
 
@@ -253,6 +256,9 @@ def shorten(error: Exception, family: str) -> str:
         reason = f"the tap: {both[1].partition('. Expected')[0]}; outputs: {both[2]}"
     elif both:
         reason = both[1]
+    for start in ("cannot be used with", "cannot be altered or weighed"):
+        reason = re.sub(rf"^.*{start}[^:]*: ", "", reason)
     within = re.search(r"AttentionInterface \((.*)\)", reason)
     reason = within[1] if within else reason
+    reason = reason.replace("no layer uses it", "no layer uses the interface")
     return reason.partition(". Expected")[0][:LONGEST]

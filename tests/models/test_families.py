@@ -14,8 +14,9 @@ from headscope.data.encoding import Batch
 from headscope.data.example import Example
 from headscope.errors import ModelError
 from headscope.models.loaded import LoadedModel, wrap_model
-from headscope.models.tap import visible_keys
+from headscope.models.tap import TapOutput, observe_tap, visible_keys
 from tests.models import every_family
+from tests.models.family_checks import eager_followed_by
 from tests.models.tiny import (
     FAMILIES,
     N_HEADS,
@@ -304,6 +305,30 @@ def test_rows_of_a_model_with_a_learned_sink_sum_to_one_with_it(name: str) -> No
     for attention in seen:
         sums = attention.with_sink().sum(-1)
         torch.testing.assert_close(sums, torch.ones_like(sums))
+
+
+def test_weights_are_scaled_as_a_sink_outside_of_them_scales_what_heads_give() -> None:
+    """Granite's eager function returns weights that sum to 1, and scales their sum of values."""
+    model = every_family.build("granite_swa", attention="eager")
+    source, batch = wrap_model(model, build_tokenizer("roberta")), batch_of("roberta")
+    queries: list[Tensor] = []
+
+    def scale(module: Any, output: Tensor, weights: Tensor) -> Tensor:
+        queries.append(output)
+        return output
+
+    with torch.no_grad(), eager_followed_by(model, scale):
+        model(**batch.inputs)
+    own = ask_for_attentions(model, batch)
+    seen: list[TapOutput] = []
+    observe_tap(model, batch.inputs, seen.append)
+    for attention, given, weights, one in zip(see(source, batch), queries, own, seen, strict=True):
+        assert one.values is not None
+        values = one.values.repeat_interleave(2, dim=1)
+        assert attention.has_sink
+        torch.testing.assert_close((attention.weights @ values).transpose(1, 2), given)
+        shares = attention.weights / attention.weights.sum(-1, keepdim=True)
+        torch.testing.assert_close(shares, weights)
 
 
 def test_what_goes_to_a_sink_adds_nothing_so_norms_have_none() -> None:

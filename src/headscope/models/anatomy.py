@@ -4,9 +4,10 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -16,7 +17,7 @@ from headscope.models.tap import TapOutput, observe_outputs, observe_tap
 
 __all__ = [
     "PROBE", "PROBE_TOKENS", "Anatomy", "argument_names", "check_shape", "eval_mode", "examine",
-    "is_close", "run",
+    "is_close", "observe_scaled", "run",
 ]  # fmt: skip
 
 PROBE = Example("probe", text="One, two, three, four, five, six, seven, eight, nine, ten.")
@@ -72,20 +73,41 @@ def _examine(
     if not seen:
         raise ModelError("no layer uses it" if observe is observe_tap else "it has none")
     n_heads = _count_heads(model, seen, inputs["input_ids"].shape[1])
-    adds_values = all(map(_adds_values, seen))
-    has_sink = _find_sink(seen, adds_values)
-    stack, numbers = _number_layers(model, [output.module for output in seen])
-    why = "" if adds_values else "it is not the sum of values by weights"
+    adds_values, why = all(map(_adds_values, seen)), ""
     if failures:
         why = f"they are not seen through transformers' AttentionInterface ({failures[0]})"
+    elif not adds_values:
+        why = "it is not the sum of values by weights"
+        scaled = list(map(scale_rows, seen))
+        if all(map(_adds_values, scaled)):
+            observe, seen, adds_values = observe_scaled, scaled, True
+    has_sink = _find_sink(seen, adds_values)
+    stack, numbers = _number_layers(model, [output.module for output in seen])
     return Anatomy(observe, n_heads, numbers, stack, has_sink, why)
+
+
+def observe_scaled(
+    model: PreTrainedModel, inputs: Inputs, show: Callable[[TapOutput], None]
+) -> None:
+    """As the tap, of a model that scales what its heads give, row by row (Granite's sink)."""
+    observe_tap(model, inputs, lambda output: show(scale_rows(output)))
+
+
+def scale_rows(output: TapOutput) -> TapOutput:
+    """The weights scaled as the output is: each row by one number, found by least squares."""
+    if output.values is None or output.output is None:
+        return output
+    summed, given = _sum_values(output), output.output
+    squares = (summed * summed).sum(-1)  # [example, query, head]
+    scale = (given * summed).sum(-1) / squares.clamp_min(torch.finfo(squares.dtype).tiny)
+    return output._replace(weights=output.weights * scale.transpose(1, 2)[..., None])
 
 
 def run(
     observe: Observe, model: PreTrainedModel, inputs: Inputs, show: Callable[[TapOutput], None]
 ) -> None:
     """Run the model without dropout and cache, and show what is observed of each layer."""
-    extra = {"use_cache": False} if "use_cache" in argument_names(model) else {}
+    extra: dict[str, Any] = {"use_cache": False} if "use_cache" in argument_names(model) else {}
     with eval_mode(model):
         observe(model, {**inputs, **extra}, show)
 
@@ -135,10 +157,14 @@ def _adds_values(output: TapOutput) -> bool:
     """Whether a layer's output is the sum of its values by its weights."""
     if output.values is None or output.output is None:
         return False
+    return is_close(output.output, _sum_values(output))
+
+
+def _sum_values(output: TapOutput) -> Float[Tensor, "example query head part"]:
+    assert output.values is not None
     n_shared = output.weights.shape[1] // output.values.shape[1]
     values = output.values.repeat_interleave(n_shared, dim=1)
-    expected = (output.weights @ values).transpose(1, 2)  # [example, query, head, part]
-    return is_close(output.output, expected)
+    return (output.weights @ values).transpose(1, 2)
 
 
 def is_close(found: Tensor, expected: Tensor) -> bool:

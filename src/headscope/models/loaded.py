@@ -24,11 +24,12 @@ from headscope.models.anatomy import (
     argument_names,
     check_shape,
     examine,
+    observe_scaled,
     run,
 )
 from headscope.models.encode import Encoder
 from headscope.models.norms import NormWeights, find_projections
-from headscope.models.tap import TapOutput, observe_tap
+from headscope.models.tap import TapOutput, observe_outputs
 
 __all__ = ["WEIGHTS", "LoadedModel", "ModelView", "weights_digest", "wrap_model"]
 
@@ -111,7 +112,7 @@ class LoadedModel:
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "device": str(self.device),
             "layer_numbers": [number + 1 for number in self.layer_numbers],
-            "seen_by": "tap" if self._anatomy.observe is observe_tap else "output_attentions",
+            "seen_by": "output_attentions" if self._anatomy.observe is observe_outputs else "tap",
         }
 
     def without_head(self) -> "LoadedModel":
@@ -124,6 +125,11 @@ class LoadedModel:
     def has_sink(self) -> bool:
         """Whether some attention goes to a learned sink; what goes there adds nothing."""
         return self._anatomy.has_sink and self.weights == "attention"
+
+    @property
+    def scales_rows(self) -> bool:
+        """Whether its weights are scaled as what its heads give is: by a sink outside of them."""
+        return self._anatomy.observe is observe_scaled
 
     def explain_fixed(self) -> str:
         """Why what its heads give cannot be altered, in a message; "" where it can."""
