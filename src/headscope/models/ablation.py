@@ -86,7 +86,8 @@ class AblationSource(ModelView):
                 after = self._run_copies(inputs, 2, prefix, self.n_layers - 1, _keep)
             except Exception:  # a model file may use what its layers give in any way
                 return []
-        return prefix.layers if is_close(after, torch.cat([before] * 2)) else []
+        is_same = is_close(after, torch.cat([before] * 2), model.dtype)
+        return prefix.layers if is_same else []
 
     def _measure_layer(
         self, layer: int, batch: Batch, inputs: dict[str, Tensor], before: Tensor, prefix: Prefix

@@ -73,13 +73,13 @@ def _examine(
     if not seen:
         raise ModelError("no layer uses it" if observe is observe_tap else "it has none")
     n_heads = _count_heads(model, seen, inputs["input_ids"].shape[1])
-    adds_values, why = all(map(_adds_values, seen)), ""
+    adds_values, why = all(_adds_values(output, model.dtype) for output in seen), ""
     if failures:
         why = f"they are not seen through transformers' AttentionInterface ({failures[0]})"
     elif not adds_values:
         why = "it is not the sum of values by weights"
         scaled = list(map(scale_rows, seen))
-        if all(map(_adds_values, scaled)):
+        if all(_adds_values(output, model.dtype) for output in scaled):
             observe, seen, adds_values = observe_scaled, scaled, True
     has_sink = _find_sink(seen, adds_values)
     stack, numbers = _number_layers(model, [output.module for output in seen])
@@ -153,11 +153,11 @@ def _find_sink(seen: Sequence[TapOutput], adds_values: bool) -> bool:
     return has_sink
 
 
-def _adds_values(output: TapOutput) -> bool:
+def _adds_values(output: TapOutput, computed_in: torch.dtype) -> bool:
     """Whether a layer's output is the sum of its values by its weights."""
     if output.values is None or output.output is None:
         return False
-    return is_close(output.output, _sum_values(output))
+    return is_close(output.output, _sum_values(output), computed_in)
 
 
 def _sum_values(output: TapOutput) -> Float[Tensor, "example query head part"]:
@@ -167,11 +167,11 @@ def _sum_values(output: TapOutput) -> Float[Tensor, "example query head part"]:
     return (output.weights @ values).transpose(1, 2)
 
 
-def is_close(found: Tensor, expected: Tensor) -> bool:
+def is_close(found: Tensor, expected: Tensor, computed_in: torch.dtype) -> bool:
     """Whether two arrays are the same up to rounding, which is coarse in half precision."""
     if found.shape != expected.shape:
         return False
-    is_half = min(found.dtype.itemsize, expected.dtype.itemsize) < 4
+    is_half = computed_in.itemsize < 4
     error = (found.float() - expected.float()).abs().max()
     return bool(error <= (0.05 if is_half else 1e-3) * expected.float().abs().max())
 

@@ -108,7 +108,7 @@ def _is_exact(module: nn.Module, *args: Any, **options: Any) -> bool:
     with torch.no_grad():
         own = find_eager(type(module))(module, *args, **options)[0]
         try:
-            return is_close(_fast_attention(module, *args, **options), own)
+            return is_close(_fast_attention(module, *args, **options), own, own.dtype)
         except Exception:  # it refuses what it knows that it cannot do
             return False
 

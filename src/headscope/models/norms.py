@@ -73,7 +73,7 @@ def find_projections(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Pr
         assert output.output is not None
         expected = output.output.flatten(2)  # [example, query, input]
         if entering[0].numel() == expected.numel() and is_close(
-            entering[0].reshape(expected.shape), expected
+            entering[0].reshape(expected.shape), expected, model.dtype
         ):
             weight = linear.weight.detach()
             is_transposed = isinstance(linear, Conv1D)  # as GPT-2 stores it
