@@ -27,8 +27,8 @@ Of {n} families, {tap} are seen by the tap, {fallback} by fallback, {refused} ar
 
 - **seen**: *tap*, through transformers' AttentionInterface, one layer at a time; *fallback*, as
   `output_attentions`, all layers of a batch at once (see [models.md](models.md)); *refused*, with
-  the reason. Weights equal the model's own `output_attentions` bit for bit, where it gives them,
-  and do not depend on the batch.
+  the reason. Weights equal the model's own `output_attentions` bit for bit, where it gives them
+  (to 1e-6 where a sink scales what heads give outside of them: Granite), whatever the batch.
 - **layers**: those that have attention, where not all have. Tables use these numbers. A *learned
   sink* takes attention that goes to no token (see [tables.md](tables.md)).
 - **norm**: `--weights norm`. What all tokens add is what the output projection gives.
