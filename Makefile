@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test check browser pictures bench coverage fix
+.PHONY: setup demo test check browser pictures families bench coverage fix
 
 setup: $(READY)
 
@@ -38,6 +38,10 @@ pictures: demo
 	cp $(PICTURES:%=runs/demo/figures/%.png) docs/images
 	$(BIN)/headscope show demo --treebank starter --sentence starter_encyclopedia_beaver-5 \
 		--head 3-9 --relation det --words --hide-special --out docs/images/determiners.png
+
+# What headscope can do with every text family of transformers; takes some minutes.
+families: setup
+	$(BIN)/python -m tests.models.family_page
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -37,6 +37,7 @@ __all__ = [
     "Observation",
     "Source",
     "Watch",
+    "layer_numbers",
 ]
 
 
@@ -83,7 +84,8 @@ class Observation(Protocol):
     """What a source shows of one layer of a batch. Numbers are float32 (or float64), never half."""
 
     @property
-    def layer(self) -> int: ...
+    def layer(self) -> int:
+        """Its place among the layers that the source shows, from 0."""
 
     @property
     def batch(self) -> "Batch": ...
@@ -145,6 +147,15 @@ class Source(Protocol[Shown]):
 
     def describe(self) -> dict[str, object]:
         """What the manifest says of the model; its "digest" names the weights."""
+
+
+def layer_numbers(source: Any) -> list[int]:
+    """The numbers of the layers that a source shows, from 0, as people know them.
+
+    A source that leaves layers out, such as those of a hybrid that have no attention, declares
+    them as `layer_numbers`. `layer` of what it shows counts on without gaps.
+    """
+    return list(getattr(source, "layer_numbers", range(source.n_layers)))
 
 
 if TYPE_CHECKING:
@@ -227,10 +238,10 @@ class UntrainedAnalysis(Analysis, Protocol):
         """Its tables with what the totals of untrained models say, one tally for each draw."""
 
 
-class CombinedAnalysis(Analysis, Protocol):
+class JoinedAnalysis(Analysis, Protocol):
     """One that has something to say about all corpora together."""
 
-    def combine(self, tables: Mapping[str, "pd.DataFrame"]) -> Mapping[str, "pd.DataFrame"]:
+    def join_corpora(self, tables: Mapping[str, "pd.DataFrame"]) -> Mapping[str, "pd.DataFrame"]:
         """Its tables of all passes, joined, with what follows from them together."""
 
 

@@ -422,7 +422,7 @@ def _observe(source: Source[Any], encodings: Sequence[Encoding], require: Requir
         require(is_by_head, "numbers are by example and head first")
         require(observed.find_not_finite() == [], "numbers are finite")
         if isinstance(observed, LayerAttention):
-            error = float((numbers.sum(-1) - 1).abs().max())
+            error = float((observed.with_sink().sum(-1) - 1).abs().max())
             require(error < ROW_SUM_ERROR, f"rows of attention sum to 1; one misses by {error:.3g}")
             is_square = numbers.shape[-2:] == (batch.n_tokens, batch.n_tokens)
             require(is_square, "attention has a weight for each pair of tokens")

@@ -358,7 +358,7 @@ def test_several_treebanks_are_corrected_together_and_summed_up() -> None:
         [part.assign(treebank=name) for part, name in zip(best, "ab", strict=True)],
         ignore_index=True,
     )
-    both = analysis.combine({"dependency-best": joined})
+    both = analysis.join_corpora({"dependency-best": joined})
     raw = joined["p_raw"].to_numpy(float)
     assert both["dependency-best"]["p_value"].min() >= min(
         1, np.nanmin(raw) * (~np.isnan(raw)).sum()
@@ -369,5 +369,5 @@ def test_several_treebanks_are_corrected_together_and_summed_up() -> None:
     assert ends.min() <= pooled.loc["all", "heldout_accuracy"] <= ends.max()
     row = pooled.loc["all"]
     assert row["heldout_accuracy_low"] < row["heldout_accuracy"] < row["heldout_accuracy_high"]
-    alone = analysis.combine({"dependency-best": best[0]})
+    alone = analysis.join_corpora({"dependency-best": best[0]})
     assert list(alone) == ["dependency-best"]

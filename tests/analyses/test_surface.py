@@ -1,6 +1,8 @@
 """What the analyses of section 3 measure, and how their options are read."""
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch import Tensor
 
 from headscope.analyses.ablation.measure import Ablation, read_heads
 from headscope.analyses.entropy.measure import Entropy
@@ -26,24 +29,25 @@ from headscope.stats.bucket import bucket_of
 from headscope.stats.tally import Tally
 from headscope.view.behaviour import list_behaviours
 from tests.making import encode_words, make_example, random_maps
-from tests.references import assert_equals_reference
+from tests.references import assert_equals_reference, measures
 
 EXAMPLES = [make_example(seed) for seed in range(12)]
 ENCODINGS = [encode_words(example) for example in EXAMPLES]
 MAPS = [random_maps(encoding) for encoding in ENCODINGS]
 
 
-def tally_of(analysis: Any) -> Tally:
+def tally_of(analysis: Any, all_maps: Sequence[Tensor] = MAPS, has_sink: bool = False) -> Tally:
     """Every example alone, each counted once."""
     tally = Tally()
-    for encoding, maps in zip(ENCODINGS, MAPS, strict=True):
+    for encoding, maps in zip(ENCODINGS, all_maps, strict=True):
         batch = Batch((encoding,))
         layers = []
         for layer, weights in enumerate(maps):
             if isinstance(analysis, Gradient):
                 layers.append(analysis.measure(LayerGradient(layer, weights[None], batch)))
             else:
-                layers.append(analysis.measure(LayerAttention.full(layer, weights[None], batch)))
+                attention = LayerAttention.full(layer, weights[None], batch)
+                layers.append(analysis.measure(replace(attention, has_sink=has_sink)))
         values = {
             name: torch.stack([one[name] for one in layers if name in one], dim=1)
             for name in layers[0]
@@ -97,12 +101,39 @@ def test_the_row_of_cls_is_read_where_the_token_stands() -> None:
         attention = LayerAttention.full(0, MAPS[0][0][None], Batch((one,)))
         tally = Tally()
         values = {n: v[:, None].numpy() for n, v in Entropy().measure(attention).items()}
-        tally.add(np.ones((1, 1, 1)), values)
+        tally.add(np.zeros(1, np.int64), values)
         found[name] = Entropy().summarize(tally)["entropy"]
     own = found["last"].query("rows == 'cls' and head == 1")["nats"].item()
     row = MAPS[0][0, 0, -1]
     assert own == pytest.approx(float(-(row * row.log()).sum()))
     assert set(found["none"]["rows"]) == {"all"}
+
+
+def test_what_goes_to_a_learned_sink_is_a_class_and_a_key_of_its_own() -> None:
+    """Entropy counts the sink as one more key; position and largest weights are of tokens."""
+    shares = [torch.linspace(0.2, 1, maps.shape[-2], dtype=maps.dtype)[:, None] for maps in MAPS]
+    lost = [maps * share for maps, share in zip(MAPS, shares, strict=True)]
+    arrays = [maps.numpy() for maps in lost]
+    table = SpecialTokens().summarize(tally_of(SpecialTokens(), lost, True))["special-tokens"]
+    found = table.set_index(["layer", "head", "source", "target"])["weight"]
+    expected = measures.special_tokens(arrays, ENCODINGS) | measures.sink(arrays, ENCODINGS)
+    assert list(table["target"].unique())[-1] == "sink"
+    assert found.to_dict() == pytest.approx(expected, nan_ok=True)
+    totals = found.groupby(["layer", "head", "source"]).sum(min_count=1).dropna()
+    assert totals.to_numpy() == pytest.approx(1)
+
+    full = [torch.cat([maps, 1 - maps.sum(-1, keepdim=True)], dim=-1).numpy() for maps in lost]
+    table = Entropy().summarize(tally_of(Entropy(), lost, True))["entropy"]
+    nats = table.set_index(["layer", "head", "rows"])["nats"].to_dict()
+    assert nats == pytest.approx(measures.entropy(full, ENCODINGS))
+    even = [sum(math.log(len(encoding) + 1) for _ in encoding.surfaces) for encoding in ENCODINGS]
+    mean = sum(one / len(e) for one, e in zip(even, ENCODINGS, strict=True)) / len(ENCODINGS)
+    assert table["uniform"].to_numpy() == pytest.approx(mean)
+
+
+def test_a_model_without_a_sink_has_no_class_for_it() -> None:
+    table = SpecialTokens().summarize(tally_of(SpecialTokens()))["special-tokens"]
+    assert "sink" not in set(table["target"])
 
 
 def test_a_gradient_counts_only_pairs_that_have_a_weight() -> None:
@@ -201,6 +232,7 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("same token", "self"),
         ("opening token (cls)", "cls"),
         ("closing tokens (sep)", "sep"),
+        ("learned sink", "sink"),
         ("first token (sink)", "first"),
         ("period and comma", "punctuation"),
         ("everything, broadly", "broad"),

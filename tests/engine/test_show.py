@@ -100,7 +100,7 @@ def test_a_decoder_can_be_shown() -> None:
         ({"text": TEXT, "head": "1-3", "layer": 1}, "Both head 1-3 and layer 1"),
         ({"text": TEXT, "head": "3"}, "Head '3' cannot be read"),
         ({"text": TEXT, "head": "7-1"}, "Expected layers 1 to 6 and heads 1 to 12"),
-        ({"text": TEXT, "layer": 0}, "no layer 0. Expected 1 to 6"),
+        ({"text": TEXT, "layer": 0}, "no layer 0. Expected layers 1 to 6"),
         ({"text": "boat " * 600}, "takes at most 512 tokens; the text has 602"),
         ({"text": TEXT, "red": ["kepper"]}, "Did you mean 'keeper'"),
         ({"text": TEXT, "relation": "det"}, "a plain text has none"),

@@ -12,12 +12,18 @@ from torch import Tensor, nn
 from headscope.data.attention import LayerChange
 from headscope.data.encoding import Batch
 from headscope.errors import ModelError
-from headscope.models.ablation import MODES, AblationSource, find_sinks, mean_outputs
+from headscope.models.ablation import (
+    MODES,
+    AblationSource,
+    find_sinks,
+    mean_outputs,
+    move_from_sinks,
+)
 from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
 from headscope.models.loaded import LoadedModel, wrap_model
-from headscope.models.norms import find_projection
-from headscope.models.prefix import find_layers
 from headscope.models.tap import TapOutput, observe_tap
+from tests.models import every_family, family_checks
+from tests.models.surgery import find_projection
 from tests.models.test_families import EXAMPLES, N_TOKENS, source_of
 from tests.models.test_gradients import language_model
 from tests.models.tiny import FAMILIES, build_model, build_tokenizer
@@ -123,10 +129,10 @@ def test_every_alteration_equals_surgery_on_the_projections_input(
 def test_sharing_what_lies_below_changes_nothing(name: str, monkeypatch: Any) -> None:
     outcome = outcome_of(name, has_loss=True)
     batch = batch_of(outcome.source)
-    assert len(find_layers(outcome.source.model, 3)) == 3
+    assert len(outcome.source.layer_stack) == 3
     means = mean_outputs(outcome.source, [batch])
     shared = changes_of(AblationSource(outcome, means), batch)
-    monkeypatch.setattr("headscope.models.ablation.find_layers", lambda model, n: [])
+    monkeypatch.setattr("headscope.models.ablation.AblationSource._layers", [])
     whole = changes_of(AblationSource(outcome, means), batch)
     for layer in shared:
         torch.testing.assert_close(
@@ -152,11 +158,11 @@ def test_a_model_is_left_as_it_was() -> None:
     before = model.config._attn_implementation
     batch = batch_of(outcome.source)
     means = mean_outputs(outcome.source, [batch])
-    hooks = [dict(layer._forward_hooks) for layer in find_layers(model, 3)]
+    hooks = [dict(layer._forward_hooks) for layer in outcome.source.layer_stack]
     changes_of(AblationSource(outcome, means), batch)
-    assert [dict(layer._forward_hooks) for layer in find_layers(model, 3)] == hooks
+    assert [dict(layer._forward_hooks) for layer in outcome.source.layer_stack] == hooks
     assert model.config._attn_implementation == before
-    for layer in find_layers(model, 3):
+    for layer in outcome.source.layer_stack:
         assert "forward" not in vars(layer)
         assert not layer._forward_pre_hooks
 
@@ -167,7 +173,7 @@ def test_a_forward_that_someone_else_replaced_is_called_and_kept() -> None:
     batch = batch_of(source)
     means = mean_outputs(source, [batch])
     plain = changes_of(AblationSource(HiddenStateOutcome(source), means), batch)
-    layers, n_calls = find_layers(source.model, 3), [0, 0, 0]
+    layers, n_calls = source.layer_stack, [0, 0, 0]
 
     def count_calls(i: int, forward: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -190,7 +196,7 @@ def test_a_forward_that_someone_else_replaced_is_called_and_kept() -> None:
 @pytest.mark.parametrize("name", ["bloom", "mpnet"])
 def test_a_model_off_the_interface_says_so(name: str) -> None:
     source = source_of(name)
-    with pytest.raises(ModelError, match="cannot be altered: 0 of its 3 layers"):
+    with pytest.raises(ModelError, match="cannot be altered or weighed: they are not seen"):
         mean_outputs(source, [batch_of(source)])
 
 
@@ -204,3 +210,29 @@ def test_means_add_up_over_batches_report_progress_and_can_be_saved(tmp_path: Pa
     save_file({"means": means}, tmp_path / "means.safetensors")
     assert torch.equal(load_file(tmp_path / "means.safetensors")["means"], means)
     assert not means.is_inference()
+
+
+@pytest.mark.parametrize("name", ["umt5", "gemma3n_text", "gemma4_text", "zamba2", "afmoe", "doge"])
+def test_a_head_taken_away_changes_what_it_changes_in_a_full_run(name: str) -> None:
+    """Where layers hand on a bias, have streams or other sizes, are shared, or lie between."""
+    source = wrap_model(every_family.build(name), build_tokenizer("roberta"), name)
+    family_checks.check_ablation(source, batch_of(source), name)
+
+
+def test_a_layer_is_altered_by_its_own_number() -> None:
+    source = wrap_model(every_family.build("zamba2"), build_tokenizer("roberta"))
+    batch = batch_of(source)
+    means = mean_outputs(source, [batch])
+    found = changes_of(AblationSource(HiddenStateOutcome(source), means, heads={(3, 1)}), batch)
+    assert [found[layer].is_measured.tolist() for layer in found] == [
+        [False] * 4,
+        [False, True, False, False],
+    ]
+
+
+def test_what_a_learned_sink_takes_stays_there() -> None:
+    weights = torch.tensor([[[0.2, 0.3, 0.1]]])  # 0.4 goes to no token
+    values = torch.eye(3)[None]
+    is_sink = torch.tensor([[True, False, False]])
+    moved = move_from_sinks(weights @ values, weights, values, is_sink)
+    torch.testing.assert_close(moved, torch.tensor([[[0.0, 0.45, 0.15]]]))

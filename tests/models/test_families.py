@@ -1,5 +1,6 @@
 """What headscope sees of any model is what the model itself says of its attention."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,7 +15,9 @@ from headscope.data.example import Example
 from headscope.data.words import visible_words, word_weights
 from headscope.errors import ModelError
 from headscope.models.loaded import LoadedModel, wrap_model
-from headscope.models.tap import visible_keys
+from headscope.models.tap import TapOutput, observe_tap, visible_keys
+from tests.models import every_family
+from tests.models.family_checks import eager_followed_by
 from tests.models.tiny import (
     FAMILIES,
     N_HEADS,
@@ -32,13 +35,6 @@ EXAMPLES = [
     Example("pair", text=SENTENCES[2], text_pair=SENTENCES[3]),
     Example("words", words=tuple(SENTENCES[4].split())),
 ]
-
-SINK = {
-    "num_key_value_heads": 1,
-    "head_dim": 4,
-    "num_local_experts": 4,
-    "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
-}
 
 each_family = pytest.mark.parametrize("name", FAMILIES)
 
@@ -224,15 +220,14 @@ def test_model_with_a_head_for_a_task_is_seen_as_its_body() -> None:
 @pytest.mark.parametrize(
     ("name", "sizes", "reason"),
     [
-        pytest.param("mamba", {}, "0 layers", id="state space: no attention"),
-        pytest.param("fnet", {}, "0 layers", id="Fourier: no attention"),
+        pytest.param("mamba", {}, "(no layer uses it)", id="state space: no attention"),
+        pytest.param("fnet", {}, "(it has none)", id="Fourier: no attention"),
         pytest.param(
             "longformer", {"attention_window": [4] * N_LAYERS}, "shape", id="windows, not pairs"
         ),
         pytest.param(
-            "squeezebert", {"embedding_size": 20}, "misses a sum of 1", id="scores, not weights"
+            "squeezebert", {"embedding_size": 20}, "scores and not weights", id="scores alone"
         ),
-        pytest.param("gpt_oss", SINK, "misses a sum of 1", id="weight lost to a sink"),
         pytest.param(
             "falcon", {"attention": "sdpa"}, 'attn_implementation="eager"', id="fixed function"
         ),
@@ -261,6 +256,105 @@ def test_layer_that_attends_twice_counts_once() -> None:
     source = wrap_model(build_model("diffllama", **sizes), build_tokenizer("roberta"))
     assert source.n_layers == N_LAYERS
     assert [a.layer for a in see(source, batch_of("roberta"))] == list(range(N_LAYERS))
+
+
+@pytest.mark.parametrize("name", ["prophetnet", "squeezebert"])
+def test_a_model_that_gives_scores_is_refused_as_such(name: str) -> None:
+    source = wrap_model(every_family.build(name), build_tokenizer("roberta"), name)
+    with pytest.raises(ModelError, match="it gives scores and not weights: a row of them sums to"):
+        _ = source.n_layers
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        ("bros", r"needs boxes on a page \(bbox\)"),
+        ("lxmert", r"needs images \(visual_feats\)"),
+        ("whisper", r"needs sound \(input_features\)"),
+        ("perceiver", "does not run on text"),
+    ],
+)
+def test_a_model_that_needs_more_than_text_is_refused_by_naming_that(
+    name: str, needed: str
+) -> None:
+    source = wrap_model(every_family.build(name), build_tokenizer("roberta"), name)
+    with pytest.raises(ModelError, match=needed):
+        _ = source.n_layers
+
+
+def test_an_encoder_that_is_no_model_of_its_own_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"The encoder of fsmt \(FSMTModel\) is no model"):
+        wrap_model(every_family.build("fsmt"), build_tokenizer("roberta"), "fsmt")
+
+
+@pytest.mark.parametrize("name", ["afmoe", "doge"])
+def test_a_mask_passed_by_its_name_is_found(name: str) -> None:
+    source = wrap_model(every_family.build(name), build_tokenizer("roberta"), name)
+    assert source.describe()["seen_by"] == "tap"
+    for attention in see(source, batch_of("roberta")):
+        assert attention.visible.tolist() == list(range(1, N_TOKENS + 1))
+
+
+@pytest.mark.parametrize("name", ["gpt_oss", "mimo_v2_flash"])
+def test_rows_of_a_model_with_a_learned_sink_sum_to_one_with_it(name: str) -> None:
+    model = every_family.build(name, attention="eager")
+    source, batch = wrap_model(model, build_tokenizer("roberta"), name), batch_of("roberta")
+    seen, own = see(source, batch), ask_for_attentions(model, batch)
+    assert source.has_sink
+    assert all(map(torch.equal, [attention.weights for attention in seen], own))
+    assert min(float(attention.weights.sum(-1).min()) for attention in seen) < 0.9
+    for attention in seen:
+        sums = attention.with_sink().sum(-1)
+        torch.testing.assert_close(sums, torch.ones_like(sums))
+
+
+def test_weights_are_scaled_as_a_sink_outside_of_them_scales_what_heads_give() -> None:
+    """Granite's eager function returns weights that sum to 1, and scales their sum of values."""
+    model = every_family.build("granite_swa", attention="eager")
+    source, batch = wrap_model(model, build_tokenizer("roberta")), batch_of("roberta")
+    queries: list[Tensor] = []
+
+    def scale(module: Any, output: Tensor, weights: Tensor) -> Tensor:
+        queries.append(output)
+        return output
+
+    with torch.no_grad(), eager_followed_by(model, scale):
+        model(**batch.inputs)
+    own = ask_for_attentions(model, batch)
+    seen: list[TapOutput] = []
+    observe_tap(model, batch.inputs, seen.append)
+    for attention, given, weights, one in zip(see(source, batch), queries, own, seen, strict=True):
+        assert one.values is not None
+        values = one.values.repeat_interleave(2, dim=1)
+        assert attention.has_sink
+        torch.testing.assert_close((attention.weights @ values).transpose(1, 2), given)
+        shares = attention.weights / attention.weights.sum(-1, keepdim=True)
+        torch.testing.assert_close(shares, weights)
+
+
+def test_what_goes_to_a_sink_adds_nothing_so_norms_have_none() -> None:
+    model = every_family.build("gpt_oss")
+    source = wrap_model(model, build_tokenizer("roberta"))
+    for attention in see(replace(source, weights="norm"), batch_of("roberta")):
+        assert not attention.has_sink
+        sums = attention.weights.sum(-1)
+        torch.testing.assert_close(sums, torch.ones_like(sums))
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [("qwen3_next", (3,)), ("zamba2", (1, 3)), ("albert", (0, 1, 2, 3)), ("t5", (0, 1, 2, 3))],
+)
+def test_a_hybrid_has_its_own_layer_numbers(name: str, numbers: tuple[int, ...]) -> None:
+    source = wrap_model(every_family.build(name), build_tokenizer("roberta"), name)
+    assert source.layer_numbers == numbers
+    assert [a.layer for a in see(source, batch_of("roberta"))] == list(range(len(numbers)))
+
+
+def test_the_probe_has_eight_tokens_or_more() -> None:
+    for name in TOKENIZERS:
+        source = wrap_model(build_model("roberta"), build_tokenizer(name))
+        assert source.batch_of_probe().n_tokens >= 8
 
 
 def test_model_without_its_tokenizer_is_refused() -> None:

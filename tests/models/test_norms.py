@@ -7,12 +7,19 @@ import torch
 from torch import Tensor, nn
 
 from headscope.errors import ModelError
-from headscope.models.norms import NormWeights, find_projection
+from headscope.models.loaded import wrap_model
+from headscope.models.norms import NormWeights, find_projections
 from headscope.models.tap import TapOutput, observe_tap
+from tests.models import every_family
+from tests.models.surgery import find_projection
 from tests.models.test_families import batch_of, see, source_of
-from tests.models.tiny import FAMILIES
+from tests.models.tiny import FAMILIES, build_tokenizer
 
 ON_INTERFACE = [name for name in FAMILIES if source_of(name).describe()["seen_by"] == "tap"]
+
+
+def norms_of(name: str) -> NormWeights:
+    return NormWeights(find_projections(source_of(name).model, batch_of(name).inputs))
 
 
 def add_up(seen: TapOutput, projection: Tensor) -> Tensor:
@@ -68,7 +75,7 @@ def test_vectors_of_all_keys_and_heads_add_up_to_what_the_layer_gives(name: str)
         torch.testing.assert_close(total, output.reshape(total.shape), rtol=1e-4, atol=1e-5)
         norms = added.norm(dim=-1)
         expected = norms / norms.sum(-1, keepdim=True)
-        found = NormWeights(source.model).compute(one)
+        found = norms_of(name).compute(one)
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
 
 
@@ -84,7 +91,7 @@ def test_a_model_weighted_by_norms_shows_rows_that_sum_to_one(name: str) -> None
 
 def test_a_model_off_the_interface_says_so() -> None:
     off = next(name for name in FAMILIES if name not in ON_INTERFACE)
-    with pytest.raises(ModelError, match="does not show its value vectors"):
+    with pytest.raises(ModelError, match="not seen through transformers' AttentionInterface"):
         see(replace(source_of(off), weights="norm"), batch_of(off))
 
 
@@ -93,7 +100,21 @@ def test_an_unknown_kind_of_weights_is_refused() -> None:
         replace(source_of("bert"), weights="norms")
 
 
-def test_a_layer_without_a_known_projection_is_refused() -> None:
-    module = nn.Sequential(nn.Linear(4, 4))
-    with pytest.raises(ModelError, match="output projection of Sequential cannot be found"):
-        find_projection(nn.Sequential(module), module, 4)
+@pytest.mark.parametrize(
+    ("name", "between"), [("qwen3_next", "a gate"), ("bitnet", "a norm"), ("jetmoe", "experts")]
+)
+def test_a_model_with_something_between_heads_and_projection_is_refused(
+    name: str, between: str
+) -> None:
+    source = wrap_model(every_family.build(name), build_tokenizer("roberta"), name)
+    with pytest.raises(ModelError, match="something stands between the heads"):
+        replace(source, weights="norm").check_weights()
+
+
+def test_a_row_that_adds_nothing_keeps_its_weights() -> None:
+    module = nn.Linear(4, 4)
+    weights, values = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]]), torch.zeros(1, 1, 2, 4)
+    values[:, :, 1] = 1.0  # the first token's vector is nothing, and the first row sees it alone
+    seen = TapOutput(weights, torch.tensor([1, 2]), module, values)
+    found = NormWeights({module: module.weight.detach()}).compute(seen)
+    assert found.tolist() == [[[[1.0, 0.0], [0.0, 1.0]]]]

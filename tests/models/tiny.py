@@ -311,14 +311,14 @@ def build_model(name: str, attention: str | None = None, **options: Any) -> PreT
     sizes = {**SIZES, **own_sizes, **options}
     config = AutoConfig.for_model(name, **{k: v for k, v in sizes.items() if v is not None})
     # DeBERTa's file calls torch.jit.script as it is imported, which torch says not to do.
-    with _seeded(), warnings.catch_warnings():
+    with seeded(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)
         model = AutoModel.from_config(config, attn_implementation=attention)
-        _sharpen(model)
+        sharpen(model)
     return model.eval()
 
 
-def _sharpen(model: nn.Module) -> None:
+def sharpen(model: nn.Module) -> None:
     """Larger weights than a model is born with: else every head looks everywhere alike."""
     with torch.no_grad():
         for weights in model.parameters():
@@ -327,7 +327,7 @@ def _sharpen(model: nn.Module) -> None:
 
 
 @contextmanager
-def _seeded() -> Iterator[None]:
+def seeded() -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         yield

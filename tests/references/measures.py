@@ -97,6 +97,25 @@ def special_tokens(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     return rows
 
 
+def sink(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    """What rows miss of a sum of 1, by source."""
+    rows: Rows = {}
+    for layer, head in heads(maps):
+        for source in ("all", "sep", "other"):
+            segments = []
+            for example, encoding in zip(maps, encodings, strict=True):
+                found = [
+                    1 - sum(row)
+                    for query, row in enumerate(example[layer][head])
+                    if source == "all"
+                    or (encoding.kinds[query] == TokenKind.SEP) == (source == "sep")
+                ]
+                if found:
+                    segments.append(mean(found))
+            rows[layer + 1, head + 1, source, "sink"] = mean(segments)
+    return rows
+
+
 def gradient(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     """Mean size over all pairs of tokens, by class of the attended one."""
     rows: Rows = {}

@@ -45,13 +45,15 @@ class LayerAttention(Memory):
     """The maps of one layer for a batch; `weights[example, head, query, key]` sums to 1 over keys.
 
     `visible[query]` is how many keys a query may look at: all of them in an encoder, those up to
-    itself in a decoder, a window where attention is local.
+    itself in a decoder, a window where attention is local. In a model that `has_sink` (gpt-oss),
+    rows sum to less than 1: the rest goes to a learned sink, which is no token.
     """
 
-    layer: int
+    layer: int  # its place among the layers that are shown; `layer_numbers` has the model's own
     weights: Float[Tensor, "example head query key"]
     batch: Batch
     visible: Int[Tensor, " query"]
+    has_sink: bool = False
 
     @classmethod
     def full(cls, layer: int, weights: Tensor, batch: Batch) -> "LayerAttention":
@@ -68,6 +70,13 @@ class LayerAttention(Memory):
     def reach(self) -> tuple[int, int]:
         """How many tokens back and ahead a query may look at most; a decoder looks 0 ahead."""
         return int(self.visible[-1]) - 1, int(self.visible[0]) - 1
+
+    def with_sink(self) -> Float[Tensor, "example head query target"]:
+        """The weights, and where the model has a learned sink, its share as one more key."""
+        if not self.has_sink:
+            return self.weights
+        missing = (1 - self.weights.sum(-1, keepdim=True)).clamp_min(0)
+        return torch.cat([self.weights, missing], dim=-1)
 
     def find_not_finite(self) -> list[int]:
         return find_not_finite(self.weights)
@@ -112,7 +121,8 @@ class LayerChange:
 class AttentionRows:
     """The same query rows of all heads; `weights[example, row, head, key]` sums to 1 over keys.
 
-    Heads stand layer by layer, the first layer's first; `n_heads[layer]` says how many it has.
+    Heads stand layer by layer, the first layer's first; `n_heads[layer]` says how many it has. A
+    learned sink is one more key, the last.
     """
 
     weights: Float[Tensor, "example row head key"]

@@ -1,6 +1,7 @@
 """The whole of `headscope analyze`: plan, measure shard by shard, write the tables."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -102,32 +103,42 @@ def analyze(
     models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
     refuse_single_model(passes, models.source)
     passes, lone = leave_out_lone_layers(passes, models.source, is_explicit)
-    passes, headless = _leave_out_headless(fit_windows(passes, models.source), models)
-    left_out |= lone | headless
+    passes, impossible = _leave_out_impossible(fit_windows(passes, models.source), models)
+    left_out |= lone | impossible
     tell_left_out(left_out)
     studied = [*passes, *repeats]
     manifest = describe_study(models.source, studied, samples, run, left_out)
     return _Study(models, studied, samples, run, manifest, folder).run(resume, progress)
 
 
-def _leave_out_headless(
+def _leave_out_impossible(
     passes: Sequence[Pass], models: Models
 ) -> tuple[list[Pass], dict[str, str]]:
-    """The passes without those that need a loss, where the model has none; and why.
+    """The passes without those that this model cannot do, and why.
 
-    A run that has nothing else to do is refused. Changes can be seen in hidden states too.
+    A run that has nothing else to do is refused.
     """
-    without = [p for p in passes if p.watch is Watch.GRADIENT] if not models.with_head else []
-    if without and len(without) == len(passes):
-        raise StudyError(models.why_no_head)
-    is_other = not isinstance(models.source, LoadedModel)
-    if is_other and any(p.watch is Watch.CHANGE for p in passes):
+    reasons = {pass_.key: _why_impossible(pass_, models) for pass_ in passes}
+    kept = [pass_ for pass_ in passes if not reasons[pass_.key]]
+    if passes and not kept:
+        raise StudyError(reasons[passes[0].key])
+    left_out = [pass_ for pass_ in passes if pass_ not in kept]
+    return kept, {a.name: reasons[p.key] for p in left_out for a in p.analyses}
+
+
+def _why_impossible(pass_: Pass, models: Models) -> str:
+    """Why gradients cannot be taken, or heads altered; changes can be seen in hidden states too."""
+    if not pass_.watch.is_costly:
+        return ""
+    if pass_.watch is Watch.GRADIENT and not models.with_head:
+        return models.why_no_head
+    model = models.with_head or models.source
+    if not isinstance(model, LoadedModel):
         raise StudyError(
-            f"The heads of {models.source.name} cannot be altered: it is no transformers model. "
+            f"The heads of {model.name} cannot be altered: it is no transformers model. "
             "Expected one; leave the analysis out."
         )
-    kept = [p for p in passes if p not in without]
-    return kept, {a.name: models.why_no_head for p in without for a in p.analyses}
+    return model.explain_fixed()
 
 
 @dataclass(frozen=True)
@@ -144,9 +155,8 @@ class _Study:
 
     def run(self, resume: bool, has_progress: bool) -> Run:
         self._check()
-        if self.folder:
-            self.folder.begin(self.manifest, resume)
-        with show_progress(has_progress) as bars:
+        begun = self.folder.begin(self.manifest, resume) if self.folder else nullcontext()
+        with begun, show_progress(has_progress) as bars:
             for pass_ in self.passes:
                 self._results[pass_.key] = self._run_pass(pass_, bars)
             analyses = {a.name: a for p in self.passes for a in p.analyses}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from headscope.contracts import AttentionSource, CorpusRole
+from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
 from headscope.data.counts import ExampleCounts
 from headscope.data.example import Example, stable_hash
 from headscope.data.head_view import ShownExample, write_examples
@@ -47,7 +47,7 @@ def gather_examples(
     progress: Progress = lambda n_examples: None,
 ) -> list[ShownExample]:
     """The notable heads of a pass at their best and worst examples, which are read again."""
-    requests = _request(pass_, rankings, tables)
+    requests = _request(pass_, rankings, tables, layer_numbers(source))
     found: list[tuple[Request, ShownExample]] = []
     missing, n_read = set(requests), 0
     for some in _read(pass_, sample, source, max_tokens):
@@ -78,23 +78,27 @@ def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample
 
 
 def _request(
-    pass_: Pass, rankings: Mapping[str, Ranking], tables: Tables
+    pass_: Pass, rankings: Mapping[str, Ranking], tables: Tables, numbers: Sequence[int]
 ) -> dict[int, list[Request]]:
-    """By the hash of an example's id, what it is to be shown for."""
+    """By the hash of an example's id, what it is to be shown for.
+
+    `numbers` are those of the layers in the rankings, which hold them without gaps.
+    """
     requests: dict[int, list[Request]] = {}
     number = 0
     for analysis in pass_.analyses:
         own = {name: tables[name] for name in analysis.tables if name in tables}
         is_of_several = any(set(CORPUS_COLUMNS) & set(table.columns) for table in own.values())
         suffix = f" ({pass_.corpus.name})" if is_of_several else ""
-        place = (pass_.corpus.name, pass_.window, pass_.cut)
-        rows = {name: rows_of_pass(table, *place) for name, table in own.items()}
+        read = (pass_.corpus.name, pass_.window, pass_.cut)
+        rows = {name: rows_of_pass(table, *read) for name, table in own.items()}
         ranking = rankings.get(analysis.name, Ranking())
         for head in find_notable_heads(analysis.name, rows):
             titled = replace(head, title=head.title + suffix)
             chosen: set[int] = set()
+            place = (numbers.index(head.layer), head.head, *head.more)
             for end in ENDS:  # in a small corpus the best may be among the worst: once is enough
-                for rank, (key, score) in enumerate(ranking.find(head.ranking, end, head.place)):
+                for rank, (key, score) in enumerate(ranking.find(head.ranking, end, place)):
                     if key not in chosen:
                         request = Request(titled, number, analysis, end, rank, score)
                         requests.setdefault(key, []).append(request)

@@ -12,7 +12,7 @@ from headscope.errors import StudyError
 from headscope.registry import load_presentations
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, load_run
-from headscope.runs.tables import summarize_passes
+from headscope.runs.tables import number_layers, summarize_passes
 from headscope.view.presentation import DerivedTables, MapOptions
 
 __all__ = ["derive_tables", "finish_run", "redraw_map"]
@@ -27,7 +27,8 @@ def finish_run(
     """Turn the totals of all passes into tables, and write them with the final manifest."""
     tallies = {key: checkpoint.result.tallies for key, checkpoint in checkpoints.items()}
     n_documents = {key: len(checkpoint.result.documents) for key, checkpoint in checkpoints.items()}
-    tables, untrained = summarize_passes(manifest["passes"], analyses, tallies, n_documents)
+    made = summarize_passes(manifest["passes"], analyses, tallies, n_documents)
+    tables, untrained = (number_layers(part, manifest["model"]) for part in made)
     derived = derive_tables(tables, MapOptions(manifest["options"]["seed"]))
     tables |= {name: table for part in derived for name, table in part.tables.items()}
     final = {

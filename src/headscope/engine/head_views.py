@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from headscope.contracts import AttentionSource
+from headscope.contracts import AttentionSource, layer_numbers
 from headscope.data.attention import LayerAttention, head_name
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
@@ -16,7 +16,7 @@ from headscope.data.tree import ROOT
 from headscope.engine.measure import refuse_not_finite
 from headscope.errors import StudyError, suggest
 
-__all__ = ["DIRECTIONS", "all_heads", "refuse_absent_heads", "view_heads"]
+__all__ = ["DIRECTIONS", "all_heads", "name_layers", "refuse_absent_heads", "view_heads"]
 
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
 NO_LIMIT = 10**9  # tokens: the text is cut nowhere, so that its real length can be said
@@ -36,6 +36,8 @@ def view_heads(
     max_tokens: int | None = None,
 ) -> list[HeadView]:
     """What each of these heads (layer, head; counted from 0) does with the example, in their order.
+
+    Layers are the model's own: a hybrid has others between those with attention.
 
     `by_words` gives attention between words: the sum over the pieces attended to, the mean over
     the pieces that attend; special tokens stay units of their own, so rows still sum to 1. The
@@ -65,19 +67,31 @@ def view_heads(
 
 def all_heads(source: AttentionSource, layer: int | None = None) -> list[tuple[int, int]]:
     """Every head of the model, or of one of its layers, counted from 0."""
-    layers = range(source.n_layers) if layer is None else [layer]
+    layers = layer_numbers(source) if layer is None else [layer]
     return [(number, head) for number in layers for head in range(source.n_heads)]
 
 
 def refuse_absent_heads(source: AttentionSource, heads: Collection[tuple[int, int]]) -> None:
     """An error for a head that the model does not have."""
+    numbers = layer_numbers(source)
     for layer, head in heads:
-        if not (0 <= layer < source.n_layers and 0 <= head < source.n_heads):
+        if layer not in numbers or not 0 <= head < source.n_heads:
             raise StudyError(
-                f"{source.name} has no head {head_name(layer, head)}. Expected layers 1 to "
-                f"{source.n_layers} and heads 1 to {source.n_heads}; choose another of its "
+                f"{source.name} has no head {head_name(layer, head)}. Expected "
+                f"{name_layers(numbers)} and heads 1 to {source.n_heads}; choose another of its "
                 f"{source.n_layers} layers of {source.n_heads} heads."
             )
+
+
+def name_layers(numbers: Sequence[int]) -> str:
+    """Layers as people read them.
+
+    >>> name_layers([0, 1, 2]), name_layers([3, 7])
+    ('layers 1 to 3', 'layers 4, 8')
+    """
+    if list(numbers) == list(range(len(numbers))):
+        return f"layers 1 to {len(numbers)}"
+    return f"layers {', '.join(str(number + 1) for number in numbers)}"
 
 
 def _encode(source: AttentionSource, example: Example, max_tokens: int | None) -> Encoding:
@@ -100,11 +114,12 @@ def _run(
 ) -> dict[tuple[int, int], Maps]:
     """The maps of the chosen heads alone: a layer's other maps are let go while the model runs."""
     maps: dict[tuple[int, int], Maps] = {}
+    numbers = layer_numbers(source)
 
     def keep(attention: LayerAttention) -> None:
         for layer, head in heads:
-            if layer == attention.layer:
-                refuse_not_finite(attention)
+            if layer == numbers[attention.layer]:
+                refuse_not_finite(attention, source)
                 maps[layer, head] = attention.weights[0, head].detach().double().cpu().numpy()
 
     source.attend(source.batch([encoding]), keep)

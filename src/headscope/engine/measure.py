@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.contracts import Analysis, CorpusRole, Observation, Source
+from headscope.contracts import Analysis, CorpusRole, Observation, Source, layer_numbers
 from headscope.data.attention import AttentionRows, choose_rows
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
@@ -201,7 +201,7 @@ class _Observer:
 
         def observe(observed: Observation) -> None:
             with self.result.timed("measure (within model)"):
-                refuse_not_finite(observed)
+                refuse_not_finite(observed, self.source)
                 for buffer in self.buffers.values():
                     buffer.put(observed)
                 for analysis in self.of_layers:
@@ -230,13 +230,14 @@ def _stack_layers(measured: Mapping[int, dict[str, Tensor]]) -> Values:
     }
 
 
-def refuse_not_finite(observed: Observation) -> None:
+def refuse_not_finite(observed: Observation, source: Source[Any]) -> None:
     """An error for numbers that are none."""
     bad = observed.find_not_finite()
     if bad:
         example = observed.batch.encodings[bad[0]].example.id
+        number = layer_numbers(source)[observed.layer] + 1
         raise ModelError(
-            f"The attention weights of layer {observed.layer + 1} are not numbers (NaN) for "
+            f"The attention weights of layer {number} are not numbers (NaN) for "
             f"example {example!r}. Expected finite weights; the model's weights may be damaged, or "
             "its dtype too narrow: try --dtype float32."
         )
@@ -262,9 +263,10 @@ class RowBuffer:
 
     def put(self, attention: Any) -> None:
         """Copy the chosen rows of the next layer."""
+        weights = attention.with_sink()
         if not self._n_heads:
-            self._rows = self._make_room(attention.weights)
-        weights = attention.weights.transpose(1, 2)  # [example, query, head, key]
+            self._rows = self._make_room(weights)
+        weights = weights.transpose(1, 2)  # [example, query, head, key]
         if self._queries.shape[1] < attention.n_tokens:
             examples = torch.arange(len(weights), device=weights.device)[:, None]
             weights = weights[examples, self._queries]  # [example, row, head, key]

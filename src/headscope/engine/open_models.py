@@ -72,4 +72,6 @@ def _with_weights(source: AttentionSource, weights: str) -> AttentionSource:
             f"--weights {weights} cannot be used with {source.name}: it is no transformers model. "
             "Expected a model with value vectors; leave --weights out."
         )
-    return replace(source, weights=weights)
+    weighted = replace(source, weights=weights)
+    weighted.check_weights()
+    return weighted

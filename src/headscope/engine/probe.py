@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from logging import getLogger
 from pathlib import Path
@@ -44,6 +44,7 @@ from headscope.registry import PROBES
 from headscope.runs.folder import RunFolder
 from headscope.runs.manifest import begin_manifest
 from headscope.runs.run import Run, add_tables
+from headscope.runs.tables import number_layers
 
 __all__ = ["probe", "probe_within"]
 
@@ -98,9 +99,8 @@ def probe(
         "vectors": digest,
         "shared_sentences": n_shared,
     }
-    if folder:
-        folder.begin(manifest, resume)
-    with _open_store(store, folder) as place, show_progress(progress) as bars:
+    begun = folder.begin(manifest, resume) if folder else nullcontext()
+    with begun, _open_store(store, folder) as place, show_progress(progress) as bars:
         study = _ProbeStudy(source, place, samples, chosen, training, folder, bars)
         return study.run(probes, Path(vectors) if vectors else None, manifest)
 
@@ -225,6 +225,7 @@ class _ProbeStudy:
         ]
         steps += [(name, results[name]) for name, probe in probes.items() if probe.has_curve]
         tables = self._tables(list(suites.values()), results, steps)
+        tables = number_layers(tables, manifest["model"])
         final = manifest | {
             "status": "complete",
             "tables": list(tables),

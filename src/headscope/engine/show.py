@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 from unicodedata import category
 
-from headscope.contracts import AttentionSource, CorpusRole
+from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
 from headscope.corpora.opening import as_corpora
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.example import Example
 from headscope.data.head_view import HeadView
-from headscope.engine.head_views import all_heads, view_heads
+from headscope.engine.head_views import all_heads, name_layers, view_heads
 from headscope.engine.open_models import open_source
 from headscope.errors import StudyError, suggest
 from headscope.options import (
@@ -55,9 +55,10 @@ def show(
         )
     source = open_source(model, tokenizer, build_options(ModelOptions, options))
     layer = chosen.layer
-    if layer is not None and not 1 <= layer <= source.n_layers:
+    numbers = layer_numbers(source)
+    if layer is not None and layer - 1 not in numbers:
         raise StudyError(
-            f"{source.name} has no layer {layer}. Expected 1 to {source.n_layers}; choose one."
+            f"{source.name} has no layer {layer}. Expected {name_layers(numbers)}; choose one."
         )
     heads = heads or all_heads(source, None if layer is None else layer - 1)
     views = view_heads(

@@ -114,7 +114,7 @@ def _measure_words(
     layers: list[Tensor] = []
 
     def observe(attention: LayerAttention) -> None:
-        refuse_not_finite(attention)
+        refuse_not_finite(attention, source)
         words = word_weights(attention, query_pieces)  # [example, head, word, other]
         special = _special_weights(attention, query_pieces)  # [example, head, word, special]
         layers.append(torch.cat([words, special], dim=-1).half().cpu())

@@ -1,13 +1,14 @@
 """How a model's loss or hidden states change when a head is switched off, layer by layer.
 
 Copies of a batch, each with another head of one layer altered, run side by side. What lies below
-the layer is the same for all of them, so where the model's layers are a plain list they are not run
+the layer is the same for all of them, so where the model's layers can be skipped they are not run
 again: what entered the layer is kept from the run of the model as it is.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count, product
 from typing import Any, ClassVar
 
@@ -21,9 +22,10 @@ from headscope.data.attention import LayerChange
 from headscope.data.encoding import Batch, TokenKind
 from headscope.errors import ModelError
 from headscope.models import tap
+from headscope.models.anatomy import eval_mode, is_close, run
 from headscope.models.language import Outcome
-from headscope.models.loaded import LoadedModel, ModelView, eval_mode
-from headscope.models.prefix import Prefix, find_layers
+from headscope.models.loaded import LoadedModel, ModelView
+from headscope.models.prefix import Prefix
 
 __all__ = ["MODES", "AblationSource", "mean_outputs"]
 
@@ -44,7 +46,7 @@ class AblationSource(ModelView):
     emits: ClassVar[Watch] = Watch.CHANGE
     outcome: Outcome
     means: Float[Tensor, "layer head part"]
-    heads: Collection[tuple[int, int]] | None = None  # (layer, head), from 0; None: all
+    heads: Collection[tuple[int, int]] | None = None  # (layer number, head), from 0; None: all
     batch_tokens: int = 8192  # of all copies that run side by side
 
     @property
@@ -54,17 +56,44 @@ class AblationSource(ModelView):
     def attend(self, batch: Batch, observe: Callable[[LayerChange], None]) -> None:
         """Run the model as it is, then with each head altered, and show every layer's changes."""
         model, inputs = self.model.model, self.outcome.prepare(batch)
-        prefix = Prefix(find_layers(model, self.n_layers))
+        prefix = Prefix(self._layers)
         with tap.using_attention(model, tap.NAME), eval_mode(model), torch.inference_mode():
-            with _altered(model, lambda layer, output, *parts: output), prefix.recording():
-                before = self.outcome.evaluate(inputs)
+            before = self._run_as_it_is(inputs, prefix)
             for layer in range(self.n_layers):
                 observe(self._measure_layer(layer, batch, inputs, before, prefix))
+
+    def _run_as_it_is(self, inputs: dict[str, Tensor], prefix: Prefix) -> Tensor:
+        with _altered(self.model.model, _keep), prefix.recording():
+            return self.outcome.evaluate(inputs)
+
+    def _run_copies(
+        self, inputs: dict[str, Tensor], n: int, prefix: Prefix, layer: int, alter: Alter
+    ) -> Tensor:
+        """The outcome of copies side by side, from a layer on; those below are not altered."""
+        start = layer if prefix.can_skip else 0
+        replayed = prefix.replayed(self.layer_numbers[layer], n)
+        with _altered(self.model.model, alter, start), replayed:
+            return self.outcome.evaluate({k: torch.cat([v] * n) for k, v in inputs.items()})
+
+    @cached_property
+    def _layers(self) -> Sequence[nn.Module]:
+        """The model's layers, if those below an altered one can be skipped: found by trying."""
+        model, prefix = self.model.model, Prefix(self.model.layer_stack)
+        inputs = self.outcome.prepare(self.model.batch_of_probe())
+        with tap.using_attention(model, tap.NAME), eval_mode(model), torch.inference_mode():
+            before = self._run_as_it_is(inputs, prefix)
+            try:
+                after = self._run_copies(inputs, 2, prefix, self.n_layers - 1, _keep)
+            except Exception:  # a model file may use what its layers give in any way
+                return []
+        is_same = is_close(after, torch.cat([before] * 2), model.dtype)
+        return prefix.layers if is_same else []
 
     def _measure_layer(
         self, layer: int, batch: Batch, inputs: dict[str, Tensor], before: Tensor, prefix: Prefix
     ) -> LayerChange:
-        heads = [h for h in range(self.n_heads) if self.heads is None or (layer, h) in self.heads]
+        number = self.layer_numbers[layer]
+        heads = [h for h in range(self.n_heads) if self.heads is None or (number, h) in self.heads]
         copies = list(product(heads, MODES))
         changes = torch.zeros(len(batch), self.n_heads, len(MODES), device=batch.device)
         most_copies = max(1, self.batch_tokens // (len(batch) * batch.n_tokens))
@@ -72,8 +101,7 @@ class AblationSource(ModelView):
             chunk = copies[first : first + most_copies]
             n = len(chunk)
             alter = self._alter_copies(layer, chunk, find_sinks(batch))
-            with _altered(self.model.model, alter, prefix.start(layer)), prefix.replayed(layer, n):
-                after = self.outcome.evaluate({k: torch.cat([v] * n) for k, v in inputs.items()})
+            after = self._run_copies(inputs, n, prefix, layer, alter)
             changed = self.outcome.difference(torch.cat([before] * n), after)
             for (head, mode), values in zip(chunk, changed.view(n, -1), strict=True):
                 changes[:, head, MODES.index(mode)] = values
@@ -108,7 +136,7 @@ class AblationSource(ModelView):
         if mode == "zero":
             return torch.zeros_like(own)
         if mode == "mean":
-            return self.means[layer, head].to(own).expand_as(own)
+            return self.means[layer, head, : own.shape[-1]].to(own).expand_as(own)
         group = head * values.shape[1] // weights.shape[1]
         return move_from_sinks(own, weights[:, head], values[:, group], is_sink)
 
@@ -129,11 +157,12 @@ def move_from_sinks(
 ) -> Float[Tensor, "example query part"]:
     """The head's output with its attention to sinks given to the other tokens in proportion.
 
-    A row that has nothing elsewhere stays as it is.
+    A row that has nothing elsewhere stays as it is. What a learned sink takes stays there.
     """
     kept = weights * ~is_sink[:, None, :]
     total = kept.sum(-1, keepdim=True)
-    return torch.where(total > 0, (kept / total.clamp_min(1e-30)) @ values, output)
+    moved = kept / total.clamp_min(1e-30) * weights.sum(-1, keepdim=True)
+    return torch.where(total > 0, moved @ values, output)
 
 
 def mean_outputs(
@@ -143,8 +172,11 @@ def mean_outputs(
 ) -> Float[Tensor, "layer head part"]:
     """The mean of every head's output over all tokens of some batches.
 
+    Where layers have heads of different sizes, zeros follow the parts of the smaller ones.
     `progress` is told after each batch how many examples it had.
     """
+    if why := model.explain_fixed():
+        raise ModelError(why)
     total, n_tokens = torch.zeros(()), 0
     for batch in batches:
         total = total.to(batch.device) + _sum_outputs(model, batch)
@@ -158,21 +190,16 @@ def _sum_outputs(model: LoadedModel, batch: Batch) -> Float[Tensor, "layer head 
     sums: list[Tensor] = []
 
     def add(layer: tap.TapOutput) -> None:
-        assert layer.values is not None  # the tap always gives them
-        n_shared = layer.weights.shape[1] // layer.values.shape[1]
-        values = layer.values.repeat_interleave(n_shared, dim=1)
-        received = layer.weights.sum(dim=2)  # [example, head, key]
-        sums.append(torch.einsum("ehk,ehkd->hd", received, values))
+        assert layer.output is not None  # the tap always gives it
+        sums.append(layer.output.sum(dim=(0, 1)))  # [head, part]
 
-    with eval_mode(model.model):
-        tap.observe_tap(model.model, batch.inputs, add)
-    if len(sums) != model.n_layers:
-        raise ModelError(
-            f"The heads of {model.name} cannot be altered: {len(sums)} of its {model.n_layers} "
-            "layers go through transformers' AttentionInterface. Expected all of them; leave the "
-            "analysis 'ablation' out."
-        )
-    return torch.stack(sums)
+    run(tap.observe_tap, model.model, batch.inputs, add)
+    most = max(one.shape[-1] for one in sums)
+    return torch.stack([nn.functional.pad(one, (0, most - one.shape[-1])) for one in sums])
+
+
+def _keep(layer: int, output: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+    return output
 
 
 def _altered(

@@ -7,7 +7,7 @@ way back each layer's output gradient is met once, turned into that layer's map,
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar
 
@@ -19,9 +19,16 @@ from headscope.contracts import Watch
 from headscope.data.attention import LayerGradient
 from headscope.data.encoding import Batch
 from headscope.errors import ModelError
+from headscope.models.anatomy import eval_mode, is_close
 from headscope.models.language import Task
-from headscope.models.loaded import LoadedModel, ModelView, eval_mode
-from headscope.models.tap import at_least_float32, find_eager, replaced_attention, visible_pairs
+from headscope.models.loaded import LoadedModel, ModelView
+from headscope.models.tap import (
+    at_least_float32,
+    find_eager,
+    replaced_attention,
+    values_and_mask,
+    visible_pairs,
+)
 
 __all__ = ["GradientSource", "only_activations"]
 
@@ -36,6 +43,7 @@ class GradientSource(ModelView):
 
     emits: ClassVar[Watch] = Watch.GRADIENT
     task: Task
+    _is_exact: dict[nn.Module, bool] = field(default_factory=dict, repr=False)  # fast attention
 
     @property
     def model(self) -> LoadedModel:
@@ -46,25 +54,38 @@ class GradientSource(ModelView):
         model, layers, reached = self.model.model, count(), set[int]()
 
         def attend(module: nn.Module, *args: Any, **options: Any) -> Tensor:
-            output, layer = _fast_attention(module, *args, **options), next(layers)
-            values, mask = args[2:]
+            output, layer = self._attend_fast(module, *args, **options), next(layers)
+            values, mask = values_and_mask(args, options)
 
             def show(gradient: Tensor) -> None:
                 reached.add(layer)
                 observe(_measure(layer, gradient, values.detach(), mask, batch))
 
-            output.register_hook(show)  # type: ignore[no-untyped-call]
+            if output.requires_grad:  # a recurrent model may run its first rounds without
+                output.register_hook(show)  # type: ignore[no-untyped-call]
             return output
 
+        if why := self.model.explain_fixed():
+            raise ModelError(why)
         inputs, targets = self.task.prepare(batch)
         with replaced_attention(model, attend), only_activations(model), torch.enable_grad():
             self.task.losses(inputs, targets).sum().backward()  # type: ignore[no-untyped-call]
         if len(reached) != self.n_layers:
             raise ModelError(
                 f"Gradients reached {len(reached)} of the {self.n_layers} layers of {self.name}. "
-                "Expected a model whose attention goes through transformers' AttentionInterface; "
-                "leave the analysis 'gradient' out."
+                "Expected a loss that depends on all of them; leave the analysis out."
             )
+
+    def _attend_fast(self, module: nn.Module, *args: Any, **options: Any) -> Tensor:
+        """Fast attention where it does what the model's own function does, which else does it.
+
+        Found at a layer's first batch: it knows no capped scores (Gemma 2), no learned sinks.
+        """
+        if module not in self._is_exact:
+            self._is_exact[module] = _is_exact(module, *args, **options)
+        if self._is_exact[module]:
+            return _fast_attention(module, *args, **options)
+        return find_eager(type(module))(module, *args, **options)[0]
 
 
 def _measure(
@@ -82,11 +103,19 @@ def _measure(
     return LayerGradient(layer, sizes, batch, is_visible)
 
 
+def _is_exact(module: nn.Module, *args: Any, **options: Any) -> bool:
+    """Whether fast attention gives what the model's own function gives."""
+    with torch.no_grad():
+        own = find_eager(type(module))(module, *args, **options)[0]
+        try:
+            return is_close(_fast_attention(module, *args, **options), own, own.dtype)
+        except Exception:  # it refuses what it knows that it cannot do
+            return False
+
+
 def _fast_attention(module: nn.Module, *args: Any, **options: Any) -> Tensor:
-    # What fast attention cannot do (Gemma's capped scores) the model's own function does.
-    if options.get("softcap") is not None:
-        return find_eager(type(module))(module, *args, **options)[0]
-    if args[3] is None:
+    _, mask = values_and_mask(args, options)
+    if mask is None:
         options["is_causal"] = False  # a decoder's mask is always given
     output: Tensor = sdpa_attention_forward(module, *args, **options)[0]
     return output
@@ -99,7 +128,8 @@ def only_activations(model: nn.Module) -> Iterator[None]:
     for weight in trained:
         weight.requires_grad_(False)
     hook = model.get_input_embeddings().register_forward_hook(  # type: ignore[operator]
-        lambda module, inputs, output: output.requires_grad_(True)
+        # a copy, for a model may change it in place, which a leaf does not allow
+        lambda module, inputs, output: output.requires_grad_(True).clone()
     )
     try:
         with eval_mode(model):

@@ -1,9 +1,7 @@
 """A transformers model in memory as a source of attention, and views of it that show more."""
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -19,14 +17,22 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.errors import ModelError
+from headscope.models.anatomy import (
+    PROBE,
+    PROBE_TOKENS,
+    Anatomy,
+    argument_names,
+    check_shape,
+    examine,
+    observe_scaled,
+    run,
+)
 from headscope.models.encode import Encoder
-from headscope.models.norms import NormWeights
-from headscope.models.tap import TapOutput, observe_outputs, observe_tap
+from headscope.models.norms import NormWeights, find_projections
+from headscope.models.tap import TapOutput, observe_outputs
 
-__all__ = ["WEIGHTS", "LoadedModel", "ModelView", "eval_mode", "weights_digest", "wrap_model"]
+__all__ = ["WEIGHTS", "LoadedModel", "ModelView", "weights_digest", "wrap_model"]
 
-PROBE = Example("probe", text="a")
-ROUNDING = 0.02  # of a row of a few bfloat16 weights
 WEIGHTS = ("attention", "norm")
 
 
@@ -62,11 +68,16 @@ class LoadedModel:
 
     @property
     def n_layers(self) -> int:
-        return self._probed[1]
+        return len(self._anatomy.numbers)
 
     @property
     def n_heads(self) -> int:
-        return self._probed[2]
+        return self._anatomy.n_heads
+
+    @property
+    def layer_numbers(self) -> tuple[int, ...]:
+        """The numbers of the layers it shows, from 0; a hybrid has others between them."""
+        return self._anatomy.numbers
 
     def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
         """The examples in tokens, truncated to `max_tokens`."""
@@ -78,7 +89,15 @@ class LoadedModel:
 
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
         """Run the model and show every layer's attention, first layer first."""
-        self._run(self._probed[0], batch, observe)
+        is_norm, has_sink, layers = self.weights == "norm", self.has_sink, count()
+
+        def show(output: TapOutput) -> None:
+            weights = self._norm_weights.compute(output) if is_norm else output.weights
+            check_shape(weights, batch.n_tokens, self.name)
+            visible = output.visible.to(weights.device)
+            observe(LayerAttention(next(layers), weights, batch, visible, has_sink))
+
+        run(self._anatomy.observe, self.model, batch.inputs, show)
 
     def describe(self) -> dict[str, object]:
         """What the manifest says of the model."""
@@ -92,7 +111,8 @@ class LoadedModel:
             "heads": self.n_heads,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "device": str(self.device),
-            "seen_by": "tap" if self._probed[0] is observe_tap else "output_attentions",
+            "layer_numbers": [number + 1 for number in self.layer_numbers],
+            "seen_by": "output_attentions" if self._anatomy.observe is observe_outputs else "tap",
         }
 
     def without_head(self) -> "LoadedModel":
@@ -101,63 +121,49 @@ class LoadedModel:
         base = wrap_model(model, self.encoder.tokenizer, self.name, self.revision)
         return replace(base, weights=self.weights)
 
-    def _run(
-        self, how: Callable[..., None], batch: Batch, observe: Callable[[LayerAttention], None]
-    ) -> None:
-        layers = count()
+    @property
+    def has_sink(self) -> bool:
+        """Whether some attention goes to a learned sink; what goes there adds nothing."""
+        return self._anatomy.has_sink and self.weights == "attention"
 
-        def show(output: TapOutput) -> None:
-            weights = output.weights
-            if weights.ndim != 4 or weights.shape[-2:] != (batch.n_tokens, batch.n_tokens):
-                raise ModelError(
-                    f"{self.name} gives attention of shape {tuple(weights.shape)} for "
-                    f"{batch.n_tokens} tokens. Expected one weight for each pair of tokens; choose "
-                    "another model."
-                )
-            if self.weights == "norm":
-                weights = self._norm_weights.compute(output)
-            visible = output.visible.to(weights.device)
-            observe(LayerAttention(next(layers), weights, batch, visible))
+    @property
+    def scales_rows(self) -> bool:
+        """Whether its weights are scaled as what its heads give is: by a sink outside of them."""
+        return self._anatomy.observe is observe_scaled
 
-        extra = {"use_cache": False} if "use_cache" in _arguments(self.model) else {}
-        with eval_mode(self.model):
-            how(self.model, {**batch.inputs, **extra}, show)
+    def explain_fixed(self) -> str:
+        """Why what its heads give cannot be altered, in a message; "" where it can."""
+        why = self._anatomy.why_fixed
+        return why and (
+            f"What the heads of {self.name} give cannot be altered or weighed: {why}. Expected "
+            "heads that add value vectors, once a layer, through that interface; use --weights "
+            "attention, and leave gradients and changes out."
+        )
+
+    @property
+    def layer_stack(self) -> Sequence[nn.Module]:
+        """All layers in order, those without attention too; none where they are no plain list."""
+        stack = self.model.get_submodule(self._anatomy.stack)
+        return list(stack) if isinstance(stack, nn.ModuleList) else []
+
+    @cached_property
+    def _anatomy(self) -> Anatomy:
+        return examine(self.model, self.batch_of_probe().inputs, self.name)
+
+    def check_weights(self) -> None:
+        """An error where the model cannot show the weights that are wanted."""
+        if self.weights == "norm":
+            _ = self._norm_weights
 
     @cached_property
     def _norm_weights(self) -> NormWeights:
-        return NormWeights(self.model)
+        if self._anatomy.why_fixed:
+            raise ModelError(self.explain_fixed())
+        return NormWeights(find_projections(self.model, self.batch_of_probe().inputs))
 
-    @cached_property
-    def _probed(self) -> tuple[Callable[..., None], int, int]:
-        """How this model's attention can be observed, its layers and heads, found by a tiny run."""
-        batch = self.batch(self.encode([PROBE], min(8, self.max_tokens)))
-        failures = []
-        for how in (observe_tap, observe_outputs):
-            layers: list[LayerAttention] = []
-            try:
-                self._run(how, batch, layers.append)
-                return how, len(layers), self._count_heads(layers)
-            except Exception as error:  # any model file may fail here in its own way
-                is_ours = isinstance(error, ModelError)
-                failures.append(f"{error}" if is_ours else f"{type(error).__name__}: {error}")
-        raise ModelError(
-            f"The attention of {self.name} ({type(self.model).__name__}) cannot be seen: neither "
-            f"through transformers' AttentionInterface ({failures[0]}) nor as output_attentions "
-            f"({failures[1]}). Expected a transformer with softmax attention and the same number "
-            "of heads in every layer; choose another model."
-        )
-
-    def _count_heads(self, layers: Sequence[LayerAttention]) -> int:
-        """The heads of each layer, if every row of weights is a distribution."""
-        heads = {attention.weights.shape[1] for attention in layers}
-        most = getattr(self.model.config, "num_hidden_layers", None) or len(layers)
-        if len(heads) != 1 or len(layers) > most:
-            raise ModelError(f"{len(layers)} layers with {sorted(heads)} heads were seen")
-        for attention in layers:
-            error = (attention.weights.sum(-1) - 1).abs().max()
-            if error > ROUNDING:
-                raise ModelError(f"a row of weights misses a sum of 1 by {error:.3g}")
-        return heads.pop()
+    def batch_of_probe(self) -> Batch:
+        """A few tokens, to see how the model behaves."""
+        return self.batch(self.encode([PROBE], min(PROBE_TOKENS, self.max_tokens)))
 
 
 class ModelView(ABC):
@@ -181,6 +187,10 @@ class ModelView(ABC):
     @property
     def n_heads(self) -> int:
         return self.model.n_heads
+
+    @property
+    def layer_numbers(self) -> tuple[int, ...]:
+        return self.model.layer_numbers
 
     @property
     def max_tokens(self) -> int:
@@ -210,8 +220,19 @@ def wrap_model(
         )
     name = name or model.config.name_or_path or type(model).__name__
     if model.config.is_encoder_decoder:
-        model = model.get_encoder()
-    return LoadedModel(name, model, Encoder(tokenizer, _arguments(model)), revision)
+        model = _find_encoder(model, name)
+    return LoadedModel(name, model, Encoder(tokenizer, argument_names(model)), revision)
+
+
+def _find_encoder(model: PreTrainedModel, name: str) -> PreTrainedModel:
+    encoder = model.get_encoder()
+    if not isinstance(encoder, PreTrainedModel):
+        raise ModelError(
+            f"The encoder of {name} ({type(model).__name__}) is no model of its own: it has no "
+            "configuration and cannot be run alone. Expected an encoder-decoder whose encoder is a "
+            "transformers model (BART, Marian, T5); choose another model."
+        )
+    return encoder
 
 
 def weights_digest(model: nn.Module) -> str:
@@ -229,25 +250,9 @@ def weights_digest(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _arguments(model: nn.Module) -> frozenset[str]:
-    return frozenset(inspect.signature(model.forward).parameters)
-
-
 def _position_rows(model: nn.Module) -> Iterator[int]:
     """Positions a learned table really has: where padding takes a row, counting starts after it."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             n_reserved = 0 if module.padding_idx is None else module.padding_idx + 1
             yield module.num_embeddings - n_reserved
-
-
-@contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
-    """The model without dropout, and as it was again afterwards."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True

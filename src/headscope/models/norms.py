@@ -5,40 +5,44 @@ vector through the head's part of the output projection. ||a f(x)|| is what a to
 attention to one whose vector is tiny does nothing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from headscope.errors import ModelError
-from headscope.models.tap import TapOutput
+from headscope.models.anatomy import is_close, run
+from headscope.models.tap import TapOutput, observe_tap
 
-__all__ = ["NormWeights"]
+__all__ = ["NormWeights", "find_projections"]
 
-PROJECTIONS = ("o_proj", "out_proj", "c_proj", "out_lin", "Wo", "wo", "o", "dense", "proj")
+Projections = Mapping[nn.Module, Float[Tensor, "output input"]]  # by the module that attends
 
 
 @dataclass(frozen=True)
 class NormWeights:
     """Turns the weights of a model's layers into shares of norms; rows sum to 1 again."""
 
-    model: nn.Module
+    projections: Projections = field(repr=False)
     _products: dict[nn.Module, Tensor] = field(default_factory=dict, repr=False)
 
     def compute(self, output: TapOutput) -> Float[Tensor, "example head query key"]:
-        """`||a f(x)||` of every pair of tokens, over its sum along the row."""
-        if output.module is None or output.values is None:
-            raise ModelError(
-                f"{type(self.model).__name__} does not show its value vectors. Expected a model "
-                "whose attention goes through transformers' AttentionInterface; measure this one "
-                "with --weights attention."
-            )
+        """`||a f(x)||` of every pair of tokens, over its sum along the row.
+
+        A row that adds nothing at all keeps its weights.
+        """
+        assert output.module is not None  # of the tap, by which the projections were found
+        assert output.values is not None
         norms = self._norms(output.module, output.values, output.weights.shape[1])
         weighted = output.weights * norms.to(output.weights.dtype)[:, :, None, :]
         total = weighted.sum(-1, keepdim=True)
-        return weighted / total.clamp_min(torch.finfo(total.dtype).tiny)
+        shares = weighted / total.clamp_min(torch.finfo(total.dtype).tiny)
+        return torch.where(total > 0, shares, output.weights)
 
     def _norms(
         self, module: nn.Module, values: Tensor, n_heads: int
@@ -46,28 +50,48 @@ class NormWeights:
         """||W v|| of every token and head, through W^T W: a product of a head's own small size."""
         values = values.float().repeat_interleave(n_heads // values.shape[1], dim=1)
         if module not in self._products:
-            projection = find_projection(self.model, module, n_heads * values.shape[-1])
-            heads = projection.float().reshape(len(projection), n_heads, -1)  # [out, head, part]
+            projection = self.projections[module].float()
+            heads = projection.reshape(len(projection), n_heads, -1)  # [out, head, part]
             self._products[module] = torch.einsum("ohd,ohe->hde", heads, heads)
         squares = torch.einsum("ehkd,hdf,ehkf->ehk", values, self._products[module], values)
         return squares.clamp_min(0).sqrt()
 
 
-def find_projection(
-    model: nn.Module, module: nn.Module, n_inputs: int
-) -> Float[Tensor, "output input"]:
-    """The output projection of an attention module: a child of it by one of the usual names, or
-    `output.dense` beside it, as in BERT and its kin."""
-    paths = {child: path for path, child in model.named_modules()}
-    parent = model.get_submodule(paths.get(module, "").rpartition(".")[0])
-    beside = getattr(getattr(parent, "output", None), "dense", None)
-    for child in (*(getattr(module, name, None) for name in PROJECTIONS), beside):
-        if isinstance(child, Conv1D) and child.weight.shape[0] == n_inputs:
-            return child.weight.detach().T  # GPT-2 stores it the other way round
-        if isinstance(child, nn.Linear) and child.in_features == n_inputs:
-            return child.weight.detach()
-    raise ModelError(
-        f"The output projection of {type(module).__name__} cannot be found. Expected a linear "
-        f"layer with {n_inputs} inputs named {', '.join(PROJECTIONS)}, or output.dense beside it; "
-        "measure the model with --weights attention."
-    )
+def find_projections(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Projections:
+    """The output projection of each module that attends, found by running the model.
+
+    It is the first linear layer to take what the heads give, as it is. Where something stands
+    between them, as a gate or a norm, there is none, and what a token adds is not known.
+    """
+    attended: list[TapOutput] = []
+    found: dict[nn.Module, Tensor] = {}
+
+    def look(linear: Any, entering: tuple[Any, ...]) -> None:
+        output = attended[-1] if attended else None
+        if output is None or output.module is None or output.module in found or not entering:
+            return
+        assert output.output is not None
+        expected = output.output.flatten(2)  # [example, query, input]
+        if entering[0].numel() == expected.numel() and is_close(
+            entering[0].reshape(expected.shape), expected, model.dtype
+        ):
+            weight = linear.weight.detach()
+            is_transposed = isinstance(linear, Conv1D)  # as GPT-2 stores it
+            found[output.module] = weight.T if is_transposed else weight
+
+    linears = [module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D))]
+    hooks = [linear.register_forward_pre_hook(look) for linear in linears]
+    try:
+        run(observe_tap, model, inputs, attended.append)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    missing = {type(o.module).__name__ for o in attended if o.module not in found}
+    if missing:
+        raise ModelError(
+            f"--weights norm cannot be used with {type(model).__name__}: something stands between "
+            f"the heads of {' and '.join(sorted(missing))} and their projection, such as a gate or "
+            "a norm. Expected a linear layer that takes what the heads give; use --weights "
+            "attention."
+        )
+    return found

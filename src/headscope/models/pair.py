@@ -66,11 +66,17 @@ class ModelPair:
         n_before = 0
 
         def show(attention: LayerAttention) -> None:
-            observe(replace(attention, layer=n_before + attention.layer, batch=batch))
+            layer = n_before + attention.layer
+            # rows of both are compared, so both have the key that a learned sink is
+            observe(replace(attention, layer=layer, batch=batch, has_sink=self._has_sink))
 
         self.first.attend(_part(self.first, batch, FIRST), show)
         n_before = self.first.n_layers
         self.second.attend(_part(self.second, batch, SECOND), show)
+
+    @property
+    def _has_sink(self) -> bool:
+        return self.first.has_sink or self.second.has_sink
 
     def describe(self) -> dict[str, object]:
         """What the manifest says of both."""

@@ -9,23 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Prefix", "find_layers"]
-
-
-def find_layers(model: nn.Module, n_layers: int) -> list[nn.Module]:
-    """The model's layers, if they are one plain list of different modules; else none."""
-    for module in model.modules():
-        if isinstance(module, nn.ModuleList) and len(module) == n_layers:
-            layers = list(module)
-            if len(set(map(id, layers))) == n_layers and n_layers > 1:
-                return layers
-    return []
+__all__ = ["Prefix"]
 
 
 @dataclass
 class Prefix:
     """The inputs of a model's layers, from a run as it is.
 
+    `layers` are all layers in order, those without attention too; none: nothing can be skipped.
     Where a layer hands on more than hidden states (T5 a bias by position), none is skipped.
     """
 
@@ -38,10 +29,6 @@ class Prefix:
         """Whether a layer can be passed by, as all that it gives is hidden states."""
         extras = [value for extra in self.extra_outputs.values() for value in extra or ()]
         return bool(self.layers) and all(value is None for value in extras)
-
-    def start(self, layer: int) -> int:
-        """The first layer that runs when all above `layer` are wanted."""
-        return layer if self.can_skip else 0
 
     @contextmanager
     def recording(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ for `output_attentions` instead.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from logging import getLogger
@@ -24,17 +24,18 @@ from headscope.errors import ModelError
 
 __all__ = [
     "NAME", "TapOutput", "at_least_float32", "find_eager", "observe_outputs", "observe_tap",
-    "replaced_attention", "using_attention", "visible_keys", "visible_pairs",
+    "replaced_attention", "using_attention", "values_and_mask", "visible_keys", "visible_pairs",
 ]  # fmt: skip
 
 
 class TapOutput(NamedTuple):
-    """One layer's weights, and by the tap also its module and values; float32 or wider."""
+    """One layer's weights, and by the tap also its module, values and output; float32 or wider."""
 
     weights: Float[Tensor, "example head query key"]
     visible: Int[Tensor, " query"]  # how many keys a query may look at
     module: nn.Module | None = None
     values: Float[Tensor, "example group key part"] | None = None  # heads may share a group's
+    output: Float[Tensor, "example query head part"] | None = None
 
 
 Observer = Callable[[TapOutput], None]
@@ -50,9 +51,10 @@ def observe_tap(model: PreTrainedModel, inputs: Inputs, observe: Observer) -> No
 
     def attend(module: nn.Module, *args: Any, **options: Any) -> Tensor:
         output, weights = find_eager(type(module))(module, *args, **options)
-        value, mask = args[2:]
+        values, mask = values_and_mask(args, options)
         visible = visible_keys(mask, weights.shape[-2], weights.shape[-1])
-        observe(TapOutput(at_least_float32(weights), visible, module, at_least_float32(value)))
+        parts = (at_least_float32(part) for part in (values, output))
+        observe(TapOutput(at_least_float32(weights), visible, module, *parts))
         return output
 
     with replaced_attention(model, attend), torch.inference_mode():
@@ -72,6 +74,17 @@ def observe_outputs(model: PreTrainedModel, inputs: Inputs, observe: Observer) -
         if weights is None:
             raise ModelError(f"{type(model).__name__} gives no weights for one of its layers.")
         observe(TapOutput(at_least_float32(weights), _visible_in(weights)))
+
+
+def values_and_mask(
+    args: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[Tensor, Tensor | None]:
+    """The values and the mask that an attention function is called with.
+
+    `args` are query, key, value and the mask, unless it is passed by its name.
+    """
+    values, *rest = args[2:]
+    return values, rest[0] if rest else options.get("attention_mask")
 
 
 def at_least_float32(numbers: Tensor) -> Tensor:

@@ -101,7 +101,7 @@ def _tiles(
     manifest: Manifest, findings: Sequence[Finding], cards: Sequence[Card]
 ) -> Iterator[dict[str, str]]:
     if cards:
-        n_layers = max(card.layer for card in cards)
+        n_layers = len({card.layer for card in cards})
         yield {"number": f"{n_layers} × {max(c.head for c in cards)}", "label": "layers × heads"}
     n_examples = sum(of_pass["used"] for of_pass in manifest.get("counts", {}).values())
     yield {"number": f"{n_examples:,}", "label": "examples"}

@@ -8,7 +8,8 @@ tallies/PASS.safetensors   the sums so far of one pass, and which shards they ho
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +24,7 @@ from headscope.runs.manifest import refuse_other_study
 
 __all__ = ["UNTRAINED", "RunFolder"]
 
+MANIFEST = "manifest.json"
 TABLES, UNTRAINED = "tables", "untrained"
 FORMAT = 3  # of the folder; raised when an older headscope could not read it
 
@@ -41,14 +43,28 @@ class RunFolder:
                 "with --resume, choose another --out, or remove it."
             )
 
-    def begin(self, manifest: Mapping[str, Any], resume: bool) -> None:
-        """Begin a run in its folder, or go on with the same one."""
+    @contextmanager
+    def begin(self, manifest: Mapping[str, Any], resume: bool) -> Iterator[None]:
+        """Begin a run in its folder, or go on with the same one, for as long as the block runs.
+
+        Where a new run fails before any of its results was kept, no folder is left behind.
+        """
         if resume and self.has_run:
             refuse_other_study(self.path, self.read_manifest(), manifest)
+            yield
             return
         self.refuse_if_taken()
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         self.create()
         self.write_manifest({**manifest, "status": "running"})
+        try:
+            yield
+        except BaseException:
+            if [file.name for file in self.path.iterdir()] == [MANIFEST]:
+                (self.path / MANIFEST).unlink()
+                for folder in made:
+                    folder.rmdir()
+            raise
 
     def create(self) -> None:
         """Make the folder, or say why it cannot be made."""
@@ -67,11 +83,11 @@ class RunFolder:
 
     @property
     def has_run(self) -> bool:
-        return (self.path / "manifest.json").exists()
+        return (self.path / MANIFEST).exists()
 
     def read_manifest(self) -> dict[str, Any]:
         """The manifest, or an error that says what the folder is instead of a run."""
-        path = self.path / "manifest.json"
+        path = self.path / MANIFEST
         try:
             manifest: dict[str, Any] = json.loads(path.read_text())
         except (OSError, ValueError) as error:
@@ -88,7 +104,7 @@ class RunFolder:
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         content = json.dumps({**manifest, "format": FORMAT}, indent=2, ensure_ascii=False)
-        write_atomically(self.path / "manifest.json", content.encode() + b"\n")
+        write_atomically(self.path / MANIFEST, content.encode() + b"\n")
 
     def write_table(self, name: str, table: pd.DataFrame, place: str = TABLES) -> None:
         parquet = BytesIO()

@@ -7,9 +7,10 @@ from typing import Any
 import pandas as pd
 
 from headscope.contracts import Analysis, CorpusRole
+from headscope.data.table import Tables
 from headscope.stats.tally import Tally
 
-__all__ = ["CORPUS_COLUMNS", "Repeat", "rows_of_pass", "summarize_passes"]
+__all__ = ["CORPUS_COLUMNS", "Repeat", "number_layers", "rows_of_pass", "summarize_passes"]
 
 CORPUS_COLUMNS = ("treebank", "corpus")
 Frames = dict[str, pd.DataFrame]
@@ -79,9 +80,36 @@ def _combine(analyses: Iterable[Any], tables: Frames) -> Frames:
     """Let analyses say what follows from all their passes together."""
     for analysis in analyses:
         own = {name: tables[name] for name in analysis.tables if name in tables}
-        if own and hasattr(analysis, "combine"):
-            tables = tables | dict(analysis.combine(own))
+        if own and hasattr(analysis, "join_corpora"):
+            tables = tables | dict(analysis.join_corpora(own))
     return tables
+
+
+def number_layers(tables: Tables, model: Mapping[str, Any]) -> Frames:
+    """The tables with layers by the model's own numbers, as its description in the manifest says.
+
+    Analyses count the layers that they are shown; a hybrid has layers without attention between.
+    Of two models, `..._b` is a layer of the second.
+    """
+    first, second = model.get("first", model), model.get("second", model)
+    return {
+        name: table.assign(
+            **{
+                column: _renumber(table[column], second if column.endswith("_b") else first)
+                for column in map(str, table.columns)
+                if "layer" in column.split("_")
+            }
+        )
+        for name, table in tables.items()
+    }
+
+
+def _renumber(layers: pd.Series, model: Mapping[str, Any]) -> pd.Series:
+    numbers = model.get("layer_numbers") or []
+    if numbers == list(range(1, len(numbers) + 1)):
+        return layers
+    own = layers.map(dict(enumerate(numbers, start=1)), na_action="ignore")
+    return own.astype(layers.dtype)
 
 
 def rows_of_pass(

@@ -48,7 +48,7 @@ class LayerDots:
         called = called.assign(beside=called["layer"] + DODGE * (places - (len(order) - 1) / 2))
         columns = ["layer", "head", "split", self.value, "low", "high", self.reference]
         columns += [] if self.by_panel else ["beside"]
-        chart = alt.layer(*self._layers(order, int(known["layer"].max())))
+        chart = alt.layer(*self._layers(order, sorted(set(known["layer"].astype(int).tolist()))))
         chart = name_and_interval(chart.properties(data=mark_data(called, columns)))
         if not self.by_panel:
             return chart.properties(width=520, height=260)
@@ -61,9 +61,9 @@ class LayerDots:
         panels = panels.resolve_axis(x="independent")
         return panels if self.share_scale else panels.resolve_scale(y="independent")
 
-    def _layers(self, order: list[str], n_layers: int) -> list[Chart]:
-        across = layer_axis(n_layers)
-        own_place = across if self.by_panel else layer_axis(n_layers, "beside")
+    def _layers(self, order: list[str], layers: list[int]) -> list[Chart]:
+        across = layer_axis(layers[-1])
+        own_place = across if self.by_panel else layer_axis(layers[-1], "beside")
         up = alt.Y(f"{self.value}:Q", title=self.title)
         legend = alt.Legend(title=None, symbolType="circle", symbolOpacity=1)
         shades = alt.Color(
@@ -78,17 +78,17 @@ class LayerDots:
         dots = alt.Chart().mark_circle(size=34, cursor="pointer", opacity=0.55)
         middle = alt.Y(f"mean({self.value}):Q", title=self.title)
         drawn = [
-            _mean_mark(n_layers).encode(across, middle, shades),
+            _mean_mark(len(layers)).encode(across, middle, shades),
             dots.encode(own_place, up, shades, tooltip=said),  # on top, where they can be clicked
         ]
-        return [*self._reference(across), *drawn] if self.reference else drawn
+        return [*self._reference(across, layers[0]), *drawn] if self.reference else drawn
 
-    def _reference(self, across: alt.X) -> list[Chart]:
+    def _reference(self, across: alt.X, lowest: int) -> list[Chart]:
         height = alt.Y(f"mean({self.reference}):Q", title=self.title)
         line = alt.Chart().mark_line(strokeDash=[5, 3], color=GREY, strokeWidth=1.5)
         name = (
             alt.Chart()
-            .transform_filter("datum.layer == 1")
+            .transform_filter(f"datum.layer == {lowest}")
             .mark_text(align="left", dx=-8, dy=-7, fontSize=10, color=TEXT)
         )
         called = alt.TextValue(self.reference_title)

@@ -117,11 +117,6 @@ class NotableHead:
     # The pairs of words that it should find in an example, as attention runs; None: about tokens.
     pairs: Callable[[Any, Example], list[tuple[int, int]]] | None = None
 
-    @property
-    def place(self) -> tuple[int, ...]:
-        """Where a ranking holds it."""
-        return (self.layer, self.head, *self.more)
-
 
 @dataclass(frozen=True)
 class MapOptions:

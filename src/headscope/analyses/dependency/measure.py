@@ -198,7 +198,7 @@ class Dependency:
         }
         return {name: table[list(self.tables[name])] for name, table in tables.items()}
 
-    def combine(self, tables: Tables) -> dict[str, pd.DataFrame]:
+    def join_corpora(self, tables: Tables) -> dict[str, pd.DataFrame]:
         """Of several treebanks: p-values corrected over all of them, and relations summed up."""
         best = tables["dependency-best"]
         if "treebank" not in best:

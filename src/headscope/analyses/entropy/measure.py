@@ -34,6 +34,7 @@ class Entropy:
     `cls` is the first opening special token, wherever it stands (XLNet's is the last token); a
     model without one (T5, GPT-2) has no such rows. `uniform` is what a head that spreads its
     attention evenly over the keys it may see would get, and `share` the one over the other.
+    A learned sink (gpt-oss) counts as one more key in both.
     """
 
     name: ClassVar[str] = "entropy"
@@ -43,12 +44,12 @@ class Entropy:
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Entropy by example, head and kind of row, beside that of uniform attention."""
-        nats = _entropy(attention.weights)  # [example, head, query]
+        nats = _entropy(attention.with_sink())  # [example, head, query]
         is_cls = attention.batch.kinds == TokenKind.CLS  # [example, query]
         first = (is_cls & (is_cls.cumsum(-1) == 1)).to(nats.dtype)
         even = torch.full_like(first, 1 / attention.n_tokens)
         shares = torch.stack([even, first], dim=-1)  # [example, query, rows]
-        ceiling = attention.visible.to(nats.dtype).log()  # [query]
+        ceiling = (attention.visible + attention.has_sink).to(nats.dtype).log()  # [query]
         has_rows = torch.stack([torch.ones_like(first[:, 0]), first.sum(-1)], dim=-1)
         return {
             **segment_means("nats", nats @ shares),  # [example, head, rows]

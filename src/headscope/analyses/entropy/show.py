@@ -125,13 +125,15 @@ def check_broad_is_low(tables: Tables) -> Outcome:
 def check_first_layer(tables: Tables) -> Outcome:
     """The first layer has a broad head."""
     shares = _shares(tables, "all")
-    first = shares[shares["layer"] == 1]
-    if first.empty:
+    if shares.empty:
         return Outcome(None, "No token sees more than itself.")
+    lowest = int(shares["layer"].min())
+    first = shares[shares["layer"] == lowest]
     n_broad = int((first["share"] > BROAD).sum())
     shows = (
-        f"{n_broad} of the {len(first)} heads of layer 1 attend broadly (over {percent(BROAD)} % "
-        f"of even attention); the broadest is {list_heads(first.nlargest(1, 'share'), 'share')}."
+        f"{n_broad} of the {len(first)} heads of layer {lowest} attend broadly (over "
+        f"{percent(BROAD)} % of even attention); the broadest is "
+        f"{list_heads(first.nlargest(1, 'share'), 'share')}."
     )
     return judge(row_estimate(top_row(first, "share"), "share"), BROAD, shows)
 

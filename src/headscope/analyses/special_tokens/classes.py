@@ -18,7 +18,7 @@ from headscope.errors import StudyError
 from headscope.options import option
 
 __all__ = [
-    "MARKS", "TokenClasses", "check_classes", "class_names", "classify", "count_tokens",
+    "MARKS", "SINK", "TokenClasses", "check_classes", "class_names", "classify", "count_tokens",
     "token_classes_option",
 ]  # fmt: skip
 
@@ -31,7 +31,8 @@ COMMAS = frozenset(",，、､،՝፣၊")
 PUNCTUATION = PERIODS | COMMAS
 MARKS = {"period": PERIODS, "comma": COMMAS}
 N_BINS = 1024  # for the counts of all other tokens, whose number is open
-OWN_NAMES = ("cls", "sep", "first", "punctuation", "other")
+SINK = "sink"  # attention to no token, in models that learn one
+OWN_NAMES = ("cls", "sep", "first", "punctuation", "other", SINK)
 
 
 def token_classes_option() -> Any:

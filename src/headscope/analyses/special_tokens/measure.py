@@ -30,8 +30,9 @@ class SpecialTokens:
     called; "first" is the first token where it is an ordinary one; "punctuation" is "." and ",", as
     in the paper, and the periods and commas of other scripts. `token_classes` adds the user's own
     (name -> tokens as text); they come before punctuation, so that every token has one class and
-    the weights of a source sum to 1. Per segment the mean over its rows; then over segments that
-    have such rows.
+    the weights of a source sum to 1. A model with a learned sink (gpt-oss) has the class "sink" for
+    what goes to no token. Per segment the mean over its rows; then over segments that have such
+    rows.
     """
 
     token_classes: classes.TokenClasses = classes.token_classes_option()
@@ -64,12 +65,15 @@ class SpecialTokens:
         once = batch.remember("token counts", lambda: classes.count_tokens(batch))
         weight = mass / n_rows.clamp(min=1)[:, None, :, None]
         has_rows = (n_rows > 0).to(weights.dtype)[:, None, :]  # [example, 1, source]
+        if attention.has_sink:
+            missing = (has_rows - weight.sum(-1)).clamp_min(0)  # [example, head, source]
+            weight = torch.cat([weight, missing[..., None]], dim=-1)
         counts = once if attention.layer == 0 else {}
         return {**counts, **segment_means("weight", weight), "segments": has_rows}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The weight from all rows, by class."""
-        targets = classes.class_names(self.token_classes)
+        targets = self._targets(values["weight"].shape[-1])
         return {target: values["weight"][..., 0, i] for i, target in enumerate(targets)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
@@ -78,9 +82,13 @@ class SpecialTokens:
             return empty_tables(self.tables)
         weight = tally.mean("weight", within=SHARE)  # [layer, head, source, target]
         heads = head_axes(*weight.value.shape[:2])
-        axes = {**heads, "source": SOURCES, "target": classes.class_names(self.token_classes)}
+        axes = {**heads, "source": SOURCES, "target": self._targets(weight.value.shape[-1])}
         columns = dict(zip(self.tables[self.name][4:], weight, strict=True))
         return {self.name: tidy_table(axes, columns), "token-frequency": _frequency_table(tally)}
+
+    def _targets(self, n: int) -> list[str]:
+        """The names of the first `n` classes; a learned sink comes last, where there is one."""
+        return [*classes.class_names(self.token_classes), classes.SINK][:n]
 
 
 def _frequency_table(tally: Tally) -> pd.DataFrame:

@@ -23,6 +23,7 @@ TARGETS = {
     "first": "first token",
     "punctuation": "period and comma",
     "other": "other tokens",
+    "sink": "learned sink",
 }
 PANELS = {
     "cls": "to opening tokens ([CLS])",
@@ -30,6 +31,7 @@ PANELS = {
     "first": "to the first token",
     "punctuation": "to periods and commas",
     "other": "to all other tokens",
+    "sink": "to no token (learned sink)",
 }
 KIND = Kind("special tokens or punctuation", COLOURS[1], "square")
 THRESHOLD = Threshold(
@@ -41,7 +43,12 @@ MORE_FREQUENT = 1  # other tokens; in the paper's data "the"
 NOTABLE = 0.05  # even attention over 128 tokens gives [CLS] 0.8 %, two [SEP]s 1.6 %
 SPECIAL = ("cls", "sep", "first", "punctuation")
 NO_SEP = "This model's input has no closing token ([SEP])."
-SINKS = {"sep": "[SEP]", "first": "its first token", "cls": "its opening token"}
+SINKS = {
+    "sep": "[SEP]",
+    "sink": "its learned sink",
+    "first": "its first token",
+    "cls": "its opening token",
+}
 
 
 def _rows(table: pd.DataFrame, source: str, target: str | None = None) -> pd.DataFrame:
@@ -319,6 +326,7 @@ PRESENTATION = Presentation(
     behaviours=(
         _behaviour("opening token (cls)", "cls", "the opening token"),
         _behaviour("closing tokens (sep)", "sep", "the closing tokens"),
+        _behaviour("learned sink", "sink", "no token, but the learned sink"),
         _behaviour("first token (sink)", "first", "the first token"),
         _behaviour("period and comma", "punctuation", "periods and commas"),
     ),

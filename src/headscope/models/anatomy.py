@@ -1,0 +1,245 @@
+"""What a model's attention is like, found by running the model once on a few tokens."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from headscope.data.example import Example
+from headscope.errors import ModelError
+from headscope.models.tap import TapOutput, observe_outputs, observe_tap
+
+__all__ = [
+    "PROBE", "PROBE_TOKENS", "Anatomy", "argument_names", "check_shape", "eval_mode", "examine",
+    "is_close", "observe_scaled", "run",
+]  # fmt: skip
+
+PROBE = Example("probe", text="One, two, three, four, five, six, seven, eight, nine, ten.")
+PROBE_TOKENS = 16
+ROUNDING = 0.02  # of a row of a few bfloat16 weights
+OTHER_INPUTS = {
+    "pixel_values": "images",
+    "image": "images",
+    "visual_feats": "images",
+    "bbox": "boxes on a page",
+    "input_features": "sound",
+    "input_values": "sound",
+}
+
+Inputs = Mapping[str, Tensor]
+Observe = Callable[[PreTrainedModel, Inputs, Callable[[TapOutput], None]], None]
+
+
+class Anatomy(NamedTuple):
+    """What a run shows of a model."""
+
+    observe: Observe
+    n_heads: int
+    numbers: tuple[int, ...]  # of the layers that have attention, as the model counts them from 0
+    stack: str  # the path of the list of all layers; "" where there is no such list
+    has_sink: bool  # rows sum to less than 1: the rest goes to a learned sink, which is no token
+    why_fixed: str  # why what its heads give cannot be altered; "" where it can
+
+
+def examine(model: PreTrainedModel, inputs: Inputs, name: str) -> Anatomy:
+    """How the model's attention can be observed: by the tap, else in its outputs; or an error."""
+    failures: list[str] = []
+    for observe in (observe_tap, observe_outputs):
+        try:
+            return _examine(observe, model, inputs, failures)
+        except Exception as error:  # any model file may fail here in its own way
+            is_ours = isinstance(error, ModelError)
+            failures.append(f"{error}" if is_ours else f"{type(error).__name__}: {error}")
+    _refuse_other_inputs(model, inputs, name)
+    raise ModelError(
+        f"The attention of {name} ({type(model).__name__}) cannot be seen: neither through "
+        f"transformers' AttentionInterface ({failures[0]}) nor as output_attentions "
+        f"({failures[1]}). Expected a transformer with softmax attention and the same number of "
+        "heads in every layer; choose another model."
+    )
+
+
+def _examine(
+    observe: Observe, model: PreTrainedModel, inputs: Inputs, failures: Sequence[str]
+) -> Anatomy:
+    seen: list[TapOutput] = []
+    run(observe, model, inputs, seen.append)
+    if not seen:
+        raise ModelError("no layer uses it" if observe is observe_tap else "it has none")
+    n_heads = _count_heads(model, seen, inputs["input_ids"].shape[1])
+    adds_values, why = all(_adds_values(output, model.dtype) for output in seen), ""
+    if failures:
+        why = f"they are not seen through transformers' AttentionInterface ({failures[0]})"
+    elif not adds_values:
+        why = "it is not the sum of values by weights"
+        scaled = list(map(scale_rows, seen))
+        if all(_adds_values(output, model.dtype) for output in scaled):
+            observe, seen, adds_values = observe_scaled, scaled, True
+    has_sink = _find_sink(seen, adds_values)
+    stack, numbers = _number_layers(model, [output.module for output in seen])
+    return Anatomy(observe, n_heads, numbers, stack, has_sink, why)
+
+
+def observe_scaled(
+    model: PreTrainedModel, inputs: Inputs, show: Callable[[TapOutput], None]
+) -> None:
+    """As the tap, of a model that scales what its heads give, row by row (Granite's sink)."""
+    observe_tap(model, inputs, lambda output: show(scale_rows(output)))
+
+
+def scale_rows(output: TapOutput) -> TapOutput:
+    """The weights scaled as the output is: each row by one number, found by least squares."""
+    if output.values is None or output.output is None:
+        return output
+    summed, given = _sum_values(output), output.output
+    squares = (summed * summed).sum(-1)  # [example, query, head]
+    scale = (given * summed).sum(-1) / squares.clamp_min(torch.finfo(squares.dtype).tiny)
+    return output._replace(weights=output.weights * scale.transpose(1, 2)[..., None])
+
+
+def run(
+    observe: Observe, model: PreTrainedModel, inputs: Inputs, show: Callable[[TapOutput], None]
+) -> None:
+    """Run the model without dropout and cache, and show what is observed of each layer."""
+    extra: dict[str, Any] = {"use_cache": False} if "use_cache" in argument_names(model) else {}
+    with eval_mode(model):
+        observe(model, {**inputs, **extra}, show)
+
+
+def check_shape(weights: Tensor, n_tokens: int, name: str) -> None:
+    """An error for anything but a weight for each pair of tokens."""
+    if weights.ndim != 4 or weights.shape[-2:] != (n_tokens, n_tokens):
+        raise ModelError(
+            f"{name} gives attention of shape {tuple(weights.shape)} for {n_tokens} tokens. "
+            "Expected one weight for each pair of tokens; choose another model."
+        )
+
+
+def _count_heads(model: PreTrainedModel, seen: Sequence[TapOutput], n_tokens: int) -> int:
+    """The heads of each layer, if they are the same in all, and each layer was seen once."""
+    for output in seen:
+        check_shape(output.weights, n_tokens, type(model).__name__)
+    heads = {output.weights.shape[1] for output in seen}
+    if len(heads) > 1:
+        raise ModelError(f"layers have different numbers of heads: {sorted(heads)}")
+    most = getattr(model.config, "num_hidden_layers", None) or len(seen)
+    if len(seen) > most:
+        raise ModelError(f"{most} layers call attention {len(seen)} times")
+    return heads.pop()
+
+
+def _find_sink(seen: Sequence[TapOutput], adds_values: bool) -> bool:
+    """Whether rows miss some of a sum of 1 that goes to no token; an error for other sums.
+
+    The rest has no value vector, so what a head gives is the sum over tokens alone.
+    """
+    has_sink = False
+    for weights in (output.weights for output in seen):
+        sums = weights.sum(-1)
+        if weights.min() < 0 or sums.max() > 1 + ROUNDING:
+            raise ModelError(
+                f"it gives scores and not weights: a row of them sums to {float(sums.max()):.3g}, "
+                f"the lowest is {float(weights.min()):.3g}"
+            )
+        has_sink |= bool(sums.min() < 1 - ROUNDING)
+        if has_sink and not adds_values:
+            raise ModelError(f"a row of weights sums to {float(sums.min()):.3g} instead of 1")
+    return has_sink
+
+
+def _adds_values(output: TapOutput, computed_in: torch.dtype) -> bool:
+    """Whether a layer's output is the sum of its values by its weights."""
+    if output.values is None or output.output is None:
+        return False
+    return is_close(output.output, _sum_values(output), computed_in)
+
+
+def _sum_values(output: TapOutput) -> Float[Tensor, "example query head part"]:
+    assert output.values is not None
+    n_shared = output.weights.shape[1] // output.values.shape[1]
+    values = output.values.repeat_interleave(n_shared, dim=1)
+    return (output.weights @ values).transpose(1, 2)
+
+
+def is_close(found: Tensor, expected: Tensor, computed_in: torch.dtype) -> bool:
+    """Whether two arrays are the same up to rounding, which is coarse in half precision."""
+    if found.shape != expected.shape:
+        return False
+    is_half = computed_in.itemsize < 4
+    error = (found.float() - expected.float()).abs().max()
+    return bool(error <= (0.05 if is_half else 1e-3) * expected.float().abs().max())
+
+
+def _number_layers(
+    model: nn.Module, modules: Sequence[nn.Module | None]
+) -> tuple[str, tuple[int, ...]]:
+    """The path of the model's list of layers, and the place there of each module that attends.
+
+    A hybrid's list has layers of other kinds between. Where no list has them all in order (ALBERT
+    runs one layer again and again), the path is empty and layers are counted as they come.
+    """
+    paths: dict[nn.Module, list[str]] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        paths.setdefault(module, []).append(path)
+    # A module that several layers share has a path in each of them, and is called in that order.
+    own = [paths[module].pop(0) for module in modules if module is not None and paths[module]]
+    found = [_split_at_number(path) for path in own]
+    numbers = [number for _, number in found]
+    is_plain = len(found) == len(modules) and len({stack for stack, _ in found}) == 1
+    if is_plain and all(a < b for a, b in pairwise([-1, *numbers])):
+        return found[0][0], tuple(numbers)
+    return "", tuple(range(len(modules)))
+
+
+def _split_at_number(path: str) -> tuple[str, int]:
+    """The path of a list and the place in it; -1 for a path without a number.
+
+    >>> _split_at_number("encoder.layer.3.attention.self")
+    ('encoder.layer', 3)
+    """
+    parts = path.split(".")
+    place = next((i for i, part in enumerate(parts) if part.isdecimal()), None)
+    return (path, -1) if place is None else (".".join(parts[:place]), int(parts[place]))
+
+
+def _refuse_other_inputs(model: PreTrainedModel, inputs: Inputs, name: str) -> None:
+    """An error for a model that does not run on text, by the name of what it also needs."""
+    try:
+        with eval_mode(model), torch.inference_mode():
+            model(**inputs)
+    except Exception as error:
+        known = argument_names(model)
+        needed = {arg: what for arg, what in OTHER_INPUTS.items() if arg in known}
+        if not needed:
+            raise ModelError(
+                f"{name} ({type(model).__name__}) does not run on text ({type(error).__name__}: "
+                f"{error}). Expected a model that takes {', '.join(inputs)}; choose another model."
+            ) from error
+        what = ", ".join(f"{what} ({arg})" for arg, what in needed.items())
+        raise ModelError(
+            f"{name} ({type(model).__name__}) needs {what}, and does not run on text alone "
+            f"({type(error).__name__}: {error}). Expected a model that reads text; choose another."
+        ) from error
+
+
+def argument_names(model: nn.Module) -> frozenset[str]:
+    """What the model can be called with."""
+    return frozenset(inspect.signature(model.forward).parameters)
+
+
+@contextmanager
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """The model without dropout, and as it was again afterwards."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
