@@ -4,24 +4,45 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from headscope.contracts import Annotation, CorpusRole
 from headscope.corpora.lines import FileCorpus, read_lines
 from headscope.data.example import Example
+from headscope.data.link import Link, parse_links
 from headscope.errors import InputError
 
 __all__ = ["JsonlCorpus"]
 
-EXPECTED = 'Expected {"id": ..., "text": ..., "text_pair"?: ...} or {"id": ..., "words": [...]}'
+EXPECTED = (
+    'Expected {"id": ..., "text": ..., "text_pair"?: ..., "alignment"?: "0-0 1-2"} or '
+    '{"id": ..., "words": [...]}'
+)
 
 
 @dataclass(frozen=True)
 class JsonlCorpus(FileCorpus):
-    """A `.jsonl` file of texts, pairs of texts, or words. Without an id, the line number is it."""
+    """A `.jsonl` file of texts, pairs of texts, or words. Without an id, the line number is it.
+
+    Its first example says whether texts have targets (`text_pair`) and gold alignments.
+    """
 
     roles = frozenset({CorpusRole.TEXT})
     suffixes = (".jsonl",)
-    provides = frozenset({Annotation.TEXT})
+
+    @cached_property
+    def provides(self) -> frozenset[str]:
+        try:
+            first = next(iter(self), None)
+        except InputError:  # told when the file is read
+            first = None
+        has_target = first is not None and first.text_pair is not None
+        has_links = has_target and first is not None and first.links is not None
+        return frozenset(
+            [Annotation.TEXT, *[Annotation.TARGETS] * has_target]
+            + [Annotation.ALIGNMENTS] * has_links
+        )
 
     def __iter__(self) -> Iterator[Example]:
         for number, line in read_lines(self.path):
@@ -50,7 +71,19 @@ class JsonlCorpus(FileCorpus):
         text, pair = record["text"], record.get("text_pair")
         if not isinstance(text, str) or not isinstance(pair, (str, type(None))):
             raise self._error(number, "text and text_pair must be strings")
-        return Example(str(example_id), text=text, text_pair=pair)
+        links = self._read_links(record, number)
+        try:
+            return Example(str(example_id), text=text, text_pair=pair, links=links)
+        except ValueError as error:
+            raise self._error(number, "the alignment links a word that is not there") from error
+
+    def _read_links(self, record: dict[str, Any], number: int) -> tuple[Link, ...] | None:
+        if record.get("alignment") is None:
+            return None
+        try:
+            return parse_links(str(record["alignment"]))
+        except ValueError as error:
+            raise self._error(number, str(error)) from error
 
     def _error(self, number: int, problem: str) -> InputError:
         return InputError(f"{self.path}:{number}: {problem}. {EXPECTED}; mend or remove the line.")

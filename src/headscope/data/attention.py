@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headscope.contracts import AttentionKind
 from headscope.data.encoding import Batch, Memory
 
 __all__ = [
@@ -45,24 +46,37 @@ class LayerAttention(Memory):
     """The maps of one layer for a batch; `weights[example, head, query, key]` sums to 1 over keys.
 
     `visible[query]` is how many keys a query may look at: all of them in an encoder, those up to
-    itself in a decoder, a window where attention is local.
+    itself in a decoder, a window where attention is local. Queries are the tokens of `batch`, and
+    so are keys; but those of cross attention are the tokens of `key_batch`.
     """
 
     layer: int
     weights: Float[Tensor, "example head query key"]
     batch: Batch
     visible: Int[Tensor, " query"]
+    kind: AttentionKind | None = None  # of an encoder-decoder that is measured whole
+    key_batch: Batch | None = None
 
     @classmethod
     def full(cls, layer: int, weights: Tensor, batch: Batch) -> "LayerAttention":
         """Attention in which every query may look at every key."""
-        n_tokens = weights.shape[-1]
-        return cls(layer, weights, batch, torch.full((n_tokens,), n_tokens, device=weights.device))
+        n_queries, n_keys = weights.shape[-2:]
+        return cls(layer, weights, batch, torch.full((n_queries,), n_keys, device=weights.device))
 
     @property
     def n_tokens(self) -> int:
-        """How many tokens each example has."""
+        """How many tokens of each example are attended to."""
         return self.weights.shape[-1]
+
+    @property
+    def n_queries(self) -> int:
+        """How many tokens of each example attend: as many, but in cross attention."""
+        return self.weights.shape[-2]
+
+    @property
+    def keys(self) -> Batch:
+        """The tokens that are attended to."""
+        return self.key_batch or self.batch
 
     def find_not_finite(self) -> list[int]:
         return find_not_finite(self.weights)

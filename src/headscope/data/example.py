@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
+from headscope.data.link import Link
 from headscope.data.mention import Mention
 from headscope.data.tree import Tree
 
@@ -26,7 +27,8 @@ class Example:
     `spaces[i]` says whether a space stands before word i in the running text; None means that
     all words but the first are spaced. Only tokenizers that see spaces (byte-level BPE) look at it.
     A document has its `mentions`, and in `sentences` the first word of each of its sentences. What
-    is cut from it keeps the document's id as its `group`: one group is drawn as one.
+    is cut from it keeps the document's id as its `group`: one group is drawn as one. `links` align
+    the words of `text` with those of `text_pair`, both split at spaces.
     """
 
     id: str
@@ -38,6 +40,7 @@ class Example:
     mentions: tuple[Mention, ...] | None = None
     sentences: tuple[int, ...] | None = None
     group: str | None = None
+    links: tuple[Link, ...] | None = None
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.words is None):
@@ -51,6 +54,10 @@ class Example:
             raise ValueError(f"Example {self.id!r} must have one head per word in its tree.")
         if any(not 0 <= m.start <= m.head < m.end <= n_words for m in self.mentions or ()):
             raise ValueError(f"Example {self.id!r} has a mention outside its words.")
+        if self.links is not None:
+            n_source, n_target = len((self.text or "").split()), len((self.text_pair or "").split())
+            if any(not (0 <= s < n_source and 0 <= t < n_target) for s, t, _ in self.links):
+                raise ValueError(f"Example {self.id!r} has a link outside its words.")
 
     @cached_property
     def key(self) -> int:

@@ -23,7 +23,10 @@ from headscope.models.encode import Encoder
 from headscope.models.norms import NormWeights
 from headscope.models.tap import TapOutput, observe_outputs, observe_tap
 
-__all__ = ["WEIGHTS", "LoadedModel", "ModelView", "eval_mode", "weights_digest", "wrap_model"]
+__all__ = [
+    "ROUNDING", "WEIGHTS", "LoadedModel", "ModelView", "eval_mode", "model_arguments",
+    "weights_digest", "wrap_model",
+]  # fmt: skip
 
 PROBE = Example("probe", text="a")
 ROUNDING = 0.02  # of a row of a few bfloat16 weights
@@ -40,6 +43,7 @@ class LoadedModel:
     encoder: Encoder
     revision: str | None = None
     weights: str = "attention"  # or "norm": norm-weighted attention
+    whole: PreTrainedModel | None = None  # the encoder-decoder whose encoder this is
 
     def __post_init__(self) -> None:
         if self.weights not in WEIGHTS:
@@ -119,7 +123,7 @@ class LoadedModel:
             visible = output.visible.to(weights.device)
             observe(LayerAttention(next(layers), weights, batch, visible))
 
-        extra = {"use_cache": False} if "use_cache" in _arguments(self.model) else {}
+        extra = {"use_cache": False} if "use_cache" in model_arguments(self.model) else {}
         with eval_mode(self.model):
             how(self.model, {**batch.inputs, **extra}, show)
 
@@ -209,9 +213,10 @@ def wrap_model(
             "pass tokenizer=... beside it."
         )
     name = name or model.config.name_or_path or type(model).__name__
-    if model.config.is_encoder_decoder:
-        model = model.get_encoder()
-    return LoadedModel(name, model, Encoder(tokenizer, _arguments(model)), revision)
+    whole = model if model.config.is_encoder_decoder else None
+    model = model.get_encoder() if whole is not None else model
+    encoder = Encoder(tokenizer, model_arguments(model))
+    return LoadedModel(name, model, encoder, revision, whole=whole)
 
 
 def weights_digest(model: nn.Module) -> str:
@@ -229,7 +234,8 @@ def weights_digest(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _arguments(model: nn.Module) -> frozenset[str]:
+def model_arguments(model: nn.Module) -> frozenset[str]:
+    """The names of what a model is called with."""
     return frozenset(inspect.signature(model.forward).parameters)
 
 

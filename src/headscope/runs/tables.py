@@ -7,9 +7,10 @@ from typing import Any
 import pandas as pd
 
 from headscope.contracts import Analysis, CorpusRole
+from headscope.data.table import KIND, join_kinds
 from headscope.stats.tally import Tally
 
-__all__ = ["CORPUS_COLUMNS", "Repeat", "rows_of_pass", "summarize_passes"]
+__all__ = ["CORPUS_COLUMNS", "Repeat", "rows_of_pass", "summarize_passes", "tally_name"]
 
 CORPUS_COLUMNS = ("treebank", "corpus")
 Frames = dict[str, pd.DataFrame]
@@ -22,23 +23,23 @@ class Repeat(Enum):
     SECOND_READING = "second"  # by an analysis that knows what the first reading gave
 
 
+def tally_name(kind: str, analysis: str) -> str:
+    """The name of the sums of an analysis over one kind of attention."""
+    return f"{kind}:{analysis}"
+
+
 def summarize_passes(
     passes: Mapping[str, Mapping[str, Any]],
     analyses: Mapping[str, Analysis],
     tallies: Mapping[str, Mapping[str, Tally]],
 ) -> Frames:
     """Every table of every pass; where several passes gave the same one, with columns that say so:
-    `treebank` or `corpus`, and `window`.
+    `treebank` or `corpus`, and `window`. Tables of an encoder-decoder that was measured whole have
+    a column `attention`.
 
     A pass that repeats another gives no tables of its own: it adds to those of the other.
     """
-    by_pass: dict[str, dict[str, Frames]] = {
-        key: {
-            name: dict(analyses[name].summarize(tallies[key].get(name, Tally())))
-            for name in entry["analyses"]
-        }
-        for key, entry in passes.items()
-    }
+    by_pass = {key: _summarize(one, analyses, tallies[key]) for key, one in passes.items()}
     for key, entry in passes.items():
         if entry["repeats"] is not None:
             _add_repeat(by_pass[entry["repeats"]], by_pass[key], entry["repeat"], analyses)
@@ -48,6 +49,22 @@ def summarize_passes(
             for name, table in (item for frames in of_analyses.values() for item in frames.items()):
                 parts.setdefault(name, []).append((passes[key], table))
     return {name: _join(tables) for name, tables in parts.items()}
+
+
+def _summarize(
+    entry: Mapping[str, Any], analyses: Mapping[str, Analysis], tallies: Mapping[str, Tally]
+) -> dict[str, Frames]:
+    """The tables of a pass, by analysis; those of all kinds of attention one under the other."""
+    kinds: Mapping[str, Sequence[str]] = entry.get(KIND) or {}
+    if not kinds:
+        names: Sequence[str] = entry["analyses"]
+        return {n: dict(analyses[n].summarize(tallies.get(n, Tally()))) for n in names}
+    found: dict[str, dict[str, Frames]] = {}
+    for kind, names in kinds.items():
+        for name in names:
+            tally = tallies.get(tally_name(kind, name), Tally())
+            found.setdefault(name, {})[kind] = dict(analyses[name].summarize(tally))
+    return {name: join_kinds(by_kind) for name, by_kind in found.items()}
 
 
 def rows_of_pass(table: pd.DataFrame, corpus: str, window: int | None) -> pd.DataFrame:

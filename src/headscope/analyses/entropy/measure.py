@@ -31,6 +31,7 @@ class Entropy:
     name: ClassVar[str] = "entropy"
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
+    measures_cross: ClassVar[bool] = True
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "entropy": ("layer", "head", "rows", "nats", "low", "high", "uniform")
     }
