@@ -12,7 +12,7 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,19 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headscope.contracts import Analysis, Annotation, Corpus, CorpusRole, Source, Watch
+from headscope.contracts import (
+    Analysis,
+    Annotation,
+    AttentionKind,
+    Corpus,
+    CorpusRole,
+    Source,
+    Watch,
+)
 from headscope.data.attention import AttentionRows, LayerAttention, LayerChange, LayerGradient
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example
+from headscope.data.link import Link
 from headscope.data.mention import KINDS, Mention
 from headscope.data.tree import ROOT, Tree
 from headscope.engine.measure import Result, measure_examples
@@ -37,6 +46,7 @@ __all__ = [
     "check_source",
     "encode_words",
     "make_example",
+    "make_pair",
     "random_maps",
 ]
 
@@ -59,8 +69,11 @@ def check_analysis(analysis: Analysis, precision: torch.dtype = torch.float32) -
     _check_declaration(analysis, require)
     emits = Watch.ATTENTION if analysis.watches.compares_layers else analysis.watches
     source = MadeSource(emits=emits, precision=precision)
-    examples = [make_example(seed) for seed in range(12)]
+    make = make_pair if emits is Watch.CROSS_ATTENTION else make_example
+    examples = [make(seed) for seed in range(12)]
     _check_measure(analysis, source, examples, require)
+    if getattr(analysis, "measures_cross", False):
+        _check_cross(analysis, precision, require)
     whole = _measure(examples, analysis, source)
     tally = whole.tallies[analysis.name]
     tables = dict(analysis.summarize(tally))
@@ -72,7 +85,7 @@ def check_analysis(analysis: Analysis, precision: torch.dtype = torch.float32) -
     _check_addition(analysis, source, examples, tally, require)
     _check_equivariance(analysis, source, examples, tables, require)
     for n_words, n_pieces in ((1, 1), (1, 3), (2, 1), (7, 3)):  # short, and all words split
-        few = [make_example(seed, n_words) for seed in range(3)]
+        few = [make(seed, n_words) for seed in range(3)]
         split = MadeSource(pieces=lambda w, i, n=n_pieces: n, emits=source.emits)  # type: ignore[misc]
         analysis.summarize(_measure(few, analysis, split).tallies[analysis.name])
 
@@ -156,6 +169,20 @@ def make_example(seed: int, n_words: int | None = None) -> Example:
     )
 
 
+def make_pair(seed: int, n_words: int | None = None) -> Example:
+    """A text with a target and random links between their words."""
+    rng = np.random.default_rng(seed)
+    n_source, n_target = n_words or int(rng.integers(1, 9)), n_words or int(rng.integers(1, 9))
+    text, target = (" ".join(rng.choice(VOCABULARY, n)) for n in (n_source, n_target))
+    links = tuple(
+        Link(source, word, bool(rng.random() < 0.7))
+        for source in range(n_source)
+        for word in range(n_target)
+        if rng.random() < 0.3
+    )
+    return Example(f"pair:{seed}", text=text, text_pair=target, links=links)
+
+
 def random_mentions(rng: np.random.Generator, n_words: int) -> tuple[Mention, ...]:
     """Mentions anywhere, nested and crossing, of few things; what is known of them is random."""
     spans = []
@@ -200,7 +227,18 @@ def encode_words(
     example: Example, pieces: Callable[[str, int], int] = split_evenly, n_closing: int = 1
 ) -> Encoding:
     """[CLS], the words in pieces, then [SEP]s."""
-    words = example.words or tuple((example.text or "").split())
+    return _encode(example, example.words or (example.text or "").split(), pieces, n_closing)
+
+
+def encode_pair(example: Example, pieces: Callable[[str, int], int] = split_evenly) -> Encoding:
+    """The text, and as its target what a decoder reads: [CLS] and the words in pieces."""
+    target = _encode(example, (example.text_pair or "").split(), pieces, n_closing=0)
+    return replace(encode_words(example, pieces), target=target)
+
+
+def _encode(
+    example: Example, words: Sequence[str], pieces: Callable[[str, int], int], n_closing: int
+) -> Encoding:
     ids = [i for i, word in enumerate(words) for _ in range(pieces(word, i))]
     surfaces = ["[CLS]", *(words[i] for i in ids), *["[SEP]"] * n_closing]
     kinds = [TokenKind.CLS, *[TokenKind.TEXT] * len(ids), *[TokenKind.SEP] * n_closing]
@@ -216,7 +254,8 @@ def encode_words(
 def random_maps(encoding: Encoding, seed: int = 0) -> Tensor:
     """Attention that depends on the example alone: [layer, head, query, key], rows sum to 1."""
     rng = np.random.default_rng([encoding.example.key, seed])
-    scores = 3 * rng.standard_normal((N_LAYERS, N_HEADS, len(encoding), len(encoding)))
+    n_queries = len(encoding.target or encoding)
+    scores = 3 * rng.standard_normal((N_LAYERS, N_HEADS, n_queries, len(encoding)))
     return torch.from_numpy(scores).softmax(-1)
 
 
@@ -224,7 +263,8 @@ def random_maps(encoding: Encoding, seed: int = 0) -> Tensor:
 class MadeSource:
     """A source without a model: `maps` says what each example looks like inside.
 
-    It can emit gradients and changes too: then they are the maps, or their diagonals. `precision`
+    It can emit gradients and changes too: then they are the maps, or their diagonals; or cross
+    attention, from targets to texts (`make_pair`). `precision`
     rounds as a model would that computes in half precision; numbers leave as float32 then.
     """
 
@@ -238,7 +278,8 @@ class MadeSource:
     precision: torch.dtype = torch.float64
 
     def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
-        return [encode_words(example, self.pieces) for example in examples]
+        encode = encode_pair if self.emits is Watch.CROSS_ATTENTION else encode_words
+        return [encode(example, self.pieces) for example in examples]
 
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
         return Batch(tuple(encodings))
@@ -264,6 +305,9 @@ class MadeSource:
             measured = torch.ones(weights.shape[1], dtype=torch.bool)
             base = weights.new_ones(len(weights))
             return LayerChange(layer, changes, measured, base, "loss", batch)
+        if self.emits is Watch.CROSS_ATTENTION:
+            full = LayerAttention.full(layer, weights, batch.target)
+            return replace(full, kind=AttentionKind.CROSS, key_batch=batch)
         return LayerAttention.full(layer, weights, batch)
 
 
@@ -274,6 +318,8 @@ HAS_ANNOTATION: dict[str, Callable[[Example], bool]] = {
     Annotation.DEPENDENCIES: lambda example: example.tree is not None,
     Annotation.COREFERENCE: lambda example: example.mentions is not None,
     Annotation.PRONOUN_CHOICES: lambda example: bool(example.mentions),
+    Annotation.TARGETS: lambda example: example.text_pair is not None,
+    Annotation.ALIGNMENTS: lambda example: example.links is not None,
 }
 
 
@@ -311,8 +357,9 @@ def _check_measure(
 ) -> None:
     """One batch by hand: the input is left as it is, and the first axis is the example."""
     encodings = source.encode(examples, 512)
-    usual = Counter(map(len, encodings)).most_common(1)[0][0]
-    encodings = [encoding for encoding in encodings if len(encoding) == usual]
+    lengths = [(len(encoding), len(encoding.target or ())) for encoding in encodings]
+    usual = Counter(lengths).most_common(1)[0][0]
+    encodings = [e for e, length in zip(encodings, lengths, strict=True) if length == usual]
     shown: list[Any] = []
     source.attend(source.batch(encodings), shown.append)
     if analysis.watches.compares_layers:
@@ -330,6 +377,16 @@ def _check_measure(
         require(lengths <= {(len(encodings),)}, "the first axis of what it measures is the example")
         is_finite = all(bool(torch.isfinite(value).all()) for value in values.values())
         require(is_finite, "sums and counts are finite numbers")
+
+
+def _check_cross(analysis: Analysis, precision: torch.dtype, require: Require) -> None:
+    """What says that it measures cross attention does so, where queries and keys differ."""
+    source = MadeSource(emits=Watch.CROSS_ATTENTION, precision=precision)
+    examples = [make_pair(seed) for seed in range(12)]
+    _check_measure(analysis, source, examples, require)
+    whole = _measure(examples, analysis, source).tallies[analysis.name]
+    _check_addition(analysis, source, examples, whole, require)
+    _check_equivariance(analysis, source, examples, dict(analysis.summarize(whole)), require)
 
 
 def _check_addition(
