@@ -21,7 +21,9 @@ def toy_tokenizer() -> PreTrainedTokenizerFast:
     vocabulary = {token: number for number, token in enumerate([*SPECIAL, *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing("$A </s>", None, [("</s>", 1)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        "$A </s>", "$A </s> $B </s>", [("</s>", 1)]
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
@@ -45,8 +47,8 @@ def toy_examples(task: str, n: int, seed: int = 1) -> list[Example]:
 
 
 @cache
-def train_toy(task: str, n_steps: int = 400) -> BartForConditionalGeneration:
-    """A BART of one layer each with two heads, trained to do the task."""
+def train_toy(task: str, n_steps: int = 200) -> BartForConditionalGeneration:
+    """A BART of two layers each with two heads, trained to do the task in a few seconds."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = BartForConditionalGeneration(

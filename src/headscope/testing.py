@@ -40,15 +40,9 @@ from headscope.options import RunOptions, collect_options
 from headscope.stats.tally import Tally
 
 __all__ = [
-    "MadeSource",
-    "check_analysis",
-    "check_corpus",
-    "check_source",
-    "encode_words",
-    "make_example",
-    "make_pair",
-    "random_maps",
-]
+    "MadeSource", "check_analysis", "check_corpus", "check_source", "encode_words", "make_example",
+    "make_pair", "random_maps",
+]  # fmt: skip
 
 N_LAYERS, N_HEADS = 3, 5  # unequal primes: a swapped axis fails
 N_MODES = 3  # in which heads are altered
@@ -172,14 +166,10 @@ def make_example(seed: int, n_words: int | None = None) -> Example:
 def make_pair(seed: int, n_words: int | None = None) -> Example:
     """A text with a target and random links between their words."""
     rng = np.random.default_rng(seed)
-    n_source, n_target = n_words or int(rng.integers(1, 9)), n_words or int(rng.integers(1, 9))
-    text, target = (" ".join(rng.choice(VOCABULARY, n)) for n in (n_source, n_target))
-    links = tuple(
-        Link(source, word, bool(rng.random() < 0.7))
-        for source in range(n_source)
-        for word in range(n_target)
-        if rng.random() < 0.3
-    )
+    sizes = [n_words or int(rng.integers(1, 9)) for _ in range(2)]
+    text, target = (" ".join(rng.choice(VOCABULARY, size)) for size in sizes)
+    pairs = np.argwhere(rng.random(sizes) < 0.3).tolist()
+    links = tuple(Link(source, word, bool(rng.random() < 0.7)) for source, word in pairs)
     return Example(f"pair:{seed}", text=text, text_pair=target, links=links)
 
 
@@ -384,9 +374,9 @@ def _check_cross(analysis: Analysis, precision: torch.dtype, require: Require) -
     source = MadeSource(emits=Watch.CROSS_ATTENTION, precision=precision)
     examples = [make_pair(seed) for seed in range(12)]
     _check_measure(analysis, source, examples, require)
-    whole = _measure(examples, analysis, source).tallies[analysis.name]
-    _check_addition(analysis, source, examples, whole, require)
-    _check_equivariance(analysis, source, examples, dict(analysis.summarize(whole)), require)
+    tally = _measure(examples, analysis, source).tallies[analysis.name]
+    _check_addition(analysis, source, examples, tally, require)
+    _check_equivariance(analysis, source, examples, analysis.summarize(tally), require)
 
 
 def _check_addition(

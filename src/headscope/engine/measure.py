@@ -199,7 +199,8 @@ def keep_usable(
 
 
 def _count_unaligned(encoding: Encoding) -> int:
-    return len(encoding.example.words or ()) - len(set(encoding.word_ids.tolist()) - {-1})
+    words = encoding.example.words
+    return 0 if words is None else len(words) - len(set(encoding.word_ids.tolist()) - {-1})
 
 
 class _Observer:

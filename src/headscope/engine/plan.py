@@ -193,7 +193,7 @@ def plan_kinds(
                 "Expected an encoder-decoder; choose another model or leave the analysis out."
             )
         if model.has_decoder and is_plain:
-            left_out |= {a.name: model.why_no_decoder for a in across}
+            left_out |= {a.name: f"Skipped {a.name!r}: no decoder is measured." for a in across}
             left_out |= _say_encoder_alone(pass_, model)
         kept = tuple(a for a in pass_.analyses if a not in across)
         planned += [replace(pass_, analyses=kept)] if kept else []

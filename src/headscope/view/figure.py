@@ -46,6 +46,11 @@ SEQUENTIAL: Final = "yellowgreenblue"
 DIVERGING: Final = "redblue"
 FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
 FORMATS = ("svg", "png", "pdf")
+KIND_TITLES = {
+    "encoder": "encoder",
+    "decoder": "decoder",
+    "cross": "cross attention, from the target to the source",
+}
 DOTS_PER_INCH = 200
 HEAD = alt.Tooltip("name:N", title="head")
 INTERVAL = alt.Tooltip("interval:N", title="95 % interval")
@@ -94,11 +99,12 @@ class Figure:
         if "" in kinds:
             return style(self._draw(kinds[""]), self.caption)
         drawn = [
-            self._draw(own).properties(title=f"{kind} attention")
+            self._draw(own).properties(title=KIND_TITLES[kind])
             for kind, own in kinds.items()
             if not self._missing(own)
         ]
-        return style(alt.vconcat(*drawn).resolve_scale(color="independent"), self.caption)
+        stacked = alt.vconcat(*drawn).resolve_scale(color="independent", shape="independent")
+        return style(stacked, self.caption)
 
     def _draw(self, tables: Tables) -> Chart:
         return self.draw_tables({name: clean_labels(tables[name]) for name in self.needs})

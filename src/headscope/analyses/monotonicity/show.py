@@ -9,13 +9,14 @@ from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
 from headscope.view.figure import COLOURS, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
-from headscope.view.numbers import RATIO
+from headscope.view.numbers import Form
 from headscope.view.presentation import CROSS, Presentation
 
 __all__ = ["PRESENTATION"]
 
 GRID = HeadsGrid("correlation", "order (1 diagonal, -1 anti-diagonal)", diverging=True)
-KIND = Kind("the source in order", COLOURS[5], "triangle-right")
+CORRELATION = Form("+.2f", to=" to ")
+KIND = Kind("the source in order or backwards", COLOURS[5], "triangle-right")
 THRESHOLD = Threshold("monotone", 0.5, "Threshold for calling a cross head monotone.")
 
 
@@ -24,7 +25,7 @@ def order_facts(tables: Tables) -> Facts:
     table = tables["monotonicity"]
 
     def phrase(row: Any) -> str:
-        return f"{RATIO.row(row, 'correlation')} (rank {row.rank:.0f} of {len(table)})"
+        return f"{CORRELATION.row(row, 'correlation')} (rank {row.rank:.0f} of {len(table)})"
 
     return by_head(add_rank(table, "correlation"), "order of the source", phrase)
 
