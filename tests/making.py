@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
-from headscope.testing import (
+from headscope.testing.made import (
     N_HEADS,
     N_LAYERS,
     RELATIONS,
