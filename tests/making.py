@@ -4,14 +4,16 @@ from collections.abc import Sequence
 
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
-from headscope.testing import (
+from headscope.testing.made import (
     N_HEADS,
     N_LAYERS,
     RELATIONS,
     VOCABULARY,
     MadeSource,
+    encode_pair,
     encode_words,
     make_example,
+    make_pair,
     random_maps,
     random_mentions,
     random_tree,
@@ -24,8 +26,10 @@ __all__ = [
     "RELATIONS",
     "VOCABULARY",
     "MadeSource",
+    "encode_pair",
     "encode_words",
     "make_example",
+    "make_pair",
     "random_attention",
     "random_maps",
     "random_mentions",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headscope.data.attention import LayerChange as LayerChange
     from headscope.data.attention import LayerGradient as LayerGradient
     from headscope.data.example import Example as Example
+    from headscope.data.link import Link as Link
     from headscope.data.mention import Mention as Mention
     from headscope.data.table import empty_tables as empty_tables
     from headscope.data.table import head_axes as head_axes
@@ -47,6 +48,7 @@ _NAMES = {
     "corpora.opening": ("open_corpus", "texts"),
     "data.attention": ("AttentionRows", "LayerAttention", "LayerChange", "LayerGradient"),
     "data.example": ("Example",),
+    "data.link": ("Link",),
     "data.mention": ("Mention",),
     "data.table": ("empty_tables", "head_axes", "tidy_table"),
     "data.tree": ("Tree",),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Analysis",
     "Annotation",
+    "AttentionKind",
     "AttentionSource",
     "Corpus",
     "CorpusRole",
@@ -58,6 +59,16 @@ class Annotation(StrEnum):
     TAGS = "parts of speech"
     COREFERENCE = "coreference chains"
     PRONOUN_CHOICES = "pronoun choices"
+    TARGETS = "target texts"  # text_pair is what a decoder writes when its encoder reads text
+    ALIGNMENTS = "gold alignments"  # of the words of text and text_pair
+
+
+class AttentionKind(StrEnum):
+    """Whose attention it is in an encoder-decoder. Other models have one kind, without a name."""
+
+    ENCODER = "encoder"  # among the tokens of the source
+    DECODER = "decoder"  # from a token of the target to earlier ones
+    CROSS = "cross"  # from tokens of the target to those of the source
 
 
 class Watch(Enum):
@@ -66,6 +77,7 @@ class Watch(Enum):
     ATTENTION = "attention"  # LayerAttention, first layer first
     ALL_LAYERS = "attention of all layers"  # AttentionRows, once a batch, after the last layer
     MODEL_PAIR = "attention of two models"  # AttentionRows of both, the first model's layers first
+    CROSS_ATTENTION = "cross attention"  # LayerAttention of the kind CROSS alone
     GRADIENT = "gradients"  # LayerGradient, last layer first
     CHANGE = "changes"  # LayerChange, first layer first
 
@@ -208,6 +220,17 @@ class RankedAnalysis(Analysis, Protocol):
         `values` is what `measure` gave for all layers, `[example, layer, ...]` each. NaN is for an
         example that has nothing to show.
         """
+
+
+class CrossAnalysis(Analysis, Protocol):
+    """One that watches attention and can measure cross attention too.
+
+    There queries and keys are different tokens: those of the target (`LayerAttention.batch`) and
+    of the source (`LayerAttention.keys`).
+    """
+
+    @property
+    def measures_cross(self) -> bool: ...
 
 
 class LayersAnalysis(Analysis, Protocol):

@@ -199,6 +199,14 @@ ANALYSES = Registry(
             "gap.measure:Gap",
             "which of two names a pronoun attends to, by gender (the GAP corpus)",
         ),
+        "monotonicity": _analysis(
+            "monotonicity.measure:Monotonicity",
+            "does cross attention read the source in order, or backwards? (encoder-decoders)",
+        ),
+        "word-alignment": _analysis(
+            "word_alignment.measure:WordAlignment",
+            "cross attention as a word aligner, against gold alignments (encoder-decoders)",
+        ),
         "head-matches": _analysis(
             "head_matches.measure:HeadMatches",
             "which head of one model attends like which of another (`headscope distance`)",
@@ -257,7 +265,7 @@ CORPORA = Registry(
         ),
         "jsonl": Entry(
             "headscope.corpora.jsonl:JsonlCorpus",
-            '.jsonl: {"id", "text", "text_pair"?} or {"id", "words"}, one example a line',
+            '.jsonl: {"id", "text", "text_pair"?, "alignment"?} or {"id", "words"}, one a line',
         ),
         "conllu": Entry(
             "headscope.corpora.conllu:ConlluTreebank",

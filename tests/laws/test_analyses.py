@@ -28,17 +28,21 @@ from tests.making import (
     N_HEADS,
     N_LAYERS,
     MadeSource,
+    encode_pair,
     encode_words,
     make_example,
+    make_pair,
     random_maps,
 )
 from tests.references import REFERENCES, VALUE_COLUMN, assert_equals_reference
 
 EXAMPLES = [make_example(seed) for seed in range(24)]
+PAIRS = {f"made:{seed}": make_pair(seed) for seed in range(24)}
 PRECISIONS = [torch.float32, torch.float16, torch.bfloat16]
 VALUES = {**VALUE_COLUMN, "ablation": "change", "head-matches": "divergence"}
 
 NAMES = list(ANALYSES.built_in)
+ALSO_ACROSS = [name for name in NAMES if getattr(build_analysis(name), "measures_cross", False)]
 every_analysis = pytest.mark.parametrize("name", NAMES)
 # Of two models each table names the heads in its own way; tests/analyses has what they hold.
 of_one_model = [n for n in NAMES if build_analysis(n).watches is not Watch.MODEL_PAIR]
@@ -56,7 +60,15 @@ def measure(
 ) -> Result:
     analyses = [build_analysis(name)]
     settings = RunOptions(**options)
-    return measure_examples(examples, source or made_source(name), analyses, settings)
+    source = source or made_source(name)
+    if source.emits is Watch.CROSS_ATTENTION:
+        examples = [PAIRS.get(example.id, example) for example in examples]
+    return measure_examples(examples, source, analyses, settings)
+
+
+def made_example(name: str, seed: int, n_words: int) -> Example:
+    is_across = made_source(name).emits is Watch.CROSS_ATTENTION
+    return (make_pair if is_across else make_example)(seed, n_words)
 
 
 def table_of(result: Result, name: str) -> pd.DataFrame:
@@ -82,7 +94,7 @@ def test_every_analysis_keeps_the_contract(name: str, precision: torch.dtype) ->
 @every_analysis
 def test_measure_leaves_its_input_unchanged(name: str) -> None:
     analysis, source = build_analysis(name), made_source(name)
-    examples = [make_example(seed, n_words=6) for seed in range(3)]
+    examples = [made_example(name, seed, n_words=6) for seed in range(3)]
     shown: list[Any] = []
     source.attend(source.batch(source.encode(examples, 512)), shown.append)
     if analysis.watches.compares_layers:
@@ -153,7 +165,7 @@ def test_permuting_heads_permutes_the_table(name: str) -> None:
 @pytest.mark.parametrize("n_pieces", [1, 3])
 def test_tables_cover_every_layer_and_head(name: str, n_words: int, n_pieces: int) -> None:
     source = made_source(name, pieces=lambda word, place: n_pieces)
-    examples = [make_example(seed, n_words) for seed in range(4)]
+    examples = [made_example(name, seed, n_words) for seed in range(4)]
     table = table_of(measure(examples, name, source), name)
     ends = [("layer", "head"), ("layer_a", "head_a"), ("layer_b", "head_b")]
     columns = [table[[*end]].dropna() for end in ends if end[0] in table]
@@ -185,9 +197,24 @@ def test_analyses_pickle(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name in REFERENCES])
 def test_tables_equal_the_slow_reference(name: str) -> None:
+    is_across = made_source(name).emits is Watch.CROSS_ATTENTION
     encodings = [encode_words(example) for example in EXAMPLES]
+    if is_across:
+        encodings = [encode_pair(pair) for pair in PAIRS.values()]
     maps = [random_maps(encoding).numpy() for encoding in encodings]
     assert_equals_reference(table_of(measure(EXAMPLES, name), name), name, maps, encodings)
+
+
+@pytest.mark.parametrize("name", ALSO_ACROSS)
+def test_tables_of_cross_attention_equal_the_slow_reference(name: str) -> None:
+    encodings = [encode_pair(pair) for pair in PAIRS.values()]
+    maps = [random_maps(encoding).numpy() for encoding in encodings]
+    result = measure(EXAMPLES, name, MadeSource(emits=Watch.CROSS_ATTENTION))
+    assert_equals_reference(table_of(result, name), name, maps, encodings)
+
+
+def test_what_is_measured_of_every_kind_of_attention() -> None:
+    assert ALSO_ACROSS == ["position", "special-tokens", "entropy", "max-weight", "distance"]
 
 
 def test_what_has_no_slow_reference_here_is_compared_elsewhere() -> None:

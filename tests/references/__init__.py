@@ -7,6 +7,7 @@ import pytest
 
 from headscope.data.encoding import Encoding
 from tests.references.coreference import coreference, coreference_distance, gap
+from tests.references.cross import monotonicity, word_alignment
 from tests.references.dependency import dependency
 from tests.references.distance import distance
 from tests.references.measures import (
@@ -33,6 +34,8 @@ REFERENCES = {
     "coreference": coreference,
     "coreference-distance": coreference_distance,
     "gap": gap,
+    "monotonicity": monotonicity,
+    "word-alignment": word_alignment,
 }
 VALUE_COLUMN = {
     "position": "weight",
@@ -47,6 +50,8 @@ VALUE_COLUMN = {
     "coreference": "accuracy",
     "coreference-distance": "accuracy",
     "gap": "accuracy",
+    "monotonicity": "correlation",
+    "word-alignment": "aer",
 }
 
 
@@ -61,7 +66,7 @@ def assert_equals_reference(
     expected = REFERENCES[name](maps, encodings)
     value = VALUE_COLUMN[name]
     before = table.columns[: list(table.columns).index(value)]
-    labels = [column for column in before if column not in ("correct", "count")]
+    labels = [column for column in before if column not in ("correct", "count", "links")]
     found = {
         tuple(None if pd.isna(row[label]) else row[label] for label in labels): row[value]
         for row in table.to_dict("records")

@@ -32,8 +32,8 @@ def position(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
             segments = []
             for example in maps:
                 weights = example[layer][head]
-                n = len(weights)
-                found = [weights[q][q + offset] for q in range(n) if 0 <= q + offset < n]
+                n, n_keys = weights.shape
+                found = [weights[q][q + offset] for q in range(n) if 0 <= q + offset < n_keys]
                 segments.append(sum(found) / n)
             rows[layer + 1, head + 1, target] = mean(segments)
     return rows
@@ -81,6 +81,7 @@ def special_tokens(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
             for target in ("cls", "sep", "first", "punctuation", "other"):
                 segments = []
                 for example, encoding in zip(maps, encodings, strict=True):
+                    queries = encoding.target or encoding
                     found = [
                         sum(
                             weight
@@ -89,7 +90,7 @@ def special_tokens(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
                         )
                         for query, row in enumerate(example[layer][head])
                         if source == "all"
-                        or (encoding.kinds[query] == TokenKind.SEP) == (source == "sep")
+                        or (queries.kinds[query] == TokenKind.SEP) == (source == "sep")
                     ]
                     if found:
                         segments.append(mean(found))

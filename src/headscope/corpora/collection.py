@@ -87,7 +87,7 @@ class MemoryCorpus:
     def provides(self) -> frozenset[str]:
         examples = [item for item in self.items if isinstance(item, Example)]
         if len(examples) < len(self.items) or not all(example.words for example in examples):
-            return frozenset({Annotation.TEXT})
+            return frozenset({Annotation.TEXT, *self._pairs(examples)})
         provides = {Annotation.TEXT, Annotation.WORDS}
         if all(example.tree for example in examples):
             provides.add(Annotation.DEPENDENCIES)
@@ -95,6 +95,12 @@ class MemoryCorpus:
         if has_mentions and self.role == CorpusRole.COREF:
             provides.add(Annotation.COREFERENCE)
         return frozenset(provides)
+
+    def _pairs(self, examples: Sequence[Example]) -> Iterator[str]:
+        if len(examples) == len(self.items) and all(e.text_pair is not None for e in examples):
+            yield Annotation.TARGETS
+            if all(e.links is not None for e in examples):
+                yield Annotation.ALIGNMENTS
 
     def __iter__(self) -> Iterator[Example]:
         for number, item in enumerate(self.items, start=1):

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headscope.contracts import AttentionKind
 from headscope.data.encoding import Batch, Memory
 
 __all__ = [
@@ -46,7 +47,8 @@ class LayerAttention(Memory):
 
     `visible[query]` is how many keys a query may look at: all of them in an encoder, those up to
     itself in a decoder, a window where attention is local. In a model that `has_sink` (gpt-oss),
-    rows sum to less than 1: the rest goes to a learned sink, which is no token.
+    rows sum to less than 1: the rest goes to a learned sink, which is no token. Queries are the
+    tokens of `batch`, and so are keys; but those of cross attention are the tokens of `key_batch`.
     """
 
     layer: int  # its place among the layers that are shown; `layer_numbers` has the model's own
@@ -54,16 +56,18 @@ class LayerAttention(Memory):
     batch: Batch
     visible: Int[Tensor, " query"]
     has_sink: bool = False
+    kind: AttentionKind | None = None  # of an encoder-decoder that is measured whole
+    key_batch: Batch | None = None
 
     @classmethod
     def full(cls, layer: int, weights: Tensor, batch: Batch) -> "LayerAttention":
         """Attention in which every query may look at every key."""
-        n_tokens = weights.shape[-1]
-        return cls(layer, weights, batch, torch.full((n_tokens,), n_tokens, device=weights.device))
+        n_queries, n_keys = weights.shape[-2:]
+        return cls(layer, weights, batch, torch.full((n_queries,), n_keys, device=weights.device))
 
     @property
     def n_tokens(self) -> int:
-        """How many tokens each example has."""
+        """How many tokens of each example are attended to."""
         return self.weights.shape[-1]
 
     @property
@@ -77,6 +81,16 @@ class LayerAttention(Memory):
             return self.weights
         missing = (1 - self.weights.sum(-1, keepdim=True)).clamp_min(0)
         return torch.cat([self.weights, missing], dim=-1)
+
+    @property
+    def n_queries(self) -> int:
+        """How many tokens of each example attend: as many, but in cross attention."""
+        return self.weights.shape[-2]
+
+    @property
+    def keys(self) -> Batch:
+        """The tokens that are attended to."""
+        return self.key_batch or self.batch
 
     def find_not_finite(self) -> list[int]:
         return find_not_finite(self.weights)

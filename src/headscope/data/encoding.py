@@ -51,6 +51,7 @@ class Encoding:
     kinds: NDArray[np.int64]  # TokenKind of each token
     word_ids: NDArray[np.int64]  # index of the word a token is a piece of, -1 where it has none
     is_truncated: bool = False
+    target: "Encoding | None" = None  # what the decoder of an encoder-decoder reads
 
     def __len__(self) -> int:
         return len(self.surfaces)
@@ -67,6 +68,11 @@ class Batch(Memory):
         lengths = {len(encoding) for encoding in self.encodings}
         if len(lengths) != 1:
             raise ValueError(f"A batch must hold encodings of one length; got {sorted(lengths)}.")
+
+    @cached_property
+    def target(self) -> "Batch":
+        """What the decoder reads."""
+        return Batch(tuple(e.target for e in self.encodings if e.target), self.device)
 
     def __len__(self) -> int:
         return len(self.encodings)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
+from headscope.data.link import Link
 from headscope.data.mention import Mention
 from headscope.data.tree import Tree
 
@@ -29,6 +30,7 @@ class Example:
     An example with coreference has its `mentions`, and in `sentences` the first word of each of its
     sentences. `document` names what the example was taken from: examples of one document are alike,
     so they count as one when it comes to how sure a number is. None: it is a document of its own.
+    `links` align the words of `text` with those of `text_pair`, both split at spaces.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Example:
     mentions: tuple[Mention, ...] | None = None
     sentences: tuple[int, ...] | None = None
     document: str | None = None
+    links: tuple[Link, ...] | None = None
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.words is None):
@@ -56,6 +59,10 @@ class Example:
             raise ValueError(f"Example {self.id!r} must have one head per word in its tree.")
         if any(not 0 <= m.start <= m.head < m.end <= n_words for m in self.mentions or ()):
             raise ValueError(f"Example {self.id!r} has a mention outside its words.")
+        if self.links is not None:
+            n_source, n_target = len((self.text or "").split()), len((self.text_pair or "").split())
+            if any(not (0 <= s < n_source and 0 <= t < n_target) for s, t, _ in self.links):
+                raise ValueError(f"Example {self.id!r} has a link outside its words.")
 
     @cached_property
     def key(self) -> int:

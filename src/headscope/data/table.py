@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["Tables", "empty_tables", "head_axes", "tidy_table"]
+from headscope.contracts import AttentionKind
+
+__all__ = [
+    "KIND", "Tables", "empty_tables", "head_axes", "join_kinds", "split_kinds", "tidy_table",
+]  # fmt: skip
 
 Tables = Mapping[str, pd.DataFrame]  # of a run, by name
+KIND = "attention"  # the column that tells the kinds of an encoder-decoder's attention apart
 
 
 def head_axes(n_layers: int, n_heads: int) -> dict[str, Sequence[int]]:
@@ -35,3 +40,35 @@ def tidy_table(axes: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
 def empty_tables(columns: Mapping[str, Sequence[str]]) -> dict[str, pd.DataFrame]:
     """Tables with these columns and no rows: what an analysis says of no examples."""
     return {name: pd.DataFrame(columns=list(names)) for name, names in columns.items()}
+
+
+def join_kinds(parts: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
+    """The tables of each kind of attention one under the other, told apart by a first column."""
+    names = dict.fromkeys(name for tables in parts.values() for name in tables)
+    joined = {}
+    for name in names:
+        own = {kind: tables[name] for kind, tables in parts.items() if name in tables}
+        kinds = [kind for kind, table in own.items() for _ in range(len(table))]
+        joined[name] = pd.concat(own.values(), ignore_index=True)
+        joined[name].insert(0, KIND, pd.Series(kinds, dtype=object))
+    return joined
+
+
+def split_kinds(tables: Tables) -> dict[str, Tables]:
+    """The tables of each kind of attention, without the column; of other models all, under "".
+
+    A table without the column is about the first kind, the encoder.
+    """
+    columns = [table[KIND] for table in tables.values() if KIND in table.columns]
+    found = {kind for column in columns for kind in column}
+    kinds = [kind for kind in AttentionKind if kind in found]
+    if not kinds:
+        return {"": tables}
+    parts: dict[str, Tables] = {}
+    for kind in kinds:
+        parts[kind] = {
+            name: table[table[KIND] == kind].drop(columns=KIND) if KIND in table.columns else table
+            for name, table in tables.items()
+            if KIND in table.columns or kind is AttentionKind.ENCODER
+        }
+    return parts

@@ -7,10 +7,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headscope.contracts import Analysis, AttentionSource, CorpusRole, Source, Watch
+from headscope.contracts import (
+    Analysis,
+    Annotation,
+    AttentionKind,
+    AttentionSource,
+    CorpusRole,
+    Source,
+    Watch,
+)
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
+from headscope.data.table import split_kinds
 from headscope.engine.checkpoint import Checkpoint, StateFile, read_checkpoint, write_checkpoint
 from headscope.engine.examples import gather_examples, write_examples
 from headscope.engine.finish import finish_run
@@ -22,6 +31,7 @@ from headscope.engine.plan import (
     describe_study,
     fit_windows,
     leave_out_lone_layers,
+    plan_kinds,
     plan_passes,
     plan_second_readings,
     plan_untrained,
@@ -47,7 +57,7 @@ from headscope.models.untrained import make_untrained
 from headscope.options import RunOptions
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
-from headscope.runs.tables import Repeat
+from headscope.runs.tables import Repeat, tally_name
 
 __all__ = ["analyze"]
 
@@ -104,10 +114,15 @@ def analyze(
     refuse_single_model(passes, models.source)
     passes, lone = leave_out_lone_layers(passes, models.source, is_explicit)
     passes, impossible = _leave_out_impossible(fit_windows(passes, models.source), models)
-    left_out |= lone | impossible
+    passes, no_decoder = plan_kinds(passes, models, is_explicit)
+    if not models.has_decoder:  # what is across is no concern of other models
+        across = [a.name for a in analyses if a.watches is Watch.CROSS_ATTENTION]
+        left_out = {name: why for name, why in left_out.items() if name not in across}
+    left_out |= lone | impossible | no_decoder
     tell_left_out(left_out)
     studied = [*passes, *repeats]
-    manifest = describe_study(models.source, studied, samples, run, left_out)
+    whole = models.whole if any(pass_.by_kind for pass_ in passes) else None
+    manifest = describe_study(whole or models.source, studied, samples, run, left_out)
     return _Study(models, studied, samples, run, manifest, folder).run(resume, progress)
 
 
@@ -192,7 +207,7 @@ class _Study:
         options = replace(self.options, coref_window=pass_.cut)
         if pass_.watch is Watch.CHANGE:  # copies of one example fill a batch, and the bar moves on
             options = replace(options, batch_tokens=1)
-        analyses = self._analyses_of(pass_)
+        analyses = pass_.by_kind or self._analyses_of(pass_)
         progress = bars.add(pass_.key, self._sample(pass_).n_examples)
         checkpoint = self._load(pass_.key)
         for shard, examples in enumerate(self._shards(pass_)):
@@ -224,6 +239,9 @@ class _Study:
         """The model as a pass watches it."""
         if pass_.draw is not None:
             return self._make_untrained(pass_.draw)
+        if pass_.by_kind:
+            assert self.models.whole is not None  # else it was not planned so
+            return self.models.whole
         if pass_.watch is Watch.GRADIENT:
             assert self.models.with_head is not None  # else the pass was left out
             return GradientSource(build_task(self.models.with_head, self.options.seed))
@@ -258,7 +276,13 @@ class _Study:
                 yield model.batch(members)
 
     def _sample(self, pass_: Pass) -> Sample:
-        return self.samples[pass_.repeats or pass_.key]
+        sample = self.samples[pass_.repeats or pass_.key]
+        return sample if pass_.by_kind else self._without_targets(pass_, sample)
+
+    def _without_targets(self, pass_: Pass, sample: Sample) -> Sample:
+        """The sample as an encoder reads it that is measured alone: a target is not its input."""
+        has_targets = Annotation.TARGETS in pass_.corpus.provides
+        return replace(sample, without_targets=self.models.has_decoder and has_targets)
 
     def _shards(self, pass_: Pass) -> Iterator[list[Example]]:
         examples = iter(self._sample(pass_))
@@ -272,11 +296,19 @@ class _Study:
             is_first = pass_.repeats is None and pass_.watch is Watch.ATTENTION
             if is_first and id(pass_.corpus) not in read:
                 read.add(id(pass_.corpus))
-                rankings = self._results[pass_.key].result.rankings
+                rankings, tables = self._results[pass_.key].result.rankings, run.tables
                 sample, tokens = self._sample(pass_), self._tokens(pass_)
+                if pass_.by_kind:  # the encoder's heads: drawings are of one text
+                    kind = AttentionKind.ENCODER
+                    sample, tables = self._without_targets(pass_, sample), split_kinds(tables)[kind]
+                    rankings = {
+                        a.name: rankings[name]
+                        for a in pass_.by_kind[kind]
+                        if (name := tally_name(kind, a.name)) in rankings
+                    }
                 advance = bars.add(f"{pass_.key} (examples)", sample.n_examples)
                 yield from gather_examples(
-                    self.models.source, pass_, sample, tokens, rankings, run.tables, advance
+                    self.models.source, pass_, sample, tokens, rankings, tables, advance
                 )
 
 

@@ -1,12 +1,12 @@
 """From totals to a finished run: tables, what is derived from them, and the final manifest."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from headscope.contracts import Analysis
-from headscope.data.table import Tables
+from headscope.data.table import KIND, Tables, join_kinds, split_kinds
 from headscope.engine.checkpoint import Checkpoint
 from headscope.errors import StudyError
 from headscope.registry import load_presentations
@@ -54,7 +54,26 @@ def finish_run(
 def derive_tables(tables: Tables, options: MapOptions) -> list[DerivedTables]:
     """What analyses make of the tables of all of them, such as the map of heads."""
     makers = [shown.derive for shown in load_presentations().values() if shown.derive]
-    return [made for make in makers if (made := make(tables, options)) is not None]
+    return [made for make in makers if (made := _derive(make, tables, options)) is not None]
+
+
+def _derive(
+    make: Callable[[Tables, MapOptions], DerivedTables | None], tables: Tables, options: MapOptions
+) -> DerivedTables | None:
+    """What is made of the tables; of several kinds of attention for each of them."""
+    parts = split_kinds(tables)
+    found = {kind: made for kind, own in parts.items() if (made := make(own, options)) is not None}
+    if set(found) <= {""}:
+        return found.get("")
+    return DerivedTables(
+        join_kinds({kind: made.tables for kind, made in found.items()}),
+        {
+            name: {kind: made.facts[name] for kind, made in found.items() if name in made.facts}
+            for name in dict.fromkeys(name for made in found.values() for name in made.facts)
+        },
+        tuple(t.with_column(KIND, kind) for kind, made in found.items() for t in made.shown),
+        tuple(f"{kind}: {note}" for kind, made in found.items() for note in made.notes),
+    )
 
 
 def redraw_map(

@@ -4,14 +4,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.contracts import Analysis, CorpusRole, Observation, Source, layer_numbers
+from headscope.contracts import (
+    Analysis,
+    AttentionKind,
+    CorpusRole,
+    Observation,
+    Source,
+    layer_numbers,
+)
 from headscope.data.attention import AttentionRows, choose_rows
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
@@ -20,6 +27,7 @@ from headscope.engine.windows import cut_windows
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
 from headscope.options import RunOptions
+from headscope.runs.tables import tally_name
 from headscope.stats.bucket import bucket_of
 from headscope.stats.ranking import Ranking
 from headscope.stats.tally import Tally
@@ -31,6 +39,7 @@ DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after 
 
 Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
 Progress = Callable[[int], None]  # told how many examples are done
+ByKind = Mapping[AttentionKind, Sequence[Analysis]]  # of an encoder-decoder that is measured whole
 
 
 @dataclass
@@ -69,7 +78,7 @@ class Result:
 def measure_examples(
     examples: Sequence[Example],
     source: Source[Any],
-    analyses: Sequence[Analysis],
+    analyses: Sequence[Analysis] | ByKind,
     options: RunOptions,
     role: CorpusRole = CorpusRole.TEXT,
     max_tokens: int | None = None,
@@ -77,9 +86,11 @@ def measure_examples(
 ) -> Result:
     """Measure these examples and add them up: a shard, or a whole small corpus.
 
-    Documents (the role COREF) are cut into windows, or to one, which are then the examples.
+    Documents (the role COREF) are cut into windows, or to one, which are then the examples. What is
+    measured by kind of attention has tallies by kind (`tally_name`).
     """
-    result = Result({analysis.name: Tally() for analysis in analyses})
+    named = name_analyses(analyses)
+    result = Result({name: Tally() for _, name, _ in named})
     max_tokens = max_tokens or source.max_tokens
     with result.timed("encode"):
         n_given = len(examples)
@@ -88,11 +99,11 @@ def measure_examples(
             examples = cut_windows(examples, source, max_tokens, result.counts, is_truncated)
         encodings = source.encode(examples, max_tokens)
         kept = keep_usable(encodings, role, max_tokens, result.counts)
-    rankers = {a.name: a.rank for a in analyses if hasattr(a, "rank")}
+    rankers = {name: a.rank for _, name, a in named if hasattr(a, "rank")}
     result.rankings = {name: Ranking() for name in rankers}
     waiting = _Waiting(result, rankers)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
-    observer = _Observer(source, analyses, options.seed, result)
+    observer = _Observer(source, named, options.seed, result)
     for members in equal_length_batches(kept, options.batch_tokens):
         with result.timed("model"):
             values = observer.measure(source.batch(members))
@@ -102,6 +113,25 @@ def measure_examples(
     with result.timed("add"):
         waiting.add_up()
     return result
+
+
+class Named(NamedTuple):
+    """An analysis, the kind of attention it is shown (None: all there is), and its tally's name."""
+
+    kind: AttentionKind | None
+    name: str
+    analysis: Any
+
+
+def name_analyses(analyses: Sequence[Analysis] | ByKind) -> list[Named]:
+    """The analyses one by one."""
+    if not isinstance(analyses, Mapping):
+        return [Named(None, analysis.name, analysis) for analysis in analyses]
+    return [
+        Named(kind, tally_name(kind, analysis.name), analysis)
+        for kind, own in analyses.items()
+        for analysis in own
+    ]
 
 
 def _report(progress: Progress, n_before: int, n_new: int, n_encodings: int, n_given: int) -> int:
@@ -164,61 +194,70 @@ def keep_usable(
     for encoding in encodings:
         if not (encoding.kinds == TokenKind.TEXT).any():
             counts.skip("no tokens", encoding.example.id)
+        elif encoding.target and not (encoding.target.kinds == TokenKind.TEXT).any():
+            counts.skip("no target (text_pair)", encoding.example.id)
         elif encoding.is_truncated and role is not CorpusRole.TEXT:
             counts.skip(f"longer than {max_tokens} tokens", encoding.example.id)
         else:
             counts.used += 1
+            target = encoding.target
             counts.without_document += encoding.example.document is None
-            counts.truncated += encoding.is_truncated
-            counts.tokens += len(encoding)
+            counts.truncated += encoding.is_truncated or bool(target and target.is_truncated)
+            counts.tokens += len(encoding) + len(target or ())
             counts.unaligned_words += 0 if encoding.is_truncated else _count_unaligned(encoding)
             kept.append(encoding)
     return kept
 
 
 def _count_unaligned(encoding: Encoding) -> int:
-    return len(encoding.example.words or ()) - len(set(encoding.word_ids.tolist()) - {-1})
+    words = encoding.example.words
+    return 0 if words is None else len(words) - len(set(encoding.word_ids.tolist()) - {-1})
 
 
 class _Observer:
     """Shows analyses what a source emits, batch after batch, and keeps what they measure."""
 
     def __init__(
-        self, source: Source[Any], analyses: Sequence[Analysis], seed: int, result: Result
+        self, source: Source[Any], analyses: Sequence[Named], seed: int, result: Result
     ) -> None:
         self.source, self.result = source, result
-        self.of_layers = [a for a in analyses if not a.watches.compares_layers]
-        self.across_layers = [(a, _rows_of(a)) for a in analyses if a.watches.compares_layers]
-        n_heads = source.n_layers * source.n_heads
-        wanted = {n_rows for _, n_rows in self.across_layers}
-        self.buffers = {n_rows: RowBuffer(n_rows, seed, n_heads) for n_rows in wanted}
+        self.of_layers = [a for a in analyses if not a.analysis.watches.compares_layers]
+        self.across_layers = [a for a in analyses if a.analysis.watches.compares_layers]
+        self.buffers = {
+            (kind, one.rows): RowBuffer(one.rows, seed, _count_heads(source, kind))
+            for kind, _, one in self.across_layers
+        }
 
     def measure(self, batch: Batch) -> dict[str, Values]:
-        """The values of a batch, by analysis."""
+        """The values of a batch, by the names of tallies."""
         layers: dict[str, dict[int, dict[str, Tensor]]] = {a.name: {} for a in self.of_layers}
         for buffer in self.buffers.values():
-            buffer.begin(batch)
+            buffer.begin()
 
         def observe(observed: Observation) -> None:
+            shown = (None, getattr(observed, "kind", None))
             with self.result.timed("measure (within model)"):
                 refuse_not_finite(observed, self.source)
-                for buffer in self.buffers.values():
-                    buffer.put(observed)
-                for analysis in self.of_layers:
-                    measured = analysis.measure(observed)
-                    kept = {name: value.cpu() for name, value in measured.items()}
-                    layers[analysis.name][observed.layer] = kept
+                for (kind, _), buffer in self.buffers.items():
+                    if kind in shown:
+                        buffer.put(observed)
+                for kind, name, analysis in self.of_layers:
+                    if kind in shown:
+                        measured = analysis.measure(observed)
+                        layers[name][observed.layer] = {n: v.cpu() for n, v in measured.items()}
 
         self.source.attend(batch, observe)
         with self.result.timed("measure (within model)"):
-            for analysis, n_rows in self.across_layers:
-                measured = analysis.measure(self.buffers[n_rows].rows())
-                layers[analysis.name] = {0: {name: v.cpu() for name, v in measured.items()}}
+            for kind, name, analysis in self.across_layers:
+                measured = analysis.measure(self.buffers[kind, analysis.rows].rows())
+                layers[name] = {0: {n: v.cpu() for n, v in measured.items()}}
         return {name: _stack_layers(measured) for name, measured in layers.items()}
 
 
-def _rows_of(analysis: Any) -> int:
-    return int(analysis.rows)
+def _count_heads(source: Any, kind: AttentionKind | None) -> int:
+    """Heads of all layers together, of all there is or of one kind of attention."""
+    part = source if kind is None else source.parts[kind]
+    return int(part.n_layers * part.n_heads)
 
 
 def _stack_layers(measured: Mapping[int, dict[str, Tensor]]) -> Values:
@@ -256,18 +295,19 @@ class RowBuffer:
     _memory: Tensor = field(default_factory=lambda: torch.empty(0), repr=False)
     _n_heads: list[int] = field(default_factory=list)
 
-    def begin(self, batch: Batch) -> None:
+    def begin(self) -> None:
         """Make ready for the layers of a batch."""
-        self._batch, self._queries = batch, choose_rows(batch, self.n_rows, self.seed)
         self._n_heads = []
 
     def put(self, attention: Any) -> None:
         """Copy the chosen rows of the next layer."""
         weights = attention.with_sink()
         if not self._n_heads:
+            self._batch = attention.batch
+            self._queries = choose_rows(attention.batch, self.n_rows, self.seed)
             self._rows = self._make_room(weights)
         weights = weights.transpose(1, 2)  # [example, query, head, key]
-        if self._queries.shape[1] < attention.n_tokens:
+        if self._queries.shape[1] < attention.n_queries:
             examples = torch.arange(len(weights), device=weights.device)[:, None]
             weights = weights[examples, self._queries]  # [example, row, head, key]
         first = sum(self._n_heads)

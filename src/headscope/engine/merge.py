@@ -7,6 +7,7 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
+from headscope.data.table import KIND
 from headscope.engine.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from headscope.engine.examples import merge_examples, write_examples
 from headscope.engine.finish import finish_run
@@ -82,6 +83,10 @@ def _join_passes(key: str, manifests: Manifests) -> dict[str, Any]:
         "available": sum(part["available"] for part in parts),
         "examples": sum(part["examples"] for part in parts),
         "analyses": list(dict.fromkeys(name for part in parts for name in part["analyses"])),
+        KIND: {
+            kind: list(dict.fromkeys(name for part in parts for name in part[KIND].get(kind, ())))
+            for kind in parts[0].get(KIND, {})
+        },
     }
 
 

@@ -1,15 +1,17 @@
 """The model that a user gives, as a study needs it: with its language-modelling head or without."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from headscope.contracts import AttentionSource, Watch
+from headscope.contracts import AttentionKind, AttentionSource, Watch
 from headscope.errors import HeadscopeError, ModelError, StudyError
 from headscope.models.language import build_task
 from headscope.models.load import load_model, load_with_head
 from headscope.models.loaded import LoadedModel, wrap_model
+from headscope.models.seq2seq import Part, Seq2SeqModel
 from headscope.options import ModelOptions, RunOptions
 
 __all__ = ["Models", "open_models", "open_source"]
@@ -34,6 +36,40 @@ class Models:
     source: AttentionSource
     with_head: LoadedModel | None = None
     why_no_head: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether the source is the encoder of an encoder-decoder."""
+        return isinstance(self.source, LoadedModel) and self.source.whole is not None
+
+    @property
+    def whole(self) -> Seq2SeqModel | None:
+        """The encoder-decoder run whole, if it is one whose decoder can be observed."""
+        return self._decoder if isinstance(self._decoder, Seq2SeqModel) else None
+
+    @property
+    def parts(self) -> Mapping[AttentionKind, Part]:
+        """Layers and heads of each kind of attention of the whole."""
+        return self.whole.parts if self.whole else {}
+
+    @property
+    def why_no_decoder(self) -> str:
+        return self._decoder if isinstance(self._decoder, str) else ""
+
+    @cached_property
+    def _decoder(self) -> Seq2SeqModel | str | None:
+        if not self.has_decoder:
+            return None
+        assert isinstance(self.source, LoadedModel)  # else it has no decoder
+        whole = Seq2SeqModel(self.source)
+        try:
+            return whole if whole.parts else None
+        except ModelError as error:
+            return str(error)
 
 
 def open_models(

@@ -2,11 +2,20 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from logging import getLogger
 from typing import Any
 
-from headscope.contracts import Analysis, Annotation, Corpus, CorpusRole, Source, Watch
+from headscope.contracts import (
+    Analysis,
+    Annotation,
+    AttentionKind,
+    Corpus,
+    CorpusRole,
+    Source,
+    Watch,
+)
+from headscope.data.table import KIND
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, name_parameters
 from headscope.options import CUTS, RunOptions
@@ -18,6 +27,7 @@ __all__ = [
     "describe_study",
     "fit_windows",
     "leave_out_lone_layers",
+    "plan_kinds",
     "plan_passes",
     "plan_second_readings",
     "plan_untrained",
@@ -35,7 +45,12 @@ MISSING = {
     Annotation.TAGS: "no treebank with parts of speech was given (--treebank FILE.conllu)",
     Annotation.COREFERENCE: "no corpus with coreference was given (--coref FILE.conllu)",
     Annotation.PRONOUN_CHOICES: "no GAP corpus was given (--coref gap-validation.tsv)",
+    Annotation.ALIGNMENTS: "no corpus with gold alignments was given (--text FILE.jsonl, its "
+    "examples with text, text_pair and alignment)",
+    Annotation.TARGETS: "no corpus with targets was given (--text FILE.jsonl, its examples with "
+    "text and text_pair)",
 }
+NO_TARGETS = "decoder and cross attention"  # what is left out without them
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,8 @@ class Pass:
     repeats: str | None = None  # the key of the pass that this one repeats
     repeat: Repeat | None = None
     draw: int | None = None  # which of several untrained models is measured, from 1
+    # What each kind of attention is measured by, where an encoder-decoder reads targets.
+    by_kind: Mapping[AttentionKind, tuple[Analysis, ...]] = field(default_factory=dict)
 
     def describe(self, sample: Sample) -> dict[str, Any]:
         """What the manifest says of the pass."""
@@ -64,6 +81,7 @@ class Pass:
             "examples": sample.n_examples,
             "analyses": [analysis.name for analysis in self.analyses],
             "watch": self.watch.value,
+            KIND: {kind.value: [a.name for a in own] for kind, own in self.by_kind.items()},
             "window": self.window,
             "cut": self.cut if self.window else None,
             "repeats": self.repeats,
@@ -157,6 +175,76 @@ def leave_out_lone_layers(
     return [pass_ for pass_ in kept if pass_.analyses], left_out
 
 
+def plan_kinds(
+    passes: Sequence[Pass], model: Any, is_explicit: bool
+) -> tuple[list[Pass], dict[str, str]]:
+    """The passes with every kind of attention where an encoder-decoder reads targets; and what is
+    left out and why.
+
+    `model` says whether it has a decoder and, if that can be observed, the `parts` of the whole.
+    Elsewhere the encoder alone is measured, and nothing across.
+    """
+    planned: list[Pass] = []
+    left_out: dict[str, str] = {}
+    for pass_ in passes:
+        is_plain = pass_.watch is Watch.ATTENTION
+        if is_plain and Annotation.TARGETS in pass_.corpus.provides and model.parts:
+            kinds = {k: tuple(_list_able(pass_, k, n, left_out)) for k, n in model.parts.items()}
+            planned.append(replace(pass_, by_kind=kinds))
+            continue
+        across = [a for a in pass_.analyses if a.watches is Watch.CROSS_ATTENTION]
+        if across and is_explicit:
+            raise StudyError(
+                f"Analysis {across[0].name!r} measures attention from a decoder to its encoder, "
+                f"which {model.name} does not have or does not show. {model.why_no_decoder} "
+                "Expected an encoder-decoder; choose another model or leave the analysis out."
+            )
+        if model.has_decoder and is_plain:
+            left_out |= {a.name: f"Skipped {a.name!r}: no decoder is measured." for a in across}
+            left_out |= _say_encoder_alone(pass_, model)
+        kept = tuple(a for a in pass_.analyses if a not in across)
+        planned += [replace(pass_, analyses=kept)] if kept else []
+    return planned, left_out
+
+
+def _list_able(
+    pass_: Pass, kind: AttentionKind, part: Any, left_out: dict[str, str]
+) -> Iterator[Analysis]:
+    """The analyses that can measure a kind of attention; why others cannot is noted."""
+    is_cross = kind is AttentionKind.CROSS
+    for analysis in pass_.analyses:
+        if analysis.watches is Watch.CROSS_ATTENTION:
+            if is_cross:
+                yield analysis
+        elif is_cross and not getattr(analysis, "measures_cross", False):
+            left_out[f"{analysis.name} ({kind})"] = (
+                f"Analysis {analysis.name!r} is left out of {kind} attention: it measures "
+                "attention among the tokens of one text."
+            )
+        elif analysis.watches.compares_layers and part.n_layers == 1:
+            left_out[f"{analysis.name} ({kind})"] = (
+                f"Analysis {analysis.name!r} is left out of {kind} attention: it compares the "
+                "heads of different layers, and there is one."
+            )
+        else:
+            yield analysis
+
+
+def _say_encoder_alone(pass_: Pass, model: Any) -> dict[str, str]:
+    """Why the decoder is not measured on a corpus."""
+    alone = f"{pass_.corpus.name}: the encoder of {model.name} alone is measured"
+    if Annotation.TARGETS in pass_.corpus.provides:
+        return {NO_TARGETS: f"{alone}. {model.why_no_decoder}"}
+    if pass_.role is CorpusRole.TEXT:
+        reason = (
+            f"{alone}, for its decoder has nothing to write. Expected targets: --text FILE.jsonl, "
+            "its examples with text and text_pair."
+        )
+        return {NO_TARGETS: reason}
+    names = ", ".join(analysis.name for analysis in pass_.analyses)
+    return {f"{NO_TARGETS} ({pass_.key})": f"{alone} by {names}: its sentences have no targets."}
+
+
 def refuse_single_model(passes: Sequence[Pass], source: Source[Any]) -> None:
     """An error for an analysis of two models where one was given."""
     for analysis in (analysis for pass_ in passes for analysis in pass_.analyses):
@@ -169,7 +257,12 @@ def refuse_single_model(passes: Sequence[Pass], source: Source[Any]) -> None:
 
 def plan_untrained(passes: Sequence[Pass], n_draws: int) -> list[Pass]:
     """The passes to repeat with untrained models: all that watch attention."""
-    watched = [pass_ for pass_ in passes if not pass_.watch.is_costly]
+    kinds = (Watch.ATTENTION, Watch.ALL_LAYERS)
+    watched = [
+        replace(pass_, analyses=own)
+        for pass_ in passes
+        if (own := tuple(a for a in pass_.analyses if a.watches in kinds))
+    ]
     if not watched:
         raise StudyError(
             "--null has nothing to compare: no analysis of this run measures attention. Expected "

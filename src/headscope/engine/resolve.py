@@ -103,7 +103,7 @@ def choose_analyses(
     """
     if only is None:
         kinds = analysis_kinds().items()
-        by_default = (Watch.ATTENTION, Watch.ALL_LAYERS)
+        by_default = (Watch.ATTENTION, Watch.ALL_LAYERS, Watch.CROSS_ATTENTION)
         names: list[Any] = [name for name, kind in kinds if kind.watches in by_default]
     else:
         names = list(only)

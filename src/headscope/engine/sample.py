@@ -3,7 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,11 +23,13 @@ class Sample:
     n_available: int
     n_examples: int
     highest_rank: int | None = None  # None: all
+    without_targets: bool = False  # for an encoder alone, which does not read them
 
     def __iter__(self) -> Iterator[Example]:
         for example in self.corpus:
             if self.highest_rank is None or _rank(self.seed, example) <= self.highest_rank:
-                yield example
+                bare = self.without_targets
+                yield replace(example, text_pair=None, links=None) if bare else example
 
 
 def draw_sample(corpus: Corpus, limit: int | None, seed: int) -> Sample:

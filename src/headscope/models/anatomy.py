@@ -16,8 +16,8 @@ from headscope.errors import ModelError
 from headscope.models.tap import TapOutput, observe_outputs, observe_tap
 
 __all__ = [
-    "PROBE", "PROBE_TOKENS", "Anatomy", "argument_names", "check_shape", "eval_mode", "examine",
-    "is_close", "observe_scaled", "run",
+    "PROBE", "PROBE_TOKENS", "ROUNDING", "Anatomy", "argument_names", "check_shape", "eval_mode",
+    "examine", "is_close", "observe_scaled", "run",
 ]  # fmt: skip
 
 PROBE = Example("probe", text="One, two, three, four, five, six, seven, eight, nine, ten.")

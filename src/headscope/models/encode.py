@@ -1,7 +1,8 @@
 """Examples in tokens, by any fast tokenizer, and in batches of equal token count."""
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,41 @@ class Encoder:
             for row, (i, example) in enumerate(alike.items()):
                 encodings[i] = self._read(example, encoded, row)
         return [encodings[i] for i in range(len(examples))]
+
+    def encode_side(
+        self, examples: Sequence[Example], texts: Sequence[str], max_tokens: int, is_target: bool
+    ) -> list[Encoding]:
+        """One text of each example, as a source or as a target; words are what spaces part."""
+        encoded = self.tokenizer(
+            **{"text_target" if is_target else "text": list(texts)},
+            truncation=True,
+            max_length=max_tokens,
+            return_special_tokens_mask=True,
+            verbose=False,
+        )
+        return [
+            replace(
+                self._read(example, encoded, row),
+                word_ids=_find_words(text, encoded.encodings[row].offsets),
+            )
+            for row, (example, text) in enumerate(zip(examples, texts, strict=True))
+        ]
+
+    def shift(self, written: Encoding, opening: int) -> Encoding:
+        """What a decoder reads to write this: the opening token, then all but the closing one."""
+        is_closed = len(written) > 0 and written.kinds[-1] != TokenKind.TEXT
+        kept = len(written) - int(is_closed)
+
+        def after(first: int, values: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.array([first, *values[:kept]], dtype=np.int64)
+
+        return replace(
+            written,
+            inputs={"input_ids": after(opening, written.inputs["input_ids"])},
+            surfaces=(self._surface(opening), *written.surfaces[:kept]),
+            kinds=after(TokenKind.CLS, written.kinds),
+            word_ids=after(-1, written.word_ids),
+        )
 
     def _as_input(self, example: Example) -> str | tuple[str, str] | list[str]:
         if example.words is None:
@@ -141,7 +177,24 @@ def equal_length_batches(
 
     There is no padding, so results do not depend on the batch.
     """
-    by_length = sorted(encodings, key=len, reverse=True)
-    for length, group in groupby(by_length, key=len):
-        members, size = list(group), max(1, batch_tokens // length)
+    by_length = sorted(encodings, key=_lengths, reverse=True)
+    for lengths, group in groupby(by_length, key=_lengths):
+        members, size = list(group), max(1, batch_tokens // max(lengths))
         yield from (members[start : start + size] for start in range(0, len(members), size))
+
+
+def _lengths(encoding: Encoding) -> tuple[int, int]:
+    return len(encoding), len(encoding.target or ())
+
+
+def _find_words(text: str, offsets: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """The word that each token begins in, by its place in the text; -1 where there is none.
+
+    >>> _find_words("a bird", [(0, 1), (1, 4), (4, 6), (0, 0)])
+    array([ 0,  1,  1, -1])
+    """
+    owners = np.full(len(text) + 1, -1)
+    for number, word in enumerate(re.finditer(r"\S+", text)):
+        owners[word.start() : word.end()] = number
+    found = (owners[start:end] for start, end in offsets)
+    return np.array([next((o for o in own if o >= 0), -1) for own in found], dtype=np.int64)

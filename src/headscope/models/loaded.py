@@ -46,6 +46,7 @@ class LoadedModel:
     encoder: Encoder
     revision: str | None = None
     weights: str = "attention"  # or "norm": norm-weighted attention
+    whole: PreTrainedModel | None = None  # the encoder-decoder whose encoder this is
 
     def __post_init__(self) -> None:
         if self.weights not in WEIGHTS:
@@ -219,9 +220,10 @@ def wrap_model(
             "pass tokenizer=... beside it."
         )
     name = name or model.config.name_or_path or type(model).__name__
-    if model.config.is_encoder_decoder:
-        model = _find_encoder(model, name)
-    return LoadedModel(name, model, Encoder(tokenizer, argument_names(model)), revision)
+    whole = model if model.config.is_encoder_decoder else None
+    model = _find_encoder(model, name) if whole is not None else model
+    encoder = Encoder(tokenizer, argument_names(model))
+    return LoadedModel(name, model, encoder, revision, whole=whole)
 
 
 def _find_encoder(model: PreTrainedModel, name: str) -> PreTrainedModel:

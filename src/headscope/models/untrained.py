@@ -21,16 +21,25 @@ PREFIX = "random-init:"
 
 def make_untrained(source: LoadedModel, seed: int = 0) -> LoadedModel:
     """A copy of the model with its embeddings kept and its other weights random, by the seed."""
+    name = f"{PREFIX}{source.name}"
+    if source.whole is None:
+        return replace(source, name=name, model=_draw_weights(source.model, seed))
+    whole = _draw_weights(source.whole, seed)
+    return replace(source, name=name, model=whole.get_encoder(), whole=whole)
+
+
+def _draw_weights(model: PreTrainedModel, seed: int) -> PreTrainedModel:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        build = cast(Callable[[Any], PreTrainedModel], type(source.model))
-        fresh = build(source.model.config)
-        kept = dict(_embedding_weights(source.model))
+        build = cast(Callable[[Any], PreTrainedModel], type(model))
+        fresh = build(model.config)
+        kept = dict(_embedding_weights(model))
         for name, weight in fresh.named_parameters():
             if name in kept:
                 weight.copy_(kept[name])
-    nn.Module.to(fresh, device=source.model.device, dtype=source.model.dtype)
-    return replace(source, name=f"{PREFIX}{source.name}", model=fresh.eval())
+    nn.Module.to(fresh, device=model.device, dtype=model.dtype)
+    fresh.eval()
+    return fresh
 
 
 def _embedding_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

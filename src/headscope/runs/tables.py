@@ -7,10 +7,12 @@ from typing import Any
 import pandas as pd
 
 from headscope.contracts import Analysis, CorpusRole
-from headscope.data.table import Tables
+from headscope.data.table import KIND, Tables, join_kinds
 from headscope.stats.tally import Tally
 
-__all__ = ["CORPUS_COLUMNS", "Repeat", "number_layers", "rows_of_pass", "summarize_passes"]
+__all__ = [
+    "CORPUS_COLUMNS", "Repeat", "number_layers", "rows_of_pass", "summarize_passes", "tally_name",
+]  # fmt: skip
 
 CORPUS_COLUMNS = ("treebank", "corpus")
 Frames = dict[str, pd.DataFrame]
@@ -23,6 +25,11 @@ class Repeat(Enum):
     SECOND_READING = "second"  # by an analysis that knows what the first reading gave
 
 
+def tally_name(kind: str, analysis: str) -> str:
+    """The name of the sums of an analysis over one kind of attention."""
+    return f"{kind}:{analysis}"
+
+
 def summarize_passes(
     passes: Mapping[str, Mapping[str, Any]],
     analyses: Mapping[str, Analysis],
@@ -31,17 +38,12 @@ def summarize_passes(
 ) -> tuple[Frames, Frames]:
     """Every table of every pass, and those of the untrained models with the column `draw`.
 
-    Where several passes gave the same table, columns say so: `treebank` or `corpus`, `window`,
+    Tables of an encoder-decoder that was measured whole have a column `attention`. Where
+    several passes gave the same table, columns say so: `treebank` or `corpus`, `window`,
     and `cut` where documents were truncated.
     A pass that repeats another adds to the tables of the other.
     """
-    by_pass: dict[str, dict[str, Frames]] = {
-        key: {
-            name: dict(analyses[name].summarize(tallies[key].get(name, Tally())))
-            for name in entry["analyses"]
-        }
-        for key, entry in passes.items()
-    }
+    by_pass = {key: _summarize(one, analyses, tallies[key]) for key, one in passes.items()}
     firsts = {key: entry for key, entry in passes.items() if entry["repeats"] is None}
     for key in firsts:
         again = {k: e for k, e in passes.items() if e["repeats"] == key}
@@ -74,6 +76,22 @@ def _join_passes(
                 counted = table.assign(documents=n_documents[key])
                 parts.setdefault(name, []).append((entry, counted))
     return {name: _join(tables) for name, tables in parts.items()}
+
+
+def _summarize(
+    entry: Mapping[str, Any], analyses: Mapping[str, Analysis], tallies: Mapping[str, Tally]
+) -> dict[str, Frames]:
+    """The tables of a pass, by analysis; those of all kinds of attention one under the other."""
+    kinds: Mapping[str, Sequence[str]] = entry.get(KIND) or {}
+    if not kinds:
+        names: Sequence[str] = entry["analyses"]
+        return {n: dict(analyses[n].summarize(tallies.get(n, Tally()))) for n in names}
+    found: dict[str, dict[str, Frames]] = {}
+    for kind, names in kinds.items():
+        for name in names:
+            tally = tallies.get(tally_name(kind, name), Tally())
+            found.setdefault(name, {})[kind] = dict(analyses[name].summarize(tally))
+    return {name: join_kinds(by_kind) for name, by_kind in found.items()}
 
 
 def _combine(analyses: Iterable[Any], tables: Frames) -> Frames:
@@ -137,7 +155,7 @@ def _add_untrained(
 ) -> None:
     """Let an analysis put what untrained models do beside what the model does."""
     drawn = [draw[analysis.name] for draw in untrained if draw.get(analysis.name)]
-    if drawn and hasattr(analysis, "add_untrained"):
+    if drawn and tallies.get(analysis.name) and hasattr(analysis, "add_untrained"):
         tables.update(analysis.add_untrained(dict(tables), tallies[analysis.name], drawn))
 
 

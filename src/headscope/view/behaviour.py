@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from headscope.data.table import Tables
+from headscope.data.table import KIND, Tables, join_kinds, split_kinds
 from headscope.errors import StudyError
 from headscope.options import flag_of
 from headscope.registry import load_presentations
@@ -124,7 +124,12 @@ def behaviour_table(tables: Tables, thresholds: Mapping[str, float] | None = Non
     """Every head's share of every behaviour that was measured, highest first.
 
     A share is a mean attention weight; of broad attention, entropy over that of uniform attention.
+    Where there are several kinds of attention, a first column tells them apart.
     """
+    kinds = split_kinds(tables)
+    if set(kinds) != {""}:
+        of_kinds = {kind: {KIND: behaviour_table(own, thresholds)} for kind, own in kinds.items()}
+        return join_kinds(of_kinds)[KIND]
     parts = []
     for behaviour in list_behaviours():
         if not len(tables.get(behaviour.needs, ())):

@@ -1,13 +1,13 @@
 """Everything that a run knows about a head, on one card; and the parts that facts are made of."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from headscope.data.attention import parse_head_name
-from headscope.data.table import Tables
+from headscope.data.table import Tables, split_kinds
 from headscope.errors import StudyError
 from headscope.registry import load_presentations
 from headscope.view.behaviour import (
@@ -75,7 +75,32 @@ class Card:
 
 
 def make_cards(tables: Tables) -> list[Card]:
-    """The cards of all heads that the tables speak of, by layer and head."""
+    """The cards of all heads that the tables speak of, by layer and head.
+
+    In an encoder-decoder several heads have the same place: one card holds what is known of each.
+    """
+    by_place: dict[Place, dict[str, Card]] = {}
+    for kind, own in split_kinds(tables).items():
+        for card in _make_cards(own):
+            by_place.setdefault((card.layer, card.head), {})[kind] = card
+    return [_join_cards(by_place[place]) for place in sorted(by_place)]
+
+
+def _join_cards(cards: Mapping[str, Card]) -> Card:
+    """The heads of each kind of attention on one card."""
+    first = next(iter(cards.values()))
+    if "" in cards:
+        return first
+    gist = "; ".join(f"{kind}: {card.gist}" for kind, card in cards.items())
+    facts = [
+        Fact(f"{fact.topic} ({kind})", fact.text)
+        for kind, card in cards.items()
+        for fact in card.facts
+    ]
+    return replace(first, gist=gist, facts=tuple(facts))
+
+
+def _make_cards(tables: Tables) -> list[Card]:
     places = _find_heads(tables)
     facts: dict[Place, list[Fact]] = {place: [] for place in places}
     for maker in (maker for shown in load_presentations().values() for maker in shown.facts):

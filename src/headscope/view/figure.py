@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import altair as alt
 import pandas as pd
 
-from headscope.data.table import Tables
+from headscope.data.table import Tables, split_kinds
 from headscope.errors import StudyError
 from headscope.files import write_atomically
 from headscope.registry import load_presentations
@@ -46,6 +46,11 @@ SEQUENTIAL: Final = "yellowgreenblue"
 DIVERGING: Final = "redblue"
 FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
 FORMATS = ("svg", "png", "pdf")
+KIND_TITLES = {
+    "encoder": "encoder",
+    "decoder": "decoder",
+    "cross": "cross attention, from the target to the source",
+}
 DOTS_PER_INCH = 200
 HEAD = alt.Tooltip("name:N", title="head")
 INTERVAL = alt.Tooltip("interval:N", title="95 % interval")
@@ -73,9 +78,12 @@ class Figure:
     is_half: bool = False  # stands beside another on the page, after the wide ones
 
     def missing(self, tables: Tables) -> list[str]:
-        """The tables it needs that are not there, empty, or without the rows it draws."""
-        absent = [name for name in self.needs if not len(tables.get(name, ()))]
-        return absent if absent or self.has_content(tables) else [self.needs[0]]
+        """The tables it needs that are not there, empty, or without the rows it draws.
+
+        Of several kinds of attention one is enough.
+        """
+        found = [self._missing(own) for own in self._kinds(tables).values()]
+        return min(found, key=len)
 
     def draw(self, tables: Tables) -> alt.TopLevelMixin:
         """The picture, or an error that says what to run first."""
@@ -87,8 +95,26 @@ class Figure:
                 f"not have. Expected {', '.join(self.needs)}; measure with: headscope analyze "
                 f"MODEL {self.made_by}."
             )
-        clean = {name: clean_labels(tables[name]) for name in self.needs}
-        return style(self.draw_tables(clean), self.caption)
+        kinds = self._kinds(tables)
+        if "" in kinds:
+            return style(self._draw(kinds[""]), self.caption)
+        drawn = [
+            self._draw(own).properties(title=KIND_TITLES[kind])
+            for kind, own in kinds.items()
+            if not self._missing(own)
+        ]
+        stacked = alt.vconcat(*drawn).resolve_scale(color="independent", shape="independent")
+        return style(stacked, self.caption)
+
+    def _draw(self, tables: Tables) -> Chart:
+        return self.draw_tables({name: clean_labels(tables[name]) for name in self.needs})
+
+    def _kinds(self, tables: Tables) -> dict[str, Tables]:
+        return split_kinds({name: tables[name] for name in self.needs if name in tables})
+
+    def _missing(self, tables: Tables) -> list[str]:
+        absent = [name for name in self.needs if not len(tables.get(name, ()))]
+        return absent if absent or self.has_content(tables) else [self.needs[0]]
 
 
 def style(chart: Chart, caption: str) -> alt.TopLevelMixin:

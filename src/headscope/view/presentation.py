@@ -18,6 +18,7 @@ from headscope.view.table import TextTable
 __all__ = [
     "ALL_HEADS",
     "ANTECEDENTS",
+    "CROSS",
     "IMPORTANCE",
     "MAP",
     "MORE",
@@ -81,6 +82,12 @@ MAP = Section(
     "Map of heads",
     "Heads that attend alike lie close together: distances are Jensen-Shannon divergences between "
     "their attention (section 6).",
+)
+CROSS = Section(
+    "cross",
+    "Cross attention",
+    "How the decoder of an encoder-decoder reads the source: in which order, and whether it "
+    "attends to the words that it translates.",
 )
 MORE = Section("more", "More figures", "From other packages.")
 

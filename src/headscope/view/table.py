@@ -4,7 +4,7 @@ import csv
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,11 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     note: str = ""  # how to read it, or what it leaves out
+
+    def with_column(self, title: str, cell: str) -> "TextTable":
+        """The table with a first column that says the same in every row."""
+        rows = tuple((cell, *row) for row in self.rows)
+        return replace(self, columns=(title, *self.columns), rows=rows)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from headscope.data.table import Tables
+from headscope.data.table import KIND, Tables, split_kinds
 from headscope.registry import load_presentations
 from headscope.view.behaviour import behaviour_table
 from headscope.view.numbers import ROUND_PERCENT
@@ -54,16 +54,17 @@ def print_frame(frame: pd.DataFrame, format: Format) -> None:
 def summary_table(behaviours: pd.DataFrame) -> TextTable:
     """For each behaviour: its name, how many heads show it, and the strongest ones."""
     columns = ("looks at", "heads", "strongest heads (layer-head, share, 95 % interval)")
-    rows = []
-    for name, heads in behaviours.groupby("behaviour", sort=False):
+    labels = [label for label in (KIND, "behaviour") if label in behaviours]
+    rows: list[tuple[str, ...]] = []
+    for name, heads in behaviours.groupby(labels, sort=False):
         chosen = heads[heads["holds"]]
         shown = [_describe(row) for row in chosen.head(SHOWN_HEADS).itertuples()]
         shown += ["..."] * (len(chosen) > SHOWN_HEADS)
         if not shown:
             shown = [f"none; highest {_describe(next(heads.itertuples()))}"]
         count = f"{len(chosen)} of {len(heads)} (> {heads['threshold'].iloc[0]:.0%})"
-        rows.append((str(name), count, ", ".join(shown)))
-    return TextTable(columns, tuple(rows))
+        rows.append((*map(str, name), count, ", ".join(shown)))
+    return TextTable((*labels[:-1], *columns), tuple(rows))
 
 
 def describe_counts(key: str, counts: Mapping[str, Any]) -> str:
@@ -100,7 +101,9 @@ def _print_readable(frames: Tables, printed: Mapping[str, PrintedTable], min_cou
     parts = [summary_table(frames[BEHAVIOURS])] if BEHAVIOURS in frames else []
     for name, one in printed.items():
         if name in frames and one.read is not None:
-            parts += one.read(frames[name], min_count)
+            for kind, own in split_kinds({name: frames[name]}).items():
+                read = one.read(own[name], min_count)
+                parts += [table.with_column(KIND, kind) for table in read] if kind else read
     for place, part in enumerate(parts):
         print("\n" * (place > 0), end="")
         print_table(part)

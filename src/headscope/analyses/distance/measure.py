@@ -39,6 +39,7 @@ class Distance:
     name: ClassVar[str] = "distance"
     watches: ClassVar[Watch] = Watch.ALL_LAYERS
     needs: ClassVar[frozenset[str]] = frozenset()
+    measures_cross: ClassVar[bool] = True
     tables: ClassVar[dict[str, tuple[str, ...]]] = COLUMNS
 
     def __post_init__(self) -> None:

@@ -40,6 +40,7 @@ class Entropy:
     name: ClassVar[str] = "entropy"
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
+    measures_cross: ClassVar[bool] = True
     tables: ClassVar[dict[str, tuple[str, ...]]] = {"entropy": COLUMNS}
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:

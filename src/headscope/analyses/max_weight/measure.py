@@ -28,6 +28,7 @@ class MaxWeight:
     name: ClassVar[str] = "max-weight"
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
+    measures_cross: ClassVar[bool] = True
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "max-weight": ("layer", "head", "weight", "low", "high", "effective", "flat_rows")
     }

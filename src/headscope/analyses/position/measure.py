@@ -24,12 +24,14 @@ class Position:
     """Mean attention to a token at a fixed offset.
 
     Per segment: the sum of a diagonal over the number of tokens, the edge token that has no such
-    neighbour included; then the mean over segments.
+    neighbour included; then the mean over segments. In cross attention the diagonals lead to the
+    source tokens before, at and after the place of the token that is written next.
     """
 
     name: ClassVar[str] = "position"
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
+    measures_cross: ClassVar[bool] = True
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "position": ("layer", "head", "target", "weight", "low", "high", "effective")
     }
@@ -38,7 +40,7 @@ class Position:
         """The three diagonals' means, by example, head and target."""
         diagonals = [attention.weights.diagonal(o, dim1=-2, dim2=-1) for o in OFFSETS.values()]
         sums = [diagonal.sum(-1) for diagonal in diagonals]  # [example, head] each
-        weight = torch.stack(sums, dim=-1) / attention.n_tokens  # [example, head, target]
+        weight = torch.stack(sums, dim=-1) / attention.n_queries  # [example, head, target]
         return segment_means("weight", weight)
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:

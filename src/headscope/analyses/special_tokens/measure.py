@@ -40,6 +40,7 @@ class SpecialTokens:
     name: ClassVar[str] = "special-tokens"
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
+    measures_cross: ClassVar[bool] = True
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "special-tokens": (
             *("layer", "head", "source", "target", "weight", "low", "high", "effective"),
@@ -53,7 +54,7 @@ class SpecialTokens:
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Mean attention by example, head, source and target, and which sources there are."""
         weights, batch = attention.weights, attention.batch
-        targets = classes.classify(batch, self.token_classes).to(
+        targets = classes.classify(attention.keys, self.token_classes).to(
             weights.dtype
         )  # [example, key, target]
         is_sep = (batch.kinds == TokenKind.SEP).to(weights.dtype)  # [example, query]

@@ -12,7 +12,7 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -22,29 +22,25 @@ from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation, Corpus, CorpusRole, Source, Watch
 from headscope.data.attention import AttentionRows, LayerAttention, LayerChange, LayerGradient
-from headscope.data.encoding import Batch, Encoding, TokenKind
+from headscope.data.encoding import Encoding
 from headscope.data.example import Example
-from headscope.data.mention import KINDS, Mention
-from headscope.data.tree import ROOT, Tree
 from headscope.engine.measure import Result, measure_examples
 from headscope.options import RunOptions, collect_options
 from headscope.stats.tally import Tally
+from headscope.testing.made import (
+    N_HEADS,
+    MadeSource,
+    encode_words,
+    make_example,
+    make_pair,
+    random_maps,
+)
 
 __all__ = [
-    "MadeSource",
-    "check_analysis",
-    "check_corpus",
-    "check_source",
-    "encode_words",
-    "make_example",
-    "random_maps",
-]
+    "MadeSource", "check_analysis", "check_corpus", "check_source", "encode_words", "make_example",
+    "make_pair", "random_maps",
+]  # fmt: skip
 
-N_LAYERS, N_HEADS = 3, 5  # unequal primes: a swapped axis fails
-N_MODES = 3  # in which heads are altered
-RELATIONS = ["nsubj", "obj", "nsubj:pass", "punct", "poss"]
-TAGS = ["NOUN", "PROPN", "VERB", "PRON", "PUNCT"]
-VOCABULARY = ["the", "boat", "sails", ".", ",", "home", "'s", "old"]
 ROW_SUM_ERROR = 0.02  # of a row of bfloat16 weights
 HEAD_COLUMN = re.compile(r"(.*_)?head(_[ab])?")  # also nearest_head_b; not head_match
 
@@ -60,8 +56,11 @@ def check_analysis(analysis: Analysis, precision: torch.dtype = torch.float32) -
     _check_declaration(analysis, require)
     emits = Watch.ATTENTION if analysis.watches.compares_layers else analysis.watches
     source = MadeSource(emits=emits, precision=precision)
-    examples = [make_example(seed) for seed in range(12)]
+    make = make_pair if emits is Watch.CROSS_ATTENTION else make_example
+    examples = [make(seed) for seed in range(12)]
     _check_measure(analysis, source, examples, require)
+    if getattr(analysis, "measures_cross", False):
+        _check_cross(analysis, precision, require)
     tally = _measure(examples, analysis, source).tallies[analysis.name]
     tables = dict(analysis.summarize(tally))
     columns = {name: tuple(table.columns) for name, table in tables.items()}
@@ -72,7 +71,7 @@ def check_analysis(analysis: Analysis, precision: torch.dtype = torch.float32) -
     _check_addition(analysis, source, examples, tally, require)
     _check_equivariance(analysis, source, examples, tables, require)
     for n_words, n_pieces in ((1, 1), (1, 3), (2, 1), (7, 3)):  # short, and all words split
-        few = [make_example(seed, n_words) for seed in range(3)]
+        few = [make(seed, n_words) for seed in range(3)]
         split = MadeSource(pieces=lambda w, i, n=n_pieces: n, emits=source.emits)  # type: ignore[misc]
         analysis.summarize(_measure(few, analysis, split).tallies[analysis.name])
 
@@ -140,134 +139,6 @@ def check_source(source: Source[Any], examples: Sequence[Example] | None = None)
             require(is_close, "what an example shows does not depend on its batch")
 
 
-# What has no model: made-up sentences and random attention.
-
-
-def make_example(seed: int, n_words: int | None = None) -> Example:
-    """A sentence of known words with a random tree and random mentions."""
-    rng = np.random.default_rng(seed)
-    n_words = n_words or int(rng.integers(1, 9))
-    return Example(
-        f"made:{seed}",
-        words=tuple(rng.choice(VOCABULARY, n_words).tolist()),
-        tree=random_tree(rng, n_words),
-        mentions=random_mentions(rng, n_words),
-        sentences=(0,),
-        tags=tuple(rng.choice(TAGS, n_words).tolist()),
-    )
-
-
-def random_mentions(rng: np.random.Generator, n_words: int) -> tuple[Mention, ...]:
-    """Mentions anywhere, nested and crossing, of few things; what is known of them is random."""
-    spans = []
-    for start in range(n_words):
-        if rng.random() < 0.7:
-            end = int(rng.integers(start + 1, min(start + 4, n_words + 1)))
-            spans.append((start, end, str(rng.integers(3)), int(rng.integers(start, end))))
-    sizes = Counter(cluster for *_, cluster, _ in spans)
-    return tuple(
-        Mention(
-            start,
-            end,
-            cluster,
-            head,
-            kind=str(rng.choice(KINDS)),
-            number=[None, "singular", "plural"][rng.integers(3)],
-            gender=[None, "masculine", "feminine"][rng.integers(3)],
-            person=[None, "2", "3"][rng.integers(3)],
-            is_singleton=sizes[cluster] == 1,
-        )
-        for start, end, cluster, head in spans
-    )
-
-
-def random_tree(rng: np.random.Generator, n_words: int) -> Tree:
-    """A tree in which every word but the root hangs on one that was placed before it."""
-    order = rng.permutation(n_words)
-    heads = [ROOT] * n_words
-    for place, word in enumerate(order[1:], start=1):
-        heads[word] = int(order[rng.integers(place)])
-    relations = rng.choice(RELATIONS, n_words).tolist()
-    named = [r if h != ROOT else "root" for r, h in zip(relations, heads, strict=True)]
-    return Tree(tuple(heads), tuple(named))
-
-
-def split_evenly(word: str, place: int) -> int:
-    """How many pieces a word has: every third word is split in two or three."""
-    return 1 + place % 3 if place % 2 else 1
-
-
-def encode_words(
-    example: Example, pieces: Callable[[str, int], int] = split_evenly, n_closing: int = 1
-) -> Encoding:
-    """[CLS], the words in pieces, then [SEP]s."""
-    words = example.words or tuple((example.text or "").split())
-    ids = [i for i, word in enumerate(words) for _ in range(pieces(word, i))]
-    surfaces = ["[CLS]", *(words[i] for i in ids), *["[SEP]"] * n_closing]
-    kinds = [TokenKind.CLS, *[TokenKind.TEXT] * len(ids), *[TokenKind.SEP] * n_closing]
-    return Encoding(
-        example=example,
-        inputs={"input_ids": np.arange(len(surfaces))},
-        surfaces=tuple(surfaces),
-        kinds=np.array(kinds, dtype=np.int64),
-        word_ids=np.array([-1, *ids, *[-1] * n_closing], dtype=np.int64),
-    )
-
-
-def random_maps(encoding: Encoding, seed: int = 0) -> Tensor:
-    """Attention that depends on the example alone: [layer, head, query, key], rows sum to 1."""
-    rng = np.random.default_rng([encoding.example.key, seed])
-    scores = 3 * rng.standard_normal((N_LAYERS, N_HEADS, len(encoding), len(encoding)))
-    return torch.from_numpy(scores).softmax(-1)
-
-
-@dataclass(frozen=True)
-class MadeSource:
-    """A source without a model: `maps` says what each example looks like inside.
-
-    It can emit gradients and changes too: then they are the maps, or their diagonals. `precision`
-    rounds as a model would that computes in half precision; numbers leave as float32 then.
-    """
-
-    maps: Callable[[Encoding], Tensor] = random_maps
-    pieces: Callable[[str, int], int] = split_evenly
-    name: str = "made"
-    n_layers: int = N_LAYERS
-    n_heads: int = N_HEADS
-    max_tokens: int = 512
-    emits: Watch = Watch.ATTENTION
-    precision: torch.dtype = torch.float64
-
-    def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
-        return [encode_words(example, self.pieces) for example in examples]
-
-    def batch(self, encodings: Sequence[Encoding]) -> Batch:
-        return Batch(tuple(encodings))
-
-    def attend(self, batch: Batch, observe: Callable[[Any], None]) -> None:
-        stacked = torch.stack([self.maps(encoding) for encoding in batch.encodings], dim=1)
-        if self.precision is not torch.float64:
-            stacked = stacked.to(self.precision).float()
-        layers = range(len(stacked))
-        for layer in reversed(layers) if self.emits is Watch.GRADIENT else layers:
-            observe(self._show(layer, stacked[layer], batch))  # [example, head, query, key]
-
-    def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "digest": "made"}
-
-    def _show(
-        self, layer: int, weights: Tensor, batch: Batch
-    ) -> LayerAttention | LayerGradient | LayerChange:
-        if self.emits is Watch.GRADIENT:
-            return LayerGradient(layer, weights, batch)
-        if self.emits is Watch.CHANGE:
-            changes = weights.diagonal(dim1=-2, dim2=-1)[..., :1].repeat(1, 1, N_MODES)
-            measured = torch.ones(weights.shape[1], dtype=torch.bool)
-            base = weights.new_ones(len(weights))
-            return LayerChange(layer, changes, measured, base, "loss", batch)
-        return LayerAttention.full(layer, weights, batch)
-
-
 # The laws, one by one.
 
 HAS_ANNOTATION: dict[str, Callable[[Example], bool]] = {
@@ -276,6 +147,8 @@ HAS_ANNOTATION: dict[str, Callable[[Example], bool]] = {
     Annotation.TAGS: lambda example: example.tags is not None,
     Annotation.COREFERENCE: lambda example: example.mentions is not None,
     Annotation.PRONOUN_CHOICES: lambda example: bool(example.mentions),
+    Annotation.TARGETS: lambda example: example.text_pair is not None,
+    Annotation.ALIGNMENTS: lambda example: example.links is not None,
 }
 
 
@@ -313,8 +186,9 @@ def _check_measure(
 ) -> None:
     """One batch by hand: the input is left as it is, and the first axis is the example."""
     encodings = source.encode(examples, 512)
-    usual = Counter(map(len, encodings)).most_common(1)[0][0]
-    encodings = [encoding for encoding in encodings if len(encoding) == usual]
+    sizes = [(len(encoding), len(encoding.target or ())) for encoding in encodings]
+    usual = Counter(sizes).most_common(1)[0][0]
+    encodings = [e for e, size in zip(encodings, sizes, strict=True) if size == usual]
     shown: list[Any] = []
     source.attend(source.batch(encodings), shown.append)
     if analysis.watches.compares_layers:
@@ -332,6 +206,16 @@ def _check_measure(
         require(lengths <= {(len(encodings),)}, "the first axis of what it measures is the example")
         is_finite = all(bool(torch.isfinite(value).all()) for value in values.values())
         require(is_finite, "sums and counts are finite numbers")
+
+
+def _check_cross(analysis: Analysis, precision: torch.dtype, require: Require) -> None:
+    """What says that it measures cross attention does so, where queries and keys differ."""
+    source = MadeSource(emits=Watch.CROSS_ATTENTION, precision=precision)
+    examples = [make_pair(seed) for seed in range(12)]
+    _check_measure(analysis, source, examples, require)
+    tally = _measure(examples, analysis, source).tallies[analysis.name]
+    _check_addition(analysis, source, examples, tally, require)
+    _check_equivariance(analysis, source, examples, analysis.summarize(tally), require)
 
 
 def _check_addition(

@@ -1,0 +1,91 @@
+"""Does cross attention go through the source in order, or backwards?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from headscope.contracts import Annotation, Watch
+from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch, TokenKind
+from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.stats.tally import Tally
+
+__all__ = ["Monotonicity"]
+
+SPREAD = 1e-3  # of places in a text whose length is 1; below it is rounding
+
+
+@dataclass(frozen=True)
+class Monotonicity:
+    """Mean correlation of the place in the target with the place attended to in the source.
+
+    Per segment, every pair of a target and a source token counts by its attention weight: 1 is a
+    straight diagonal, -1 the anti-diagonal, 0 no order. Special tokens of both sides are left out,
+    so attention to the source's end token says nothing here.
+    """
+
+    name: ClassVar[str] = "monotonicity"
+    watches: ClassVar[Watch] = Watch.CROSS_ATTENTION
+    needs: ClassVar[frozenset[str]] = frozenset({Annotation.TARGETS})
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "monotonicity": ("layer", "head", "correlation", "low", "high")
+    }
+
+    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+        """The correlation by example and head, and whether there are places to correlate."""
+        targets, sources = attention.batch, attention.keys
+        writes = targets.remember("writes text", lambda: _writes_text(targets))  # [example, query]
+        reads = sources.kinds == TokenKind.TEXT  # [example, key]
+        has_places = (writes.sum(-1) > 1) & (reads.sum(-1) > 1)  # [example]
+        correlation = _correlate(attention.weights, writes, reads)  # [example, head]
+        return {
+            "correlation": correlation * has_places[:, None],
+            "segments": has_places.to(correlation.dtype),
+        }
+
+    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+        """Mean over segments, by head."""
+        if not tally:
+            return empty_tables(self.tables)
+        mean = tally.ratio("correlation", "segments")  # [layer, head]
+        values = {"correlation": mean.value, "low": mean.low, "high": mean.high}
+        return {self.name: tidy_table(head_axes(*mean.value.shape), values)}
+
+
+def _correlate(
+    weights: Float[Tensor, "example head query key"],
+    rows: Bool[Tensor, "example query"],
+    columns: Bool[Tensor, "example key"],
+) -> Float[Tensor, "example head"]:
+    """The correlation of row and column over these cells of the maps, each counted by its weight.
+
+    It is 0 where attention stays at one place: there is no order, and rounding must not make one.
+    """
+    x, y = _powers(rows, weights.dtype), _powers(columns, weights.dtype)  # [example, token, power]
+    by_row = weights @ y[:, None]  # [example, head, query, power]
+    sums = x.mT[:, None].double() @ by_row.double()  # [example, head, power of x, power of y]
+    mean = sums / sums[..., :1, :1].clamp_min(torch.finfo(sums.dtype).tiny)
+    covariance = mean[..., 1, 1] - mean[..., 1, 0] * mean[..., 0, 1]
+    spread_x = (mean[..., 2, 0] - mean[..., 1, 0] ** 2).clamp_min(0).sqrt()
+    spread_y = (mean[..., 0, 2] - mean[..., 0, 1] ** 2).clamp_min(0).sqrt()
+    is_spread = (spread_x > SPREAD) & (spread_y > SPREAD)
+    return is_spread * covariance / (spread_x * spread_y).clamp_min(SPREAD**2)
+
+
+def _powers(
+    is_text: Bool[Tensor, "example token"], dtype: torch.dtype
+) -> Float[Tensor, "example token power"]:
+    """1, place and its square for each token of the text; places run from -1/2 to 1/2."""
+    place = torch.linspace(-0.5, 0.5, is_text.shape[1], dtype=dtype, device=is_text.device)
+    return torch.stack([place**0, place, place**2], dim=-1) * is_text[:, :, None]
+
+
+def _writes_text(targets: Batch) -> Tensor:
+    """Which rows predict text: the decoder reads a token and writes the one after it."""
+    is_text = targets.kinds == TokenKind.TEXT  # [example, query]
+    return torch.cat([is_text[:, 1:], torch.zeros_like(is_text[:, :1])], dim=1)

@@ -1,0 +1,74 @@
+"""What is shown of cross attention as a word aligner."""
+
+from typing import Any
+
+import pandas as pd
+
+from headscope.data.table import Tables
+from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.figure import Chart, Figure
+from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
+from headscope.view.numbers import SHARE
+from headscope.view.presentation import CROSS, Presentation, PrintedTable
+from headscope.view.table import Column, TextTable, build_table
+
+__all__ = ["PRESENTATION"]
+
+STEPS = {"output": "as it writes the word", "input": "as it has read the word"}
+SHOWN_HEADS = 5
+
+
+def draw_alignment(tables: Tables) -> Chart:
+    """A panel a step."""
+    table = tables["word-alignment"]
+    grid = HeadsGrid("aer", "alignment error rate", panel="step", panel_order=[*STEPS.values()])
+    return grid.draw(table.assign(step=table["step"].map(STEPS)))
+
+
+def alignment_facts(tables: Tables) -> Facts:
+    """The error rate at each step, and its rank from the lowest up."""
+    table = tables["word-alignment"]
+    ranked = add_rank(table.assign(right=1 - table["aer"]), "right", "step")
+    n_heads = table.groupby(["layer", "head"]).ngroups
+
+    def phrase(row: Any) -> str:
+        rate = f"error rate {SHARE.row(row, 'aer')} {STEPS[row.step]}"
+        return f"{rate} (rank {row.rank:.0f} of {n_heads})"
+
+    return by_head(ranked, "word alignment", phrase)
+
+
+def read_best(table: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """The heads that align best."""
+    best = table.sort_values("aer", kind="stable").head(SHOWN_HEADS)
+    columns = (
+        Column("best aligners", lambda row: f"{row['layer']}-{row['head']}"),
+        Column("read", lambda row: STEPS[row["step"]]),
+        Column("alignment error rate", lambda row: SHARE.row(pd.Series(row), "aer")),
+        Column("precision", lambda row: SHARE.number(row["precision"])),
+        Column("recall", lambda row: SHARE.number(row["recall"])),
+        Column("the diagonal", lambda row: SHARE.number(row["diagonal_aer"])),
+    )
+    return [build_table(best.to_dict("records"), columns)]
+
+
+PRESENTATION = Presentation(
+    section=CROSS,
+    figures=(
+        Figure(
+            name="word-alignment",
+            title="Heads as word aligners",
+            caption=(
+                f"{HOW_TO_READ} The alignment error rate of linking each target word to the source "
+                "word its row attends to most: the lighter, the better. One panel for the rows "
+                "that write the word, one for those that have just read it."
+            ),
+            needs=("word-alignment",),
+            made_by="--text PAIRS.jsonl (with gold alignments)",
+            draw_tables=draw_alignment,
+            is_half=True,
+        ),
+    ),
+    facts=(FactMaker(("word-alignment",), alignment_facts),),
+    printed=(PrintedTable("word-alignment", read_best),),
+)
