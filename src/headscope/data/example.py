@@ -24,7 +24,8 @@ class Example:
     """One example: either `text` (with or without `text_pair`), or `words`, with or without a tree.
 
     `spaces[i]` says whether a space stands before word i in the running text; None means that
-    all words but the first are spaced. Only tokenizers that see spaces (byte-level BPE) look at it.
+    all words but the first are spaced. `surfaces` are the words as they stand in that text, where
+    they differ: "du" is "d" and "u" for the words "de" and "le". Models read the running text.
     A document has its `mentions`, and in `sentences` the first word of each of its sentences. What
     is cut from it keeps the document's id as its `group`: one group is drawn as one.
     """
@@ -34,6 +35,7 @@ class Example:
     text_pair: str | None = None
     words: tuple[str, ...] | None = None
     spaces: tuple[bool, ...] | None = None
+    surfaces: tuple[str, ...] | None = None
     tree: Tree | None = None
     mentions: tuple[Mention, ...] | None = None
     sentences: tuple[int, ...] | None = None
@@ -47,6 +49,8 @@ class Example:
         n_words = len(self.words or ())
         if self.spaces is not None and len(self.spaces) != n_words:
             raise ValueError(f"Example {self.id!r} must have one entry of spaces per word.")
+        if self.surfaces is not None and len(self.surfaces) != n_words:
+            raise ValueError(f"Example {self.id!r} must have one surface per word.")
         if self.tree is not None and len(self.tree.heads) != n_words:
             raise ValueError(f"Example {self.id!r} must have one head per word in its tree.")
         if any(not 0 <= m.start <= m.head < m.end <= n_words for m in self.mentions or ()):

@@ -27,6 +27,7 @@ from headscope.stats.tally import Tally
 __all__ = ["Progress", "Result", "keep_usable", "measure_examples", "refuse_not_finite"]
 
 WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
+SHARED = "pieces that cover two words, and count for the larger part"
 DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after all others
 
 Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
@@ -168,6 +169,8 @@ def keep_usable(
             counts.truncated += encoding.is_truncated
             counts.tokens += len(encoding)
             counts.unaligned_words += 0 if encoding.is_truncated else _count_unaligned(encoding)
+            counts.note(SHARED, encoding.n_shared)
+            counts.count_tokenization(encoding.tokenization)
             kept.append(encoding)
     return kept
 

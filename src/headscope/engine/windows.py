@@ -83,6 +83,7 @@ def _take(document: Example, start: int, end: int) -> Example:
         id=f"{document.id}[{start}:{end}]",
         words=(document.words or ())[start:end],
         spaces=spaces,
+        surfaces=document.surfaces and document.surfaces[start:end],
         mentions=tuple(mention.moved(-start) for mention in inside),
         sentences=tuple(s - start for s in document.sentences or () if start <= s < end),
         group=document.group or document.id,
