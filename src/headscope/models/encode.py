@@ -24,6 +24,8 @@ Input = str | tuple[str, str]  # a text, or two
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+UNDECODED = "\ufffd"
+
 
 @dataclass(frozen=True)
 class Encoder:
@@ -122,7 +124,9 @@ class Encoder:
         is_piece = (units >= 0) & is_text
         n_pieces = np.unique(units[is_piece], return_counts=True)[1]  # [word]
         is_single = np.array([len(surface) <= 1 for surface in surfaces], dtype=bool)
-        is_unknown = ids == (-1 if self._unknown_id is None else self._unknown_id)
+        # A byte of a character that has no token of its own cannot be decoded.
+        is_byte = np.array([set(surface) == {UNDECODED} for surface in surfaces], dtype=bool)
+        is_unknown = is_byte | (ids == (-1 if self._unknown_id is None else self._unknown_id))
         return {
             "words": len(n_pieces),
             "split words": int((n_pieces > 1).sum()),

@@ -20,6 +20,7 @@ from headscope.report.sections import as_script, fill_sections
 from headscope.view.card import Card, make_cards
 from headscope.view.claim import Finding, check_claims
 from headscope.view.drawing import draw_head
+from headscope.view.tokenization import describe_tokenization, doubt_languages
 
 __all__ = ["render_report", "write_report"]
 
@@ -52,6 +53,7 @@ def render_report(tables: Tables, manifest: Manifest, examples: Sequence[ShownEx
         version=version("headscope"),
         model=_short_name(manifest["model"]["name"]),
         lead=_lead(manifest),
+        doubts=doubt_languages(manifest),
         tiles=list(_tiles(manifest, findings, cards)),
         sections=[s for s in sections if s.section.id != "examples" or examples],
         findings=findings,
@@ -162,6 +164,8 @@ def _method(manifest: Manifest) -> Iterator[tuple[str, str]]:
             f"skipped; for {', '.join(one['analyses'])}"
         )
         yield f"Corpus ({key})", read
+        if one.get("repeats") is None and (line := describe_tokenization(counts)):
+            yield f"Tokens ({key})", line
     for name, reason in manifest.get("left_out", {}).items():
         yield f"Left out ({name})", reason
     for title in ("Options", "Versions"):
