@@ -11,7 +11,7 @@ from itertools import count
 from typing import ClassVar, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headscope.contracts import Watch
@@ -57,8 +57,14 @@ class LoadedModel:
 
     @property
     def device(self) -> torch.device:
-        device: torch.device = self.model.device
-        return device
+        """Where the model is; of one spread over several devices, where its first weights are."""
+        devices = (weight.device for weight in self.model.parameters())
+        return next((d for d in devices if d.type != "meta"), torch.device("cpu"))
+
+    @property
+    def is_offloaded(self) -> bool:
+        """Whether some weights are fetched from memory or disk only when they are used."""
+        return any(weight.is_meta for weight in self.model.parameters())
 
     @property
     def n_layers(self) -> int:
@@ -116,6 +122,7 @@ class LoadedModel:
                 )
             if self.weights == "norm":
                 weights = self._norm_weights.compute(output)
+            weights = weights.to(batch.device)  # a model may be spread over several devices
             visible = output.visible.to(weights.device)
             observe(LayerAttention(next(layers), weights, batch, visible))
 
@@ -225,8 +232,19 @@ def weights_digest(model: nn.Module) -> str:
         if "pooler" in name:
             continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        values = fetch_weight(model, name) if tensor.is_meta else tensor
+        digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def fetch_weight(model: nn.Module, name: str) -> Tensor:
+    """A weight that lies in memory or on disk until it is used."""
+    from accelerate.utils import align_module_device  # the extra 'big', which put it there
+
+    path, _, leaf = name.rpartition(".")
+    module = model.get_submodule(path)
+    with align_module_device(module, torch.device("cpu")):
+        return cast(Tensor, getattr(module, leaf)).detach().clone()
 
 
 def _arguments(model: nn.Module) -> frozenset[str]:
