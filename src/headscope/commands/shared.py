@@ -31,7 +31,7 @@ FormatOption = Annotated[Format, typer.Option(help="How to print the result on s
 MinCount = Annotated[
     int, typer.Option(help="Do not print relations with fewer than N words. Files keep all.")
 ]
-Model = Annotated[str, typer.Argument(help="A hub name, a local folder, or 'demo'.")]
+Model = Annotated[str, typer.Argument(help="A hub name, a local folder, a .gguf file, or 'demo'.")]
 OutOption = Annotated[Path | None, typer.Option(help="Folder for the results.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")

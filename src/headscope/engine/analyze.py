@@ -42,7 +42,7 @@ from headscope.models.ablation import AblationSource, mean_outputs
 from headscope.models.encode import equal_length_batches
 from headscope.models.gradients import GradientSource
 from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
-from headscope.models.loaded import LoadedModel
+from headscope.models.loaded import LoadedModel, refuse_offloaded
 from headscope.models.untrained import make_untrained
 from headscope.options import RunOptions
 from headscope.runs.folder import RunFolder
@@ -161,6 +161,8 @@ class _Study:
         """Say what cannot be done before any work."""
         for pass_ in self.passes:
             self._tokens(pass_)
+            if pass_.watch is Watch.GRADIENT and self.models.with_head:
+                refuse_offloaded(self.models.with_head, "gradients cannot flow through it")
             if pass_.watch is Watch.CHANGE:
                 refuse_absent_heads(self.models.source, _heads_of(pass_) or ())
             if pass_.repeat is Repeat.UNTRAINED:

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from logging import getLogger
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -252,11 +253,14 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
 def _quiet_loading() -> Iterator[None]:
     """No bars or reports of transformers' own while loading."""
     level, had_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    spreading = getLogger("accelerate.big_modeling")  # says what it offloads, as it was asked to
+    was_disabled, spreading.disabled = spreading.disabled, True
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
+        spreading.disabled = was_disabled
         logging.set_verbosity(level)
         if had_bar:
             logging.enable_progress_bar()

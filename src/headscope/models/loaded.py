@@ -23,7 +23,10 @@ from headscope.models.encode import Encoder
 from headscope.models.norms import NormWeights
 from headscope.models.tap import TapOutput, observe_outputs, observe_tap
 
-__all__ = ["WEIGHTS", "LoadedModel", "ModelView", "eval_mode", "weights_digest", "wrap_model"]
+__all__ = [
+    "WEIGHTS", "LoadedModel", "ModelView", "eval_mode", "refuse_offloaded", "weights_digest",
+    "wrap_model",
+]  # fmt: skip
 
 PROBE = Example("probe", text="a")
 ROUNDING = 0.02  # of a row of a few bfloat16 weights
@@ -235,6 +238,15 @@ def weights_digest(model: nn.Module) -> str:
         values = fetch_weight(model, name) if tensor.is_meta else tensor
         digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def refuse_offloaded(source: LoadedModel, why: str) -> None:
+    """An error for what cannot be done while some weights are in memory or on disk alone."""
+    if source.is_offloaded:
+        raise ModelError(
+            f"{source.name} is larger than the devices it was spread over, so {why}. Expected a "
+            "model that fits; give it more memory (--max-memory), or leave this out."
+        )
 
 
 def fetch_weight(model: nn.Module, name: str) -> Tensor:
