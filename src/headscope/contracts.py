@@ -87,8 +87,8 @@ class Observation(Protocol):
     @property
     def batch(self) -> "Batch": ...
 
-    def find_not_finite(self) -> list[int]:
-        """The places of examples with numbers that are NaN or infinite."""
+    def is_finite(self) -> "Tensor":
+        """Which examples have no number that is NaN or infinite, on the numbers' own device."""
 
 
 class Corpus(Protocol):

@@ -420,7 +420,7 @@ def _observe(source: Source[Any], encodings: Sequence[Encoding], require: Requir
         shape = tuple(numbers.shape[:2])
         law = "numbers are by example and head first"
         require(shape == (len(encodings), source.n_heads), law)
-        require(observed.find_not_finite() == [], "numbers are finite")
+        require(bool(observed.is_finite().all()), "numbers are finite")
         if isinstance(observed, LayerAttention):
             error = float((numbers.sum(-1) - 1).abs().max())
             require(error < ROW_SUM_ERROR, f"rows of attention sum to 1; one misses by {error:.3g}")

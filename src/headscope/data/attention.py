@@ -64,8 +64,8 @@ class LayerAttention(Memory):
         """How many tokens each example has."""
         return self.weights.shape[-1]
 
-    def find_not_finite(self) -> list[int]:
-        return find_not_finite(self.weights)
+    def is_finite(self) -> Bool[Tensor, " example"]:
+        return _is_finite(self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +80,8 @@ class LayerGradient:
     batch: Batch
     is_visible: Bool[Tensor, "query key"] | None = None
 
-    def find_not_finite(self) -> list[int]:
-        return find_not_finite(self.sizes)
+    def is_finite(self) -> Bool[Tensor, " example"]:
+        return _is_finite(self.sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +99,8 @@ class LayerChange:
     effect: str
     batch: Batch
 
-    def find_not_finite(self) -> list[int]:
-        return find_not_finite(self.changes)
+    def is_finite(self) -> Bool[Tensor, " example"]:
+        return _is_finite(self.changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +128,6 @@ def choose_rows(batch: Batch, n_rows: int, seed: int) -> Int[Tensor, "example ro
     return torch.from_numpy(chosen).to(batch.device)
 
 
-def find_not_finite(values: Float[Tensor, "example ..."]) -> list[int]:
-    """The places of examples that hold a NaN or an infinite number."""
-    sums = values.flatten(1).sum(dim=1)  # [example]; a NaN anywhere makes the sum one
-    places: list[int] = (~torch.isfinite(sums)).nonzero().flatten().tolist()
-    return places
+def _is_finite(values: Float[Tensor, "example ..."]) -> Bool[Tensor, " example"]:
+    """Which examples have neither a NaN nor an infinite number: these would stay in the sum."""
+    return torch.isfinite(values.flatten(1).sum(dim=1))

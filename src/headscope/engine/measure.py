@@ -194,25 +194,25 @@ class _Observer:
 
     def measure(self, batch: Batch) -> dict[str, Values]:
         """The values of a batch, by analysis."""
-        layers: dict[str, dict[int, dict[str, Tensor]]] = {a.name: {} for a in self.of_layers}
+        layers: dict[str, dict[int, Mapping[str, Tensor]]] = {a.name: {} for a in self.of_layers}
+        is_finite: dict[int, Tensor] = {}
         for buffer in self.buffers.values():
             buffer.begin(batch)
 
         def observe(observed: Observation) -> None:
             with self.result.timed("measure (within model)"):
-                refuse_not_finite(observed)
+                is_finite[observed.layer] = observed.is_finite()
                 for buffer in self.buffers.values():
                     buffer.put(observed)
                 for analysis in self.of_layers:
-                    measured = analysis.measure(observed)
-                    kept = {name: value.cpu() for name, value in measured.items()}
-                    layers[analysis.name][observed.layer] = kept
+                    layers[analysis.name][observed.layer] = analysis.measure(observed)
 
         self.source.attend(batch, observe)
+        # Only now is anything read: a device works on while the host plans the next layer.
+        refuse_not_finite(is_finite, batch)
         with self.result.timed("measure (within model)"):
             for analysis, n_rows in self.across_layers:
-                measured = analysis.measure(self.buffers[n_rows].rows())
-                layers[analysis.name] = {0: {name: v.cpu() for name, v in measured.items()}}
+                layers[analysis.name] = {0: analysis.measure(self.buffers[n_rows].rows())}
         return {name: _stack_layers(measured) for name, measured in layers.items()}
 
 
@@ -220,25 +220,26 @@ def _rows_of(analysis: Any) -> int:
     return int(analysis.rows)
 
 
-def _stack_layers(measured: Mapping[int, dict[str, Tensor]]) -> Values:
+def _stack_layers(measured: Mapping[int, Mapping[str, Tensor]]) -> Values:
     """The values of all layers side by side, in order; of what a single layer gave, one."""
     layers = [measured[layer] for layer in sorted(measured)]
     return {
-        name: torch.stack([layer[name] for layer in layers if name in layer], dim=1).numpy()
+        name: torch.stack([layer[name] for layer in layers if name in layer], dim=1).cpu().numpy()
         for name in dict.fromkeys(name for layer in layers for name in layer)
     }
 
 
-def refuse_not_finite(observed: Observation) -> None:
-    """An error for numbers that are none."""
-    bad = observed.find_not_finite()
-    if bad:
-        example = observed.batch.encodings[bad[0]].example.id
-        raise ModelError(
-            f"The attention weights of layer {observed.layer + 1} are not numbers (NaN) for "
-            f"example {example!r}. Expected finite weights; the model's weights may be damaged, or "
-            "its dtype too narrow: try --dtype float32."
-        )
+def refuse_not_finite(is_finite: Mapping[int, Tensor], batch: Batch) -> None:
+    """An error for numbers that are none, by layer what `Observation.is_finite` said."""
+    seen = torch.stack(list(is_finite.values())).cpu()  # [layer, example]
+    if seen.all():
+        return
+    place, example = (~seen).nonzero()[0].tolist()
+    raise ModelError(
+        f"The attention weights of layer {list(is_finite)[place] + 1} are not numbers (NaN) for "
+        f"example {batch.encodings[example].example.id!r}. Expected finite weights; the model's "
+        "weights may be damaged, or its dtype too narrow: try --dtype float32."
+    )
 
 
 @dataclass

@@ -112,15 +112,18 @@ def _measure_words(
 ) -> Float[Tensor, "example map word other"]:
     """Attention among words and to special tokens, all layers, in half precision."""
     layers: list[Tensor] = []
+    is_finite: dict[int, Tensor] = {}
 
     def observe(attention: LayerAttention) -> None:
-        refuse_not_finite(attention)
+        is_finite[attention.layer] = attention.is_finite()
         words = word_weights(attention, query_pieces)  # [example, head, word, other]
         special = _special_weights(attention, query_pieces)  # [example, head, word, special]
-        layers.append(torch.cat([words, special], dim=-1).half().cpu())
+        layers.append(torch.cat([words, special], dim=-1).half())
 
-    source.attend(source.batch(members), observe)
-    return torch.cat(layers, dim=1)
+    batch = source.batch(members)
+    source.attend(batch, observe)
+    refuse_not_finite(is_finite, batch)
+    return torch.cat(layers, dim=1).cpu()
 
 
 def _special_weights(

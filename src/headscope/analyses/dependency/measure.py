@@ -24,6 +24,7 @@ from headscope.data.words import (
     pool_words,
     query_pieces_option,
     word_weights,
+    words_with_tokens,
 )
 from headscope.options import option
 from headscope.stats import accuracy
@@ -131,7 +132,7 @@ class Dependency:
         return {**tables, "dependency-best": best}
 
     def _read_trees(self, batch: Batch) -> Gold:
-        has_tokens = pool_words(batch).has_tokens.cpu().numpy()
+        has_tokens = words_with_tokens(batch)
         heads = np.full(has_tokens.shape, NO_WORD)
         marks = np.broadcast_to(np.arange(has_tokens.shape[1]), has_tokens.shape).copy()
         members: dict[str, Bool[np.ndarray, "example word"]] = {
