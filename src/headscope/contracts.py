@@ -205,6 +205,10 @@ class LayersAnalysis(Analysis, Protocol):
     def rows(self) -> int:
         """The most query rows of an example that it is shown."""
 
+    @property
+    def max_heads(self) -> int:
+        """The most heads that it is shown, of larger models evenly spread ones of each layer."""
+
 
 class ChangeAnalysis(Analysis, Protocol):
     """One that watches changes (`Watch.CHANGE`)."""

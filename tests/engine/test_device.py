@@ -81,7 +81,7 @@ def test_analyses_measure_where_the_model_is(name: str) -> None:
 
 
 def test_rows_of_all_layers_are_kept_and_compared_on_the_device() -> None:
-    batch, buffer = make_batch(), RowBuffer(4, 0, 10)
+    batch, buffer = make_batch(), RowBuffer(4, 0, 2, 5)
     with OneDevice():
         buffer.begin(batch)
         for attention in observations(Watch.ATTENTION, batch):

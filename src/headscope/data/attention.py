@@ -15,7 +15,7 @@ from headscope.data.encoding import Batch, Memory
 
 __all__ = [
     "AttentionRows", "LayerAttention", "LayerChange", "LayerGradient", "choose_rows", "head_name",
-    "parse_head_name",
+    "parse_head_name", "spread_heads",
 ]  # fmt: skip
 
 OWN_STREAM = 2**63  # apart from the bootstrap's draws, whose seeds are below
@@ -107,12 +107,25 @@ class LayerChange:
 class AttentionRows:
     """The same query rows of all heads; `weights[example, row, head, key]` sums to 1 over keys.
 
-    Heads stand layer by layer, the first layer's first; `n_heads[layer]` says how many it has.
+    Heads stand layer by layer, the first layer's first; `n_heads[layer]` says how many of them.
+    Where these are not all heads of the model, `of_heads[layer]` says how many the layer has, and
+    `spread_heads` which of them they are.
     """
 
     weights: Float[Tensor, "example row head key"]
     n_heads: tuple[int, ...]
     batch: Batch
+    of_heads: tuple[int, ...] | None = None
+
+
+def spread_heads(n_heads: int, n_chosen: int) -> Int[np.ndarray, " chosen"]:
+    """So many heads of a layer, spread evenly over it; all where there are not more.
+
+    >>> spread_heads(8, 3).tolist(), spread_heads(2, 3).tolist()
+    ([0, 2, 5], [0, 1])
+    """
+    n_chosen = min(n_chosen, n_heads)
+    return np.arange(n_chosen) * n_heads // max(n_chosen, 1)
 
 
 def choose_rows(batch: Batch, n_rows: int, seed: int) -> Int[Tensor, "example row"]:

@@ -22,6 +22,7 @@ from headscope.engine.plan import (
     describe_study,
     fit_windows,
     leave_out_lone_layers,
+    leave_out_many_heads,
     plan_passes,
     plan_second_readings,
     plan_untrained,
@@ -104,7 +105,7 @@ def analyze(
     refuse_single_model(passes, models.source)
     passes, lone = leave_out_lone_layers(passes, models.source, is_explicit)
     passes, headless = _leave_out_headless(fit_windows(passes, models.source), models)
-    left_out |= lone | headless
+    left_out |= lone | headless | leave_out_many_heads(passes, models.source)
     tell_left_out(left_out)
     studied = [*passes, *repeats]
     manifest = describe_study(models.source, studied, samples, run, left_out)

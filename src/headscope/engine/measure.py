@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.contracts import Analysis, CorpusRole, Observation, Source
-from headscope.data.attention import AttentionRows, choose_rows
+from headscope.data.attention import AttentionRows, choose_rows, spread_heads
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example, stable_hash
@@ -24,9 +24,13 @@ from headscope.stats.ranking import Ranking
 from headscope.stats.replicates import replicate_weights
 from headscope.stats.tally import Tally
 
-__all__ = ["Progress", "Result", "keep_usable", "measure_examples", "refuse_not_finite"]
+__all__ = [
+    "Progress", "Result", "heads_a_layer", "keep_usable", "measure_examples", "refuse_not_finite",
+]  # fmt: skip
 
 WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
+ROW_NUMBERS = 128_000_000  # 512 MB of rows of all heads, before these are compared
+ALL = 10**9  # tokens: no limit
 SHARED = "pieces that cover two words, and count for the larger part"
 DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after all others
 
@@ -91,7 +95,7 @@ def measure_examples(
     waiting = _Waiting(result, options, rankers)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
     observer = _Observer(source, analyses, options.seed, result)
-    for members in equal_length_batches(kept, options.batch_tokens):
+    for members in equal_length_batches(kept, min(options.batch_tokens, observer.most_tokens)):
         with result.timed("model"):
             values = observer.measure(source.batch(members))
         with result.timed("add"):
@@ -187,10 +191,20 @@ class _Observer:
     ) -> None:
         self.source, self.result = source, result
         self.of_layers = [a for a in analyses if not a.watches.compares_layers]
-        self.across_layers = [(a, _rows_of(a)) for a in analyses if a.watches.compares_layers]
-        n_heads = source.n_layers * source.n_heads
-        wanted = {n_rows for _, n_rows in self.across_layers}
-        self.buffers = {n_rows: RowBuffer(n_rows, seed, n_heads) for n_rows in wanted}
+        self.across_layers = [(a, _wanted_by(a)) for a in analyses if a.watches.compares_layers]
+        self.buffers = {
+            (n_rows, max_heads): RowBuffer(
+                n_rows, seed, source.n_layers, heads_a_layer(source, max_heads)
+            )
+            for _, (n_rows, max_heads) in self.across_layers
+        }
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens of a batch for which the rows of all heads take bounded memory."""
+        return min(
+            [ROW_NUMBERS // buffer.numbers_a_token for buffer in self.buffers.values()] or [ALL]
+        )
 
     def measure(self, batch: Batch) -> dict[str, Values]:
         """The values of a batch, by analysis."""
@@ -211,13 +225,19 @@ class _Observer:
         # Only now is anything read: a device works on while the host plans the next layer.
         refuse_not_finite(is_finite, batch)
         with self.result.timed("measure (within model)"):
-            for analysis, n_rows in self.across_layers:
-                layers[analysis.name] = {0: analysis.measure(self.buffers[n_rows].rows())}
+            for analysis, wanted in self.across_layers:
+                layers[analysis.name] = {0: analysis.measure(self.buffers[wanted].rows())}
         return {name: _stack_layers(measured) for name, measured in layers.items()}
 
 
-def _rows_of(analysis: Any) -> int:
-    return int(analysis.rows)
+def _wanted_by(analysis: Any) -> tuple[int, int]:
+    """How many rows, of how many heads, an analysis across layers is to be shown."""
+    return int(analysis.rows), int(analysis.max_heads)
+
+
+def heads_a_layer(source: Source[Any], max_heads: int) -> int:
+    """How many heads of each layer are compared where at most so many are."""
+    return min(source.n_heads, max(1, max_heads // source.n_layers))
 
 
 def _stack_layers(measured: Mapping[int, Mapping[str, Tensor]]) -> Values:
@@ -246,40 +266,53 @@ def refuse_not_finite(is_finite: Mapping[int, Tensor], batch: Batch) -> None:
 class RowBuffer:
     """Copies the same query rows of every layer as it runs; its memory serves batch after batch.
 
-    It holds `n_rows` rows (or all) of every head of one batch, however long the corpus.
+    It holds `n_rows` rows (or all) of `n_heads` heads a layer (or all), of one batch, however long
+    the corpus.
     """
 
     n_rows: int
     seed: int
-    most_heads: int  # of all layers together
+    n_layers: int
+    n_heads: int
     _memory: Tensor = field(default_factory=lambda: torch.empty(0), repr=False)
-    _n_heads: list[int] = field(default_factory=list)
+    _shown: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # heads kept of a layer, of how many
+
+    @property
+    def numbers_a_token(self) -> int:
+        """How many numbers it holds, at most, for each token of a batch."""
+        return self.n_rows * self.n_layers * self.n_heads
 
     def begin(self, batch: Batch) -> None:
         """Make ready for the layers of a batch."""
         self._batch, self._queries = batch, choose_rows(batch, self.n_rows, self.seed)
-        self._n_heads = []
+        self._shown = []
 
     def put(self, attention: Any) -> None:
         """Copy the chosen rows of the next layer."""
-        if not self._n_heads:
+        if not self._shown:
             self._rows = self._make_room(attention.weights)
-        weights = attention.weights.transpose(1, 2)  # [example, query, head, key]
+        weights, of_heads = attention.weights, attention.weights.shape[1]
+        if self.n_heads < of_heads:
+            weights = weights[:, spread_heads(of_heads, self.n_heads).tolist()]
+        weights = weights.transpose(1, 2)  # [example, query, head, key]
         if self._queries.shape[1] < attention.n_tokens:
             examples = torch.arange(len(weights), device=weights.device)[:, None]
             weights = weights[examples, self._queries]  # [example, row, head, key]
-        first = sum(self._n_heads)
-        self._n_heads.append(weights.shape[2])
+        first = sum(kept for kept, _ in self._shown)
+        self._shown.append((weights.shape[2], of_heads))
         self._rows[:, :, first : first + weights.shape[2]] = weights
 
     def rows(self) -> AttentionRows:
         """The rows of all layers since the batch began; valid until the next begins."""
-        used = self._rows[:, :, : sum(self._n_heads)]  # [example, row, head, key]
-        return AttentionRows(used, tuple(self._n_heads), self._batch)
+        n_heads, of_heads = zip(*self._shown, strict=True)
+        used = self._rows[:, :, : sum(n_heads)]  # [example, row, head, key]
+        return AttentionRows(used, n_heads, self._batch, of_heads)
 
     def _make_room(self, weights: Tensor) -> Tensor:
         """A buffer `[example, row, head, key]`: float32, or float64 where the weights are."""
-        shape = (*self._queries.shape, self.most_heads, weights.shape[-1])
+        shape = (*self._queries.shape, self.n_layers * self.n_heads, weights.shape[-1])
         dtype = torch.float64 if weights.dtype == torch.float64 else torch.float32
         size = torch.Size(shape).numel()
         is_fit = self._memory.dtype == dtype and self._memory.device == weights.device

@@ -7,6 +7,7 @@ from logging import getLogger
 from typing import Any
 
 from headscope.contracts import Analysis, Annotation, Corpus, CorpusRole, Source, Watch
+from headscope.engine.measure import heads_a_layer
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, name_parameters
 from headscope.options import RunOptions
@@ -18,6 +19,7 @@ __all__ = [
     "describe_study",
     "fit_windows",
     "leave_out_lone_layers",
+    "leave_out_many_heads",
     "plan_passes",
     "plan_second_readings",
     "plan_untrained",
@@ -148,6 +150,20 @@ def leave_out_lone_layers(
         for one in passes
     ]
     return [pass_ for pass_ in kept if pass_.analyses], left_out
+
+
+def leave_out_many_heads(passes: Sequence[Pass], source: Source[Any]) -> dict[str, str]:
+    """Of analyses that compare only some heads of a large model, how many."""
+    left_out: dict[str, str] = {}
+    compared: list[Any] = [a for p in passes for a in p.analyses if a.watches.compares_layers]
+    for analysis in compared:
+        n_heads, n_compared = source.n_heads, heads_a_layer(source, analysis.max_heads)
+        if n_compared < n_heads:
+            left_out[analysis.name] = (
+                f"{analysis.name!r} compares {n_compared} of the {n_heads} heads of each layer, "
+                f"evenly spread: --max-heads {analysis.max_heads} in all. Raise it to compare more."
+            )
+    return left_out
 
 
 def refuse_single_model(passes: Sequence[Pass], source: Source[Any]) -> None:

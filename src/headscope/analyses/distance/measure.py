@@ -12,14 +12,14 @@ from torch import Tensor
 
 from headscope.analyses.distance.tables import COLUMNS, Distances, make_tables
 from headscope.contracts import Watch
-from headscope.data.attention import AttentionRows
+from headscope.data.attention import AttentionRows, spread_heads
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_within
 from headscope.options import option, require
 from headscope.stats.accuracy import share
 from headscope.stats.tally import Tally
 
-__all__ = ["Distance", "read_totals", "rows_option", "scale_to_all_rows"]
+__all__ = ["Distance", "max_heads_option", "read_totals", "rows_option", "scale_to_all_rows"]
 
 
 def rows_option() -> Any:
@@ -27,14 +27,22 @@ def rows_option() -> Any:
     return option(128, "Maximum query positions sampled per example.")
 
 
+def max_heads_option() -> Any:
+    """The option `max_heads` of analyses that compare heads with each other."""
+    return option(1024, "Most heads to compare; of a larger model evenly spread ones.")
+
+
 @dataclass(frozen=True)
 class Distance:
     """Mean Jensen-Shannon divergence, in nats, between every two heads over all query rows.
 
-    Of an example longer than `rows` tokens so many rows are drawn, and stand for all its rows.
+    Of an example longer than `rows` tokens so many rows are drawn, and stand for all its rows. Of a
+    model of more than `max_heads` heads so many are compared, as many of each layer: pairs of heads
+    would outgrow any memory.
     """
 
     rows: int = rows_option()
+    max_heads: int = max_heads_option()
     seed: int = 0  # of the permutation test; the engine sets it to the run's
 
     name: ClassVar[str] = "distance"
@@ -44,11 +52,13 @@ class Distance:
 
     def __post_init__(self) -> None:
         require(self.rows > 0, "rows", self.rows, "at least 1")
+        require(self.max_heads > 1, "max_heads", self.max_heads, "at least 2")
 
     def measure(self, attention: AttentionRows) -> Mapping[str, Tensor]:
         """Divergence by example and pair of heads, summed over rows, and how many rows there are.
 
-        What the model is like, `heads` in each layer, is the same in every example.
+        What the model is like, `heads` compared of the `of_heads` of each layer, is the same in
+        every example.
         """
         return scale_to_all_rows(divergence_within(attention.weights), attention)
 
@@ -66,18 +76,23 @@ def scale_to_all_rows(
     n_examples, n_rows, *_ = attention.weights.shape
     n_tokens = attention.batch.n_tokens
     heads = torch.tensor(attention.n_heads, dtype=torch.float64)  # [layer]
+    of_heads = torch.tensor(attention.of_heads or attention.n_heads, dtype=torch.float64)
     ones = torch.ones(n_examples, dtype=torch.float64)
     return {
         "divergence": torch.from_numpy(divergence * (n_tokens / n_rows)),
         "heads": heads.expand(n_examples, -1),  # [example, layer]
+        "of_heads": of_heads.expand(n_examples, -1),
         "rows": ones * n_tokens,
         "segments": ones,
     }
 
 
-def read_totals(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Mean divergence over rows, by replicate and pair of heads; and how many heads layers have."""
+def read_totals(tally: Tally) -> tuple[NDArray[np.float64], list[NDArray[np.int64]]]:
+    """Mean divergence over rows, by replicate and pair of heads; and the heads of each layer."""
     above = tally.totals["divergence"].sum(axis=0)[:, 0]  # [replicate, ...]
     below = tally.totals["rows"].sum(axis=0)  # [replicate, 1]
-    n_heads = tally.ratio("heads", "segments").value[0].round().astype(int)  # [layer]
-    return share(above, below.reshape(-1, *[1] * (above.ndim - 1))), n_heads
+    n_heads, of_heads = (
+        tally.ratio(name, "segments").value[0].round().astype(int) for name in ("heads", "of_heads")
+    )  # [layer] each
+    heads = [spread_heads(of, n) for n, of in zip(n_heads, of_heads, strict=True)]
+    return share(above, below.reshape(-1, *[1] * (above.ndim - 1))), heads
