@@ -134,9 +134,8 @@ def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]
 
 
 def _card_row(card: Card) -> dict[str, str]:
-    """What the table of heads shows of a card, and the words by which it is found."""
-    words = " ".join([card.title, card.gist, *(f"{f.topic} {f.text}" for f in card.facts)])
-    return {"name": _name(card), "gist": card.gist, "words": words.lower()}
+    """What the table of heads shows of a card."""
+    return {"name": _name(card), "gist": card.gist}
 
 
 def _card_values(card: Card, notable: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
