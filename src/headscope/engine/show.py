@@ -131,9 +131,9 @@ def _find_example(text: str | None, treebank: Any, sentence: str | None, words: 
         return Example("the text", text=text)
     text = text.strip()
     spans = list(word_spans(text))
-    words = tuple(text[start:end] for start, end in spans)
+    found = tuple(text[start:end] for start, end in spans)
     spaces = tuple(start > 0 and text[start - 1].isspace() for start, _ in spans)
-    return Example("the text", words=words, spaces=spaces)
+    return Example("the text", words=found, spaces=spaces)
 
 
 def _find_sentence(corpus: Any, sentence: str | None) -> Example:

@@ -235,7 +235,7 @@ def weights_digest(model: nn.Module) -> str:
         if "pooler" in name:
             continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        values = fetch_weight(model, name) if tensor.is_meta else tensor
+        values: Tensor = fetch_weight(model, name) if tensor.is_meta else tensor
         digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
 
@@ -251,7 +251,7 @@ def refuse_offloaded(source: LoadedModel, why: str) -> None:
 
 def fetch_weight(model: nn.Module, name: str) -> Tensor:
     """A weight that lies in memory or on disk until it is used."""
-    from accelerate.utils import align_module_device  # the extra 'big', which put it there
+    from accelerate.utils.modeling import align_module_device  # the extra 'big', which put it there
 
     path, _, leaf = name.rpartition(".")
     module = model.get_submodule(path)

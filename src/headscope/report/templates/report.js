@@ -5,9 +5,11 @@ const views = new Map();
 const crowded = new Set(["distance-matrix"]); // too many marks for elements of their own
 
 // What a script of the page holds: JSON, or where that is long, JSON compressed and in base64.
+const written = (id) => document.getElementById(id).textContent;
+const isPlain = (text) => /^[\[{]/.test(text);
 async function read(id) {
-  const text = document.getElementById(id).textContent;
-  if (/^[\[{]/.test(text)) return JSON.parse(text);
+  const text = written(id);
+  if (isPlain(text)) return JSON.parse(text);
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).json();
@@ -44,6 +46,7 @@ async function draw(place) {
     if (datum?.layer && datum?.head) openCard(`${datum.layer}-${datum.head}`);
   });
   place.dataset.drawn = "yes";
+  dispatchEvent(new Event("first-figure")); // heard once
 }
 
 const places = [...document.querySelectorAll(".canvas")];
@@ -85,14 +88,18 @@ setTheme(matchMedia("(prefers-color-scheme: dark)").matches);
 // Cards.
 const cards = new Map();
 let names = [];
-read("cards").then((all) => {
+function keepCards(all) {
   for (const card of all) {
     const facts = card.facts.map(([topic, text]) => topic + " " + text);
     card.words = [card.title, card.gist, ...facts].join(" ").toLowerCase();
     cards.set(card.name, card);
   }
   names = [...cards.keys()];
-});
+}
+// Cards of a large model are read when the first figure is drawn, which people see before.
+if (isPlain(written("cards"))) keepCards(JSON.parse(written("cards")));
+else if (!places.length) read("cards").then(keepCards);
+else addEventListener("first-figure", () => read("cards").then(keepCards), { once: true });
 const dialog = document.getElementById("card");
 let shownCard = null;
 
