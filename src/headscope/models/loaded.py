@@ -236,7 +236,7 @@ def weights_digest(model: nn.Module) -> str:
             continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         values: Tensor = fetch_weight(model, name) if tensor.is_meta else tensor
-        digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
