@@ -102,8 +102,8 @@ class Observation(Protocol):
     @property
     def batch(self) -> "Batch": ...
 
-    def find_not_finite(self) -> list[int]:
-        """The places of examples with numbers that are NaN or infinite."""
+    def is_finite(self) -> "Tensor":
+        """Which examples have no number that is NaN or infinite, on the numbers' own device."""
 
 
 class Corpus(Protocol):
@@ -239,6 +239,10 @@ class LayersAnalysis(Analysis, Protocol):
     @property
     def rows(self) -> int:
         """The most query rows of an example that it is shown."""
+
+    @property
+    def max_heads(self) -> int:
+        """The most heads that it is shown, of larger models evenly spread ones of each layer."""
 
 
 class ChangeAnalysis(Analysis, Protocol):

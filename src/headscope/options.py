@@ -5,6 +5,7 @@ share an option: it then has the same meaning and default in all of them.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral
@@ -29,6 +30,7 @@ __all__ = [
 
 LEAST_TOKENS = 8
 CUTS = ("split", "truncate", "both")
+MEMORY = r"\d+(\.\d+)?\s*[KMGT]?i?B"  # as accelerate reads it
 QUERY_PIECES = ("mean", "first")
 QUERY_PIECES_HELP = "Which pieces of a split word attend for it: mean (of all) or first."
 
@@ -172,13 +174,34 @@ def _is_optional(kind: Any) -> bool:
     return type(None) in getattr(kind, "__args__", ())
 
 
+def _read_memory(text: str) -> dict[str, str]:
+    """The memory of each device.
+
+    >>> _read_memory("0=20GB, cpu=60GB")
+    {'0': '20GB', 'cpu': '60GB'}
+    """
+    sizes = dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part)
+    is_read = len(sizes) == len(text.split(","))
+    is_read = is_read and all(re.fullmatch(MEMORY, size) for size in sizes.values())
+    require(is_read, "max_memory", text, "DEVICE=SIZE,..., such as 0=20GB,cpu=60GB")
+    return sizes
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """How a model is loaded."""
 
     revision: str | None = option(None, "Branch, tag or commit on the hub.")
     device: str = option("auto", "auto, cpu, cuda, cuda:1, mps.")
-    dtype: str = option("float32", "float32, float16, bfloat16 or auto.")
+    dtype: str = option(
+        "auto", "float32, float16, bfloat16, or auto: the checkpoint's own, float32 on a CPU."
+    )
+    device_map: str | None = option(
+        None, "auto: spread the model over all devices, then memory, then disk (extra 'big')."
+    )
+    max_memory: dict[str, str] = option(
+        {}, "With --device-map: memory to use, as 0=20GB,cpu=60GB.", parse=_read_memory
+    )
     trust_remote_code: bool = option(False, "Run code that comes with the model.")
 
 

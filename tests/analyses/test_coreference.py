@@ -39,7 +39,7 @@ STORY = Example("story", words=tuple(WORDS), mentions=(ANN, BOAT, TOM, AGAIN, TH
 
 
 def best_of(analysis: Coreference, source: MadeSource | None = None) -> pd.DataFrame:
-    options = RunOptions(replicates=0)
+    options = RunOptions()
     result = measure_examples(EXAMPLES, source or MadeSource(), [analysis], options)
     return analysis.summarize(result.tallies["coreference"])["coreference-best"]
 
@@ -54,7 +54,7 @@ def test_what_rules_find_with_singletons_stands_beside_what_they_find_without() 
 
 
 def test_links_are_measured_in_words() -> None:
-    result = measure_examples([STORY], MadeSource(), [Coreference()], RunOptions(replicates=0))
+    result = measure_examples([STORY], MadeSource(), [Coreference()], RunOptions())
     table = Coreference().summarize(result.tallies["coreference"])["coreference-length"]
     links = [9 - 4, 13 - 0, 15 - 9]  # the boat, She, it
     assert table.set_index("mention_type").loc["all", "words"] == pytest.approx(sum(links) / 3)
@@ -70,7 +70,7 @@ def test_attention_to_the_first_word_can_be_ignored() -> None:
     found = {}
     for ignore in (False, True):
         analysis = Coreference(ignore_first_word=ignore)
-        result = measure_examples([STORY], source, [analysis], RunOptions(replicates=0))
+        result = measure_examples([STORY], source, [analysis], RunOptions())
         table = analysis.summarize(result.tallies["coreference"])["coreference"]
         rows = table.query("system == 'head' and direction == 'mention-to-antecedent'")
         found[ignore] = rows[rows["mention_type"] == "all"]["correct"].max()

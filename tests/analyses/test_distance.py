@@ -1,5 +1,6 @@
 """Distances between heads: planted twins, sampled rows, layers tested."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 from headscope.analyses.distance.measure import Distance
 from headscope.analyses.distance.tables import permutation_test
 from headscope.data.encoding import Encoding
-from headscope.engine.measure import measure_examples
+from headscope.engine.analyze import analyze
+from headscope.engine.measure import Result, _Observer, measure_examples
 from headscope.errors import StudyError
 from headscope.options import RunOptions, collect_options
 from tests.making import N_HEADS, N_LAYERS, MadeSource, encode_words, make_example, random_maps
@@ -150,3 +152,51 @@ def test_long_examples_count_by_all_their_rows() -> None:
 def test_no_rows_at_all_are_refused() -> None:
     with pytest.raises(StudyError, match="rows=0 cannot be used"):
         Distance(rows=0)
+
+
+# --- models of many heads -----------------------------------------------------------------------
+
+
+def test_of_more_heads_than_are_compared_each_layer_has_as_many_evenly_spread() -> None:
+    whole = tables(MadeSource())["distance"]
+    settings = RunOptions()
+    some = Distance(max_heads=2 * N_LAYERS + 1)
+    result = measure_examples(EXAMPLES, MadeSource(), [some], settings)
+    found = some.summarize(result.tallies["distance"])
+    assert N_HEADS == 5
+    assert {*found["distance-heads"]["head"]} == {1, 3}  # the first, and one from the middle
+    assert len(found["distance-heads"]) == 2 * N_LAYERS
+    columns = ["layer_a", "head_a", "layer_b", "head_b"]
+    both = found["distance"].merge(whole, on=columns, suffixes=("", "_whole"))
+    assert len(both) == len(found["distance"]) == 15
+    np.testing.assert_allclose(both["divergence"], both["divergence_whole"])
+
+
+def test_a_run_says_how_many_heads_it_compares(caplog: pytest.LogCaptureFixture) -> None:
+    run = analyze(MadeSource(), text=EXAMPLES, only="distance", max_heads=7, progress=False)
+    said = "'distance' compares 2 of the 5 heads of each layer"
+    assert said in caplog.text
+    assert said in run.manifest["left_out"]["distance"]
+
+
+@pytest.mark.parametrize(("n_layers", "n_heads"), [(32, 32), (80, 64)])
+def test_rows_of_many_heads_take_bounded_memory(
+    n_layers: int, n_heads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most 512 MB, whatever the model: fewer heads of more, and smaller batches."""
+    source = replace(MadeSource(), n_layers=n_layers, n_heads=n_heads)
+    observer = _Observer(source, [Distance()], 0, Result())
+    (buffer,) = observer.buffers.values()
+    assert n_layers * buffer.n_heads <= 1024
+    tokens = observer.most_tokens
+    assert 4 * tokens * buffer.numbers_a_token <= 512_000_000
+    assert tokens >= 512  # of a batch that has one long example
+
+
+def test_large_models_are_compared_in_smaller_batches_with_the_same_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = tables(MadeSource())["distance"]
+    monkeypatch.setattr("headscope.engine.measure.ROW_NUMBERS", 128 * N_LAYERS * N_HEADS * 9)
+    small = tables(MadeSource())["distance"]  # nine tokens a batch: an example at a time
+    pd.testing.assert_frame_equal(whole, small)

@@ -71,7 +71,9 @@ def test_a_treebank_is_sentences_of_words(folder: Path) -> None:
     path = write(folder, "a.conllu", content + WORD.format(4, ".", "_") + "\n" + rows("Next"))
     first, second = open_corpus(path, TREEBANK)
     assert (first.id, first.words) == ("s1", ("De", "le", "vin", "."))
-    assert first.spaces == (False, True, True, False)
+    assert first.spaces == (False, False, True, False)
+    assert first.surfaces == ("D", "u", "vin", ".")
+    assert second.surfaces is None
     assert (second.id, second.words) == ("a.conllu:10", ("Next",))
 
 

@@ -34,7 +34,7 @@ each_task = pytest.mark.parametrize("task", TASKS)
 
 def analyze(task: str, text: Any = None, **options: Any) -> Run:
     text = toy_examples(task, 40) if text is None else text
-    options = {"progress": False, "replicates": 20, **options}
+    options = {"progress": False, **options}
     return hs.analyze(train_toy(task), tokenizer=toy_tokenizer(), text=text, **options)
 
 
@@ -199,7 +199,7 @@ def test_a_treebank_is_read_by_the_encoder_beside_pairs() -> None:
 
 
 def test_an_encoder_has_no_cross_attention_and_nothing_is_said_of_it() -> None:
-    run = hs.analyze("demo", text=toy_examples("copy", 3), progress=False, replicates=0)
+    run = hs.analyze("demo", text=toy_examples("copy", 3), progress=False)
     assert not {"monotonicity", "word-alignment"} & {*run.tables, *run.manifest["left_out"]}
     assert "attention" not in run.tables["position"]
 

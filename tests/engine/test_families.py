@@ -20,7 +20,7 @@ from tests.making import MadeSource, random_maps
 from tests.models import every_family
 from tests.models.tiny import SENTENCES, build_tokenizer
 
-QUICK: dict[str, Any] = {"text": SENTENCES[:4], "replicates": 5, "progress": False}
+QUICK: dict[str, Any] = {"text": SENTENCES[:4], "progress": False}
 
 
 def analyze(name: str, **options: Any) -> hs.Run:

@@ -54,7 +54,7 @@ def observe(source: Any, batch: Batch) -> list[Any]:
     observed: list[Observation] = []
     source.attend(batch, observed.append)
     assert len(observed) == N_LAYERS
-    assert not any(layer.find_not_finite() for layer in observed)
+    assert all(layer.is_finite().all() for layer in observed)
     return sorted(observed, key=lambda layer: layer.layer)
 
 

@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 
 from headscope.analyses.distance.layout import derive_layout
+from headscope.analyses.distance.measure import Distance
+from headscope.analyses.distance.tables import Distances, head_table, nearest_table, pair_table
+from headscope.data.attention import spread_heads
 from headscope.data.head_view import HeadView, ShownExample
 from headscope.engine.analyze import analyze
 from headscope.runs.run import Run
@@ -37,15 +40,17 @@ def hostile_run() -> Run:
 
 
 @cache
-def large_run() -> Run:
-    """A run of 24 layers of 16 heads, with its map of heads."""
-    tables = large_tables(24, 16)
-    tables |= derive_layout(tables, MapOptions()).tables
+def large_run(n_layers: int = 24, n_heads: int = 16) -> Run:
+    """A run of so many layers of so many heads, with its map of heads."""
+    tables = large_tables(n_layers, n_heads)
+    derived = derive_layout(tables, MapOptions())
+    assert derived is not None
+    tables |= derived.tables
     return Run(tables, planted_run().manifest, None, planted_run().examples)
 
 
 def large_tables(n_layers: int, n_heads: int) -> dict[str, pd.DataFrame]:
-    """Tables of a model of this size, with random numbers."""
+    """Tables of a model of this size, with random numbers; distances as of a run's default."""
     draw = np.random.default_rng(0)
     heads = [(layer + 1, head + 1) for layer in range(n_layers) for head in range(n_heads)]
 
@@ -57,16 +62,18 @@ def large_tables(n_layers: int, n_heads: int) -> dict[str, pd.DataFrame]:
         return rows.assign(**{column: numbers, "low": numbers * 0.9, "high": numbers * 1.1})
 
     classes = ["cls", "sep", "punctuation", "other"]
-    pairs = [(a, b) for i, a in enumerate(heads) for b in heads[i + 1 :]]
-    distance = pd.DataFrame(
-        [(*a, *b, d) for (a, b), d in zip(pairs, draw.uniform(0, 0.7, len(pairs)), strict=True)],
-        columns=["layer_a", "head_a", "layer_b", "head_b", "divergence"],
-    )
+    most = min(n_heads, Distance.max_heads // n_layers)
+    compared = [spread_heads(n_heads, most) for _ in range(n_layers)]
+    n_compared = n_layers * most
+    divergence = draw.uniform(0, 0.7, (1, n_compared * (n_compared - 1) // 2))
+    distances = Distances(divergence, compared)
     return {
         "position": table("weight", target=["previous", "self", "next"]),
         "special-tokens": table("weight", source=["all", "sep", "other"], target=classes),
         "entropy": table("nats", rows=["all", "cls"]).assign(uniform=4.85),
         "gradient": table("gradient", target=classes),
         "ablation": table("change", mode=["zero", "mean", "sink"]).assign(effect="loss", base=3.2),
-        "distance": distance.assign(low=distance["divergence"], high=distance["divergence"]),
+        "distance": pair_table(distances),
+        "distance-nearest": nearest_table(distances),
+        "distance-heads": head_table(distances),
     }

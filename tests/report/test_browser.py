@@ -11,6 +11,7 @@ import pytest
 from tests.report.made import hostile_run, large_run, planted_run
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FIRST_DRAWN = "document.querySelector('.canvas').dataset.drawn === 'yes'"
 DRAWN = "[...document.querySelectorAll('.canvas')].every(place => place.dataset.drawn === 'yes')"
 
 
@@ -169,6 +170,31 @@ def test_a_large_model_opens_at_once_and_draws_all_figures(browser: Any, tmp_pat
     opened.page.fill("#search", "24-16")
     assert opened.page.locator("#heads-table tbody tr:visible").count() == 1
     opened.page.close()
+
+
+@pytest.mark.parametrize(("n_layers", "n_heads"), [(32, 32), (80, 64)])
+def test_the_largest_models_open_soon_in_a_page_of_bounded_size(
+    browser: Any, tmp_path: Path, n_layers: int, n_heads: int
+) -> None:
+    path = large_run(n_layers, n_heads).report(tmp_path / "large.html")
+    assert path.stat().st_size < 10_000_000
+    opened = Visit(browser, path)
+    opened.page.wait_for_function(FIRST_DRAWN, timeout=30_000)
+    seconds = opened.page.evaluate("performance.now()") / 1000
+    opened.wait_until_drawn()
+    assert opened.said == []
+    name = f"{n_layers}-{n_heads}"
+    opened.page.fill("#search", name)
+    rows = opened.page.locator("#heads-table tbody tr:visible")
+    assert rows.count() == 1
+    rows.first.locator("button").click()
+    assert opened.page.locator("#card-title").inner_text() == f"Head {name}"
+    assert opened.page.locator("#card-facts dt").count() > 3
+    opened.page.keyboard.press("Escape")
+    opened.page.fill("#search", "previous token")
+    assert rows.count() > 1
+    opened.page.close()
+    print(f"{path.stat().st_size / 1e6:.1f} MB, first figure after {seconds:.1f} s")
 
 
 def test_a_printed_report_shows_its_figures_and_no_buttons(visit: Visit) -> None:

@@ -23,7 +23,9 @@ __all__ = ["analyze"]
 def analyze(
     model: Annotated[
         str | None,
-        typer.Argument(help="A hub name, a local folder, or 'demo' (which --demo implies)."),
+        typer.Argument(
+            help="A hub name, a local folder, a .gguf file, or 'demo' (which --demo implies)."
+        ),
     ] = None,
     text: Annotated[
         list[str] | None,
@@ -71,10 +73,12 @@ def analyze(
     _refuse_untested(train, treebank, vectors)
     name = model or "demo"
     from headscope.engine.analyze import analyze as run_analyze  # torch: only when it is needed
+    from headscope.engine.open_models import KeptModel
 
     texts: Any = text or starter
+    kept = KeptModel(name) if train else name  # for the probes
     run = run_analyze(
-        name,
+        kept,
         text=texts[0] if texts and len(texts) == 1 else texts,
         treebank=treebank,
         coref=coref or starter,
@@ -90,7 +94,7 @@ def analyze(
         of_probes = collect_options(ProbeOptions, ModelOptions)
         shared = {name: value for name, value in options.items() if name in of_probes}
         run = probe_within(
-            run, name, train=train, test=treebank[0], vectors=vectors, resume=resume, **shared
+            run, kept, train=train, test=treebank[0], vectors=vectors, resume=resume, **shared
         )
     show_run(run, format, min_count)
     if report:

@@ -31,7 +31,7 @@ FormatOption = Annotated[Format, typer.Option(help="How to print the result on s
 MinCount = Annotated[
     int, typer.Option(help="Do not print relations with fewer than N words. Files keep all.")
 ]
-Model = Annotated[str, typer.Argument(help="A hub name, a local folder, or 'demo'.")]
+Model = Annotated[str, typer.Argument(help="A hub name, a local folder, a .gguf file, or 'demo'.")]
 OutOption = Annotated[Path | None, typer.Option(help="Folder for the results.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")
@@ -92,9 +92,13 @@ def show_report(run: "Run") -> None:
 def show_counts(run: "Run") -> None:
     """What became of the examples, and where the tables are."""
     from headscope.view.terminal import describe_counts  # pandas: only when it is needed
+    from headscope.view.tokenization import describe_tokenization
 
     for key, counts in run.manifest["counts"].items():
         typer.echo(describe_counts(key, counts), err=True)
+        is_repeat = run.manifest.get("passes", {}).get(key, {}).get("repeats") is not None
+        if not is_repeat and (line := describe_tokenization(counts)):
+            typer.echo(f"{key}: {line}", err=True)
         for reason in run.manifest.get("passes", {}).get(key, {}).get("skipped_files", {}).values():
             typer.echo(f"{key}: a file was left out: {reason}", err=True)
     typer.echo(f"Tables: {run.folder}/tables (csv and parquet)", err=True)

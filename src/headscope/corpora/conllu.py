@@ -1,10 +1,11 @@
 """CoNLL-U and its ten-column relatives: sentences of words, or the text they stand for."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
 from headscope.contracts import Annotation, CorpusRole
@@ -32,6 +33,7 @@ class ConlluSentence:
     rows: list[list[str]]
     lines: list[int]  # of each word
     spaces: list[bool]  # whether a space stands before each word
+    surfaces: list[str] | None = None  # the words as they stand in the text, where they differ
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -53,7 +55,8 @@ class ConlluSentence:
     @property
     def text(self) -> str:
         """The sentence as running text: the `# text` comment, else the words by their spaces."""
-        joined = "".join(" " * s + w for s, w in zip(self.spaces, self.words, strict=True))
+        parts = zip(self.spaces, self.surfaces or self.words, strict=True)
+        joined = "".join(" " * space + part for space, part in parts)
         return self.comments.get("text", joined.strip())
 
     def document_in(self, path: Path) -> str | None:
@@ -98,6 +101,7 @@ class ConlluTreebank(FileCorpus):
                 words=sentence.words,
                 spaces=tuple(sentence.spaces),
                 tags=(sentence.tags or ("_",) * len(sentence.rows)) if has_tags else None,
+                surfaces=tuple(sentence.surfaces) if sentence.surfaces else None,
                 tree=read_tree(self.path, sentence) if has_trees else None,
                 document=sentence.document_in(self.path),
             )
@@ -173,8 +177,16 @@ def _read_block(
     document, document_id = (before.document, before.document_id) if before else (0, None)
     if "newdoc" in comments:
         document, document_id = document + 1, comments["newdoc"] or None
-    spaces = _spaces_before(rows, ranges)
-    return ConlluSentence(document, document_id, block[0][0], comments, rows, lines, spaces)
+    return ConlluSentence(
+        document,
+        document_id,
+        block[0][0],
+        comments,
+        rows,
+        lines,
+        spaces=_spaces_before(rows, ranges),
+        surfaces=_surfaces(rows, ranges),
+    )
 
 
 def read_tree(path: Path, sentence: ConlluSentence) -> Tree:
@@ -197,18 +209,42 @@ def read_tree(path: Path, sentence: ConlluSentence) -> Tree:
 
 
 def _spaces_before(rows: list[list[str]], ranges: list[list[str]]) -> list[bool]:
-    """Whether a space stands before each word in the running text.
-
-    The words of a range stand together where they spell it ("do", "n't"), else apart ("de", "le").
-    """
+    """Whether a space stands before each word; the words of a range stand together."""
     after = ["SpaceAfter=No" not in row[MISC].split("|") for row in rows]
     for row in ranges:
         first, last = map(int, row[0].split("-"))
-        spelled = "".join(word[FORM] for word in rows[first - 1 : last])
-        after[first - 1 : last - 1] = [spelled != row[FORM]] * (last - first)
+        after[first - 1 : last - 1] = [False] * (last - first)
         if last <= len(rows):
             after[last - 1] = "SpaceAfter=No" not in row[MISC].split("|")
     return [False, *after[:-1]]
+
+
+def _surfaces(rows: list[list[str]], ranges: list[list[str]]) -> list[str] | None:
+    """The words as they stand in the running text; None where that is what they are."""
+    words = [row[FORM] for row in rows]
+    surfaces = list(words)
+    for row in ranges:
+        first, last = map(int, row[0].split("-"))
+        surfaces[first - 1 : last] = split_surface(row[FORM], words[first - 1 : last])
+    return surfaces if surfaces != words else None
+
+
+def split_surface(surface: str, words: Sequence[str]) -> list[str]:
+    """The part of a multiword token that each of its words has: where the words end in it, if they
+    are laid beside it as well as they fit; each has a character if there are enough.
+
+    >>> split_surface("du", ["de", "le"]), split_surface("vámonos", ["vamos", "nos"])
+    (['d', 'u'], ['vámo', 'nos'])
+    """
+    spelled = "".join(words)
+    fits = SequenceMatcher(None, spelled.lower(), surface.lower(), autojunk=False).get_opcodes()
+    cuts = [0]
+    for place, end in enumerate(accumulate(map(len, words[:-1])), start=1):
+        _, start, stop, to, until = next(fit for fit in fits if fit[1] <= end <= fit[2])
+        cut = to + round((end - start) / max(stop - start, 1) * (until - to))
+        n_after = len(words) - place  # words that still need a character
+        cuts.append(max(min(max(cut, cuts[-1] + 1), len(surface) - n_after), cuts[-1]))
+    return [surface[start:end] for start, end in pairwise([*cuts, len(surface)])]
 
 
 def _read_row(path: Path, number: int, line: str) -> list[str]:

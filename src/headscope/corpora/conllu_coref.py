@@ -53,7 +53,7 @@ class ConlluCoreference(FileCorpus):
     def _annotate(self, sentence: ConlluSentence) -> DocumentSentence:
         words = [_read_word(row) for row in sentence.rows]
         heads = None if sentence.has_no_heads else read_tree(self.path, sentence).heads
-        return DocumentSentence(words, sentence.spaces, heads)
+        return DocumentSentence(words, sentence.spaces, heads, sentence.surfaces)
 
 
 def _find_id_field(first: ConlluSentence, before: int) -> int:

@@ -89,11 +89,15 @@ class Brackets:
 
 @dataclass(frozen=True)
 class DocumentSentence:
-    """The words of a sentence, whether each has a space before it, and heads if there is a tree."""
+    """The words of a sentence, whether each has a space before it, and heads if there is a tree.
+
+    `surfaces` are the words as they stand in the text, where they differ.
+    """
 
     words: Sequence[Word]
     spaces: Sequence[bool]
     heads: Sequence[int] | None = None
+    surfaces: Sequence[str] | None = None
 
 
 def build_document(
@@ -112,10 +116,16 @@ def build_document(
         for start, sentence in zip(starts, sentences, strict=True)
         for i, space in enumerate(sentence.spaces)
     ]
+    surfaces = [
+        surface
+        for sentence in sentences
+        for surface in sentence.surfaces or (word.form for word in sentence.words)
+    ]
     return Example(
         id,
         words=forms,
         spaces=tuple(spaces),
+        surfaces=tuple(surfaces) if any(s.surfaces for s in sentences) else None,
         mentions=describe_mentions(words, spans, finder),
         sentences=tuple(starts),
         document=id,

@@ -16,7 +16,7 @@ from headscope.data.encoding import Batch, Memory
 
 __all__ = [
     "AttentionRows", "LayerAttention", "LayerChange", "LayerGradient", "choose_rows", "head_name",
-    "parse_head_name",
+    "parse_head_name", "spread_heads",
 ]  # fmt: skip
 
 OWN_STREAM = 2**63  # apart from other draws, whose seeds are below
@@ -92,8 +92,8 @@ class LayerAttention(Memory):
         """The tokens that are attended to."""
         return self.key_batch or self.batch
 
-    def find_not_finite(self) -> list[int]:
-        return find_not_finite(self.weights)
+    def is_finite(self) -> Bool[Tensor, " example"]:
+        return _is_finite(self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +108,8 @@ class LayerGradient:
     batch: Batch
     is_visible: Bool[Tensor, "query key"] | None = None
 
-    def find_not_finite(self) -> list[int]:
-        return find_not_finite(self.sizes)
+    def is_finite(self) -> Bool[Tensor, " example"]:
+        return _is_finite(self.sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,21 +127,33 @@ class LayerChange:
     effect: str
     batch: Batch
 
-    def find_not_finite(self) -> list[int]:
-        return find_not_finite(self.changes)
+    def is_finite(self) -> Bool[Tensor, " example"]:
+        return _is_finite(self.changes)
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionRows:
     """The same query rows of all heads; `weights[example, row, head, key]` sums to 1 over keys.
 
-    Heads stand layer by layer, the first layer's first; `n_heads[layer]` says how many it has. A
-    learned sink is one more key, the last.
+    Heads stand layer by layer, the first layer's first; `n_heads[layer]` says how many of them.
+    Where these are not all heads of the model, `of_heads[layer]` says how many the layer has, and
+    `spread_heads` which of them they are. A learned sink is one more key, the last.
     """
 
     weights: Float[Tensor, "example row head key"]
     n_heads: tuple[int, ...]
     batch: Batch
+    of_heads: tuple[int, ...] | None = None
+
+
+def spread_heads(n_heads: int, n_chosen: int) -> Int[np.ndarray, " chosen"]:
+    """So many heads of a layer, spread evenly over it; all where there are not more.
+
+    >>> spread_heads(8, 3).tolist(), spread_heads(2, 3).tolist()
+    ([0, 2, 5], [0, 1])
+    """
+    n_chosen = min(n_chosen, n_heads)
+    return np.arange(n_chosen) * n_heads // max(n_chosen, 1)
 
 
 def choose_rows(batch: Batch, n_rows: int, seed: int) -> Int[Tensor, "example row"]:
@@ -157,8 +169,6 @@ def choose_rows(batch: Batch, n_rows: int, seed: int) -> Int[Tensor, "example ro
     return torch.from_numpy(chosen).to(batch.device)
 
 
-def find_not_finite(values: Float[Tensor, "example ..."]) -> list[int]:
-    """The places of examples that hold a NaN or an infinite number."""
-    sums = values.flatten(1).sum(dim=1)  # [example]; a NaN anywhere makes the sum one
-    places: list[int] = (~torch.isfinite(sums)).nonzero().flatten().tolist()
-    return places
+def _is_finite(values: Float[Tensor, "example ..."]) -> Bool[Tensor, " example"]:
+    """Which examples have neither a NaN nor an infinite number: these would stay in the sum."""
+    return torch.isfinite(values.flatten(1).sum(dim=1))

@@ -1,5 +1,6 @@
 """What became of every example: used, truncated, or skipped and why. Counts add."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 __all__ = ["ExampleCounts"]
@@ -19,11 +20,17 @@ class ExampleCounts:
     skipped: dict[str, int] = field(default_factory=dict)  # by reason
     skipped_ids: dict[str, list[str]] = field(default_factory=dict)  # the first few, by reason
     notes: dict[str, int] = field(default_factory=dict)  # what else was met, and how often
+    # how words became tokens: words, split words, pieces, unknown and single-character pieces
+    tokenization: dict[str, int] = field(default_factory=dict)
 
     def note(self, what: str, n: int) -> None:
         """Count something that a reader of the numbers should know."""
         if n:
             self.notes[what] = self.notes.get(what, 0) + n
+
+    def count_tokenization(self, counts: Mapping[str, int]) -> None:
+        """Add how the words of an example became tokens."""
+        self.tokenization = _add(self.tokenization, counts)
 
     def skip(self, reason: str, example_id: str) -> None:
         """Count an example that is not measured."""
@@ -48,8 +55,9 @@ class ExampleCounts:
             skipped=_add(self.skipped, other.skipped),
             skipped_ids={r: (one.get(r, []) + two.get(r, []))[:SHOWN_IDS] for r in one | two},
             notes=_add(self.notes, other.notes),
+            tokenization=_add(self.tokenization, other.tokenization),
         )
 
 
-def _add(one: dict[str, int], two: dict[str, int]) -> dict[str, int]:
-    return {key: one.get(key, 0) + two.get(key, 0) for key in one | two}
+def _add(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
+    return {key: one.get(key, 0) + two.get(key, 0) for key in (*one, *two)}

@@ -52,6 +52,8 @@ class Encoding:
     word_ids: NDArray[np.int64]  # index of the word a token is a piece of, -1 where it has none
     is_truncated: bool = False
     target: "Encoding | None" = None  # what the decoder of an encoder-decoder reads
+    n_shared: int = 0  # tokens that cover more than one word
+    tokenization: Mapping[str, int] = field(default_factory=dict)  # as ExampleCounts keeps it
 
     def __len__(self) -> int:
         return len(self.surfaces)

@@ -25,7 +25,8 @@ class Example:
     """One example: either `text` (with or without `text_pair`), or `words`, with or without a tree.
 
     `spaces[i]` says whether a space stands before word i in the running text; None means that
-    all words but the first are spaced. Only tokenizers that see spaces (byte-level BPE) look at it.
+    all words but the first are spaced. `surfaces` are the words as they stand in that text, where
+    they differ: "du" is "d" and "u" for the words "de" and "le". Models read the running text.
     `tags` are the words' parts of speech.
     An example with coreference has its `mentions`, and in `sentences` the first word of each of its
     sentences. `document` names what the example was taken from: examples of one document are alike,
@@ -39,6 +40,7 @@ class Example:
     words: tuple[str, ...] | None = None
     spaces: tuple[bool, ...] | None = None
     tags: tuple[str, ...] | None = None
+    surfaces: tuple[str, ...] | None = None
     tree: Tree | None = None
     mentions: tuple[Mention, ...] | None = None
     sentences: tuple[int, ...] | None = None
@@ -55,6 +57,8 @@ class Example:
             raise ValueError(f"Example {self.id!r} must have one entry of spaces per word.")
         if self.tags is not None and len(self.tags) != n_words:
             raise ValueError(f"Example {self.id!r} must have one entry of tags per word.")
+        if self.surfaces is not None and len(self.surfaces) != n_words:
+            raise ValueError(f"Example {self.id!r} must have one surface per word.")
         if self.tree is not None and len(self.tree.heads) != n_words:
             raise ValueError(f"Example {self.id!r} must have one head per word in its tree.")
         if any(not 0 <= m.start <= m.head < m.end <= n_words for m in self.mentions or ()):

@@ -13,7 +13,7 @@ from headscope.options import QUERY_PIECES, QUERY_PIECES_HELP, option, require
 
 __all__ = [
     "WordPooling", "check_query_pieces", "first_word_option", "pool_words", "query_pieces_option",
-    "visible_words", "word_weights",
+    "visible_words", "word_weights", "words_with_tokens",
 ]  # fmt: skip
 
 
@@ -47,6 +47,15 @@ def check_query_pieces(query_pieces: str) -> None:
 def pool_words(batch: Batch, query_pieces: str = "mean") -> WordPooling:
     """The pooling of a batch, built once. `first` lets a word's first piece attend for it."""
     return batch.remember(("words", query_pieces), lambda: _build_pooling(batch, query_pieces))
+
+
+def words_with_tokens(batch: Batch) -> Bool[np.ndarray, "example word"]:
+    """Which words have tokens, known without asking the device; padding has none."""
+    n_words = max(len(encoding.example.words or ()) for encoding in batch.encodings)
+    has_tokens = np.zeros((len(batch), n_words), bool)
+    for i, encoding in enumerate(batch.encodings):
+        has_tokens[i, encoding.word_ids[encoding.word_ids >= 0]] = True
+    return has_tokens
 
 
 def word_weights(

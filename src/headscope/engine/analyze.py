@@ -31,6 +31,7 @@ from headscope.engine.plan import (
     describe_study,
     fit_windows,
     leave_out_lone_layers,
+    leave_out_many_heads,
     plan_kinds,
     plan_passes,
     plan_second_readings,
@@ -52,7 +53,7 @@ from headscope.models.ablation import AblationSource, mean_outputs
 from headscope.models.encode import equal_length_batches
 from headscope.models.gradients import GradientSource
 from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
-from headscope.models.loaded import LoadedModel
+from headscope.models.loaded import LoadedModel, refuse_offloaded
 from headscope.models.untrained import make_untrained
 from headscope.options import RunOptions
 from headscope.runs.folder import RunFolder
@@ -118,7 +119,7 @@ def analyze(
     if not models.has_decoder:  # what is across is no concern of other models
         across = [a.name for a in analyses if a.watches is Watch.CROSS_ATTENTION]
         left_out = {name: why for name, why in left_out.items() if name not in across}
-    left_out |= lone | impossible | no_decoder
+    left_out |= lone | impossible | no_decoder | leave_out_many_heads(passes, models.source)
     tell_left_out(left_out)
     studied = [*passes, *repeats]
     whole = models.whole if any(pass_.by_kind for pass_ in passes) else None
@@ -185,6 +186,8 @@ class _Study:
         """Say what cannot be done before any work."""
         for pass_ in self.passes:
             self._tokens(pass_)
+            if pass_.watch is Watch.GRADIENT and self.models.with_head:
+                refuse_offloaded(self.models.with_head, "gradients cannot flow through it")
             if pass_.watch is Watch.CHANGE:
                 refuse_absent_heads(self.models.source, _heads_of(pass_) or ())
             if pass_.draw == 1:

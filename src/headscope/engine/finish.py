@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, load_run
 from headscope.runs.tables import number_layers, summarize_passes
 from headscope.view.presentation import DerivedTables, MapOptions
+from headscope.view.tokenization import doubt_languages
 
 __all__ = ["derive_tables", "finish_run", "redraw_map"]
+
+log = getLogger("headscope")
 
 
 def finish_run(
@@ -48,6 +52,8 @@ def finish_run(
     }
     if folder is not None:
         folder.finish(tables, final, untrained)
+    for doubt in doubt_languages(final):
+        log.warning("%s", doubt)
     return Run(tables, final, folder.path if folder else None, untrained=untrained)
 
 

@@ -119,7 +119,7 @@ def _run(
     def keep(attention: LayerAttention) -> None:
         for layer, head in heads:
             if layer == numbers[attention.layer]:
-                refuse_not_finite(attention, source)
+                refuse_not_finite([(layer, attention.is_finite())], attention.batch)
                 maps[layer, head] = attention.weights[0, head].detach().double().cpu().numpy()
 
     source.attend(source.batch([encoding]), keep)

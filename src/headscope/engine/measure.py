@@ -19,7 +19,7 @@ from headscope.contracts import (
     Source,
     layer_numbers,
 )
-from headscope.data.attention import AttentionRows, choose_rows
+from headscope.data.attention import AttentionRows, choose_rows, spread_heads
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example, stable_hash
@@ -32,9 +32,14 @@ from headscope.stats.bucket import bucket_of
 from headscope.stats.ranking import Ranking
 from headscope.stats.tally import Tally
 
-__all__ = ["Progress", "Result", "keep_usable", "measure_examples", "refuse_not_finite"]
+__all__ = [
+    "Progress", "Result", "heads_a_layer", "keep_usable", "measure_examples", "refuse_not_finite",
+]  # fmt: skip
 
 WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
+ROW_NUMBERS = 128_000_000  # 512 MB of rows of all heads, before these are compared
+ALL = 10**9  # tokens: no limit
+SHARED = "pieces that cover two words, and count for the larger part"
 DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after all others
 
 Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
@@ -104,7 +109,7 @@ def measure_examples(
     waiting = _Waiting(result, rankers)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
     observer = _Observer(source, named, options.seed, result)
-    for members in equal_length_batches(kept, options.batch_tokens):
+    for members in equal_length_batches(kept, min(options.batch_tokens, observer.most_tokens)):
         with result.timed("model"):
             values = observer.measure(source.batch(members))
         with result.timed("add"):
@@ -205,6 +210,8 @@ def keep_usable(
             counts.truncated += encoding.is_truncated or bool(target and target.is_truncated)
             counts.tokens += len(encoding) + len(target or ())
             counts.unaligned_words += 0 if encoding.is_truncated else _count_unaligned(encoding)
+            counts.note(SHARED, encoding.n_shared)
+            counts.count_tokenization(encoding.tokenization)
             kept.append(encoding)
     return kept
 
@@ -224,104 +231,140 @@ class _Observer:
         self.of_layers = [a for a in analyses if not a.analysis.watches.compares_layers]
         self.across_layers = [a for a in analyses if a.analysis.watches.compares_layers]
         self.buffers = {
-            (kind, one.rows): RowBuffer(one.rows, seed, _count_heads(source, kind))
-            for kind, _, one in self.across_layers
+            _wanted_by(named): RowBuffer(
+                named.analysis.rows,
+                seed,
+                _part_of(source, named.kind).n_layers,
+                heads_a_layer(_part_of(source, named.kind), named.analysis.max_heads),
+            )
+            for named in self.across_layers
         }
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens of a batch for which the rows of all heads take bounded memory."""
+        return min(
+            [ROW_NUMBERS // buffer.numbers_a_token for buffer in self.buffers.values()] or [ALL]
+        )
 
     def measure(self, batch: Batch) -> dict[str, Values]:
         """The values of a batch, by the names of tallies."""
-        layers: dict[str, dict[int, dict[str, Tensor]]] = {a.name: {} for a in self.of_layers}
+        layers: dict[str, dict[int, Mapping[str, Tensor]]] = {a.name: {} for a in self.of_layers}
+        is_finite: list[tuple[int, Tensor]] = []
+        numbers = layer_numbers(self.source)
         for buffer in self.buffers.values():
             buffer.begin()
 
         def observe(observed: Observation) -> None:
             shown = (None, getattr(observed, "kind", None))
             with self.result.timed("measure (within model)"):
-                refuse_not_finite(observed, self.source)
-                for (kind, _), buffer in self.buffers.items():
+                is_finite.append((numbers[observed.layer], observed.is_finite()))
+                for (kind, *_), buffer in self.buffers.items():
                     if kind in shown:
                         buffer.put(observed)
                 for kind, name, analysis in self.of_layers:
                     if kind in shown:
-                        measured = analysis.measure(observed)
-                        layers[name][observed.layer] = {n: v.cpu() for n, v in measured.items()}
+                        layers[name][observed.layer] = analysis.measure(observed)
 
         self.source.attend(batch, observe)
+        # Only now is anything read: a device works on while the host plans the next layer.
+        refuse_not_finite(is_finite, batch)
         with self.result.timed("measure (within model)"):
-            for kind, name, analysis in self.across_layers:
-                measured = analysis.measure(self.buffers[kind, analysis.rows].rows())
-                layers[name] = {0: {n: v.cpu() for n, v in measured.items()}}
+            for named in self.across_layers:
+                rows = self.buffers[_wanted_by(named)].rows()
+                layers[named.name] = {0: named.analysis.measure(rows)}
         return {name: _stack_layers(measured) for name, measured in layers.items()}
 
 
-def _count_heads(source: Any, kind: AttentionKind | None) -> int:
-    """Heads of all layers together, of all there is or of one kind of attention."""
-    part = source if kind is None else source.parts[kind]
-    return int(part.n_layers * part.n_heads)
+def _part_of(source: Any, kind: AttentionKind | None) -> Any:
+    """What has layers and heads: the source, or one kind of its attention."""
+    return source if kind is None else source.parts[kind]
 
 
-def _stack_layers(measured: Mapping[int, dict[str, Tensor]]) -> Values:
+def _wanted_by(named: Named) -> tuple[AttentionKind | None, int, int]:
+    """Which attention an analysis across layers is shown: how many rows, of how many heads."""
+    return named.kind, int(named.analysis.rows), int(named.analysis.max_heads)
+
+
+def heads_a_layer(source: Source[Any], max_heads: int) -> int:
+    """How many heads of each layer are compared where at most so many are."""
+    return min(source.n_heads, max(1, max_heads // source.n_layers))
+
+
+def _stack_layers(measured: Mapping[int, Mapping[str, Tensor]]) -> Values:
     """The values of all layers side by side, in order; of what a single layer gave, one."""
     layers = [measured[layer] for layer in sorted(measured)]
     return {
-        name: torch.stack([layer[name] for layer in layers if name in layer], dim=1).numpy()
+        name: torch.stack([layer[name] for layer in layers if name in layer], dim=1).cpu().numpy()
         for name in dict.fromkeys(name for layer in layers for name in layer)
     }
 
 
-def refuse_not_finite(observed: Observation, source: Source[Any]) -> None:
-    """An error for numbers that are none."""
-    bad = observed.find_not_finite()
-    if bad:
-        example = observed.batch.encodings[bad[0]].example.id
-        number = layer_numbers(source)[observed.layer] + 1
-        raise ModelError(
-            f"The attention weights of layer {number} are not numbers (NaN) for "
-            f"example {example!r}. Expected finite weights; the model's weights may be damaged, or "
-            "its dtype too narrow: try --dtype float32."
-        )
+def refuse_not_finite(is_finite: Sequence[tuple[int, Tensor]], batch: Batch) -> None:
+    """An error for numbers that are none: the layer and what `Observation.is_finite` said of it."""
+    seen = torch.stack([finite for _, finite in is_finite]).cpu()  # [layer, example]
+    if seen.all():
+        return
+    place, example = (~seen).nonzero()[0].tolist()
+    raise ModelError(
+        f"The attention weights of layer {is_finite[place][0] + 1} are not numbers (NaN) for "
+        f"example {batch.encodings[example].example.id!r}. Expected finite weights; the model's "
+        "weights may be damaged, or its dtype too narrow: try --dtype float32."
+    )
 
 
 @dataclass
 class RowBuffer:
     """Copies the same query rows of every layer as it runs; its memory serves batch after batch.
 
-    It holds `n_rows` rows (or all) of every head of one batch, however long the corpus.
+    It holds `n_rows` rows (or all) of `n_heads` heads a layer (or all), of one batch, however long
+    the corpus.
     """
 
     n_rows: int
     seed: int
-    most_heads: int  # of all layers together
+    n_layers: int
+    n_heads: int
     _memory: Tensor = field(default_factory=lambda: torch.empty(0), repr=False)
-    _n_heads: list[int] = field(default_factory=list)
+    _shown: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # heads kept of a layer, of how many
+
+    @property
+    def numbers_a_token(self) -> int:
+        """How many numbers it holds, at most, for each token of a batch."""
+        return self.n_rows * self.n_layers * self.n_heads
 
     def begin(self) -> None:
         """Make ready for the layers of a batch."""
-        self._n_heads = []
+        self._shown = []
 
     def put(self, attention: Any) -> None:
         """Copy the chosen rows of the next layer."""
-        weights = attention.with_sink()
-        if not self._n_heads:
+        weights, of_heads = attention.with_sink(), attention.weights.shape[1]
+        if not self._shown:
             self._batch = attention.batch
             self._queries = choose_rows(attention.batch, self.n_rows, self.seed)
             self._rows = self._make_room(weights)
+        if self.n_heads < of_heads:
+            weights = weights[:, spread_heads(of_heads, self.n_heads).tolist()]
         weights = weights.transpose(1, 2)  # [example, query, head, key]
         if self._queries.shape[1] < attention.n_queries:
             examples = torch.arange(len(weights), device=weights.device)[:, None]
             weights = weights[examples, self._queries]  # [example, row, head, key]
-        first = sum(self._n_heads)
-        self._n_heads.append(weights.shape[2])
+        first = sum(kept for kept, _ in self._shown)
+        self._shown.append((weights.shape[2], of_heads))
         self._rows[:, :, first : first + weights.shape[2]] = weights
 
     def rows(self) -> AttentionRows:
         """The rows of all layers since the batch began; valid until the next begins."""
-        used = self._rows[:, :, : sum(self._n_heads)]  # [example, row, head, key]
-        return AttentionRows(used, tuple(self._n_heads), self._batch)
+        n_heads, of_heads = zip(*self._shown, strict=True)
+        used = self._rows[:, :, : sum(n_heads)]  # [example, row, head, key]
+        return AttentionRows(used, n_heads, self._batch, of_heads)
 
     def _make_room(self, weights: Tensor) -> Tensor:
         """A buffer `[example, row, head, key]`: float32, or float64 where the weights are."""
-        shape = (*self._queries.shape, self.most_heads, weights.shape[-1])
+        shape = (*self._queries.shape, self.n_layers * self.n_heads, weights.shape[-1])
         dtype = torch.float64 if weights.dtype == torch.float64 else torch.float32
         size = torch.Size(shape).numel()
         is_fit = self._memory.dtype == dtype and self._memory.device == weights.device

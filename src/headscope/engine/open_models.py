@@ -10,23 +10,36 @@ from headscope.contracts import AttentionKind, AttentionSource, Watch
 from headscope.errors import HeadscopeError, ModelError, StudyError
 from headscope.models.language import build_task
 from headscope.models.load import load_model, load_with_head
-from headscope.models.loaded import LoadedModel, wrap_model
+from headscope.models.loaded import LoadedModel, refuse_offloaded, wrap_model
 from headscope.models.seq2seq import Part, Seq2SeqModel
 from headscope.options import ModelOptions, RunOptions
 
-__all__ = ["Models", "open_models", "open_source"]
+__all__ = ["KeptModel", "Models", "open_models", "open_source"]
+
+PLAIN = RunOptions.weights
 
 
 def open_source(
     model: Any, tokenizer: Any, options: ModelOptions, seed: int = 0
 ) -> AttentionSource:
     """The model behind a name, a folder or an object in memory."""
+    if isinstance(model, KeptModel):
+        model.source = model.source or open_source(model.name, tokenizer, options, seed)
+        return model.source
     if isinstance(model, (str, Path)):
         return load_model(model, **vars(options), seed=seed)
     if hasattr(model, "attend"):
         source: AttentionSource = model
         return source
     return wrap_model(model, tokenizer)
+
+
+@dataclass
+class KeptModel:
+    """A model by name that is loaded once for several studies."""
+
+    name: str
+    source: AttentionSource | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +93,10 @@ def open_models(
     watches: Collection[Watch],
 ) -> Models:
     """The model, loaded once. Its head is looked for only if gradients or changes are watched."""
+    if isinstance(model, KeptModel) and model.source is None:
+        models = open_models(model.name, tokenizer, options, replace(run, weights=PLAIN), watches)
+        model.source = models.source
+        return replace(models, source=_with_weights(models.source, run.weights))
     with_head: LoadedModel | None = None
     why, source = "", None
     if not any(watch.is_costly for watch in watches):
@@ -101,13 +118,14 @@ def open_models(
 
 def _with_weights(source: AttentionSource, weights: str) -> AttentionSource:
     """The source with attention weights or shares of norms."""
-    if weights == RunOptions.weights:
+    if weights == PLAIN:
         return source
     if not isinstance(source, LoadedModel):
         raise StudyError(
             f"--weights {weights} cannot be used with {source.name}: it is no transformers model. "
             "Expected a model with value vectors; leave --weights out."
         )
+    refuse_offloaded(source, f"--weights {weights} cannot see its projections")
     weighted = replace(source, weights=weights)
     weighted.check_weights()
     return weighted

@@ -16,6 +16,7 @@ from headscope.contracts import (
     Watch,
 )
 from headscope.data.table import KIND
+from headscope.engine.measure import heads_a_layer
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, name_parameters
 from headscope.options import CUTS, RunOptions
@@ -27,6 +28,7 @@ __all__ = [
     "describe_study",
     "fit_windows",
     "leave_out_lone_layers",
+    "leave_out_many_heads",
     "plan_kinds",
     "plan_passes",
     "plan_second_readings",
@@ -243,6 +245,20 @@ def _say_encoder_alone(pass_: Pass, model: Any) -> dict[str, str]:
         return {NO_TARGETS: reason}
     names = ", ".join(analysis.name for analysis in pass_.analyses)
     return {f"{NO_TARGETS} ({pass_.key})": f"{alone} by {names}: its sentences have no targets."}
+
+
+def leave_out_many_heads(passes: Sequence[Pass], source: Source[Any]) -> dict[str, str]:
+    """Of analyses that compare only some heads of a large model, how many."""
+    left_out: dict[str, str] = {}
+    compared: list[Any] = [a for p in passes for a in p.analyses if a.watches.compares_layers]
+    for analysis in compared:
+        n_heads, n_compared = source.n_heads, heads_a_layer(source, analysis.max_heads)
+        if n_compared < n_heads:
+            left_out[analysis.name] = (
+                f"{analysis.name!r} compares {n_compared} of the {n_heads} heads of each layer, "
+                f"evenly spread: --max-heads {analysis.max_heads} in all. Raise it to compare more."
+            )
+    return left_out
 
 
 def refuse_single_model(passes: Sequence[Pass], source: Source[Any]) -> None:

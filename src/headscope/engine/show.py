@@ -1,17 +1,17 @@
 """`headscope show`: one text, and what a head, a layer or all heads of a model do with it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from unicodedata import category
 
 from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
 from headscope.corpora.opening import as_corpora
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.example import Example
 from headscope.data.head_view import HeadView
+from headscope.data.running_text import word_spans
 from headscope.engine.head_views import all_heads, name_layers, view_heads
 from headscope.engine.open_models import open_source
 from headscope.errors import StudyError, suggest
@@ -130,8 +130,10 @@ def _find_example(text: str | None, treebank: Any, sentence: str | None, words: 
         )
     if not words:
         return Example("the text", text=text)
-    split = list(_split_words(text))
-    found, spaces = tuple(word for word, _ in split), tuple(space for _, space in split)
+    text = text.strip()
+    spans = list(word_spans(text))
+    found = tuple(text[start:end] for start, end in spans)
+    spaces = tuple(start > 0 and text[start - 1].isspace() for start, _ in spans)
     return Example("the text", words=found, spaces=spaces)
 
 
@@ -153,23 +155,6 @@ def _find_sentence(corpus: Any, sentence: str | None) -> Example:
         f"{corpus.name} has no sentence {sentence!r}. Expected one of its {len(ids)} ids; near it "
         f"are {', '.join(near)}."
     )
-
-
-def _split_words(text: str) -> Iterator[tuple[str, bool]]:
-    """Words, and the punctuation around them, each with whether a space stands before it.
-
-    >>> [word for word, _ in _split_words("(Don't go!)")]
-    ['(', "Don't", 'go', '!', ')']
-    """
-    for number, chunk in enumerate(text.split()):
-        start, end = 0, len(chunk)
-        while start < end and category(chunk[start]).startswith("P"):
-            start += 1
-        while end > start and category(chunk[end - 1]).startswith("P"):
-            end -= 1
-        parts = [*chunk[:start], chunk[start:end], *chunk[end:]]
-        for place, part in enumerate(part for part in parts if part):
-            yield part, number > 0 and place == 0
 
 
 def _refuse_absent_words(view: HeadView, red: Collection[str]) -> None:

@@ -97,6 +97,7 @@ def _take(document: Example, start: int, end: int) -> Example:
         words=(document.words or ())[start:end],
         spaces=spaces,
         tags=document.tags and document.tags[start:end],
+        surfaces=document.surfaces and document.surfaces[start:end],
         mentions=tuple(mention.moved(-start) for mention in inside),
         sentences=tuple(s - start for s in document.sentences or () if start <= s < end),
         document=document.own_document,

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headscope.contracts import AttentionSource, CorpusRole
+from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
 from headscope.data.attention import LayerAttention
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding, TokenKind
@@ -112,15 +112,19 @@ def _measure_words(
 ) -> Float[Tensor, "example map word other"]:
     """Attention among words and to special tokens, all layers, in half precision."""
     layers: list[Tensor] = []
+    is_finite: list[tuple[int, Tensor]] = []
+    numbers = layer_numbers(source)
 
     def observe(attention: LayerAttention) -> None:
-        refuse_not_finite(attention, source)
+        is_finite.append((numbers[attention.layer], attention.is_finite()))
         words = word_weights(attention, query_pieces)  # [example, head, word, other]
         special = _special_weights(attention, query_pieces)  # [example, head, word, special]
-        layers.append(torch.cat([words, special], dim=-1).half().cpu())
+        layers.append(torch.cat([words, special], dim=-1).half())
 
-    source.attend(source.batch(members), observe)
-    return torch.cat(layers, dim=1)
+    batch = source.batch(members)
+    source.attend(batch, observe)
+    refuse_not_finite(is_finite, batch)
+    return torch.cat(layers, dim=1).cpu()
 
 
 def _special_weights(

@@ -17,7 +17,10 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["divergence_between", "divergence_within", "sum_pairs", "sum_pairs_in_torch"]
+__all__ = [
+    "divergence_between", "divergence_within", "sum_pairs", "sum_pairs_in_torch",
+    "sum_pairs_on_device",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -76,16 +79,26 @@ def sum_pairs(
 def sum_pairs_in_torch(
     weights: Float[Tensor, "example row head key"], n_first: int = NO_SPLIT
 ) -> Float[Array, "example head other"]:
-    """The same by torch, on any device and in the weights' own precision."""
+    """The same by torch, on any device and in the weights' own precision; read once, at the end."""
+    sums = sum_pairs_on_device(weights, n_first).cpu().double() / np.log(2)
+    return sums.numpy()
+
+
+def sum_pairs_on_device(
+    weights: Float[Tensor, "example row head key"], n_first: int
+) -> Float[Tensor, "example head other"]:
+    """S in nats, where the weights are: nothing here waits for the device."""
     n_examples, _, n_heads, _ = weights.shape
-    sums = np.zeros((n_examples, n_heads, n_heads))
+    wide = weights.dtype if weights.device.type == "mps" else torch.float64  # which mps has not
+    shape = (n_examples, n_heads, n_heads)
+    sums = torch.zeros(shape, dtype=wide, device=weights.device)
     for example, maps in enumerate(weights):  # one at a time: temporaries of one example alone
         for head in range(n_heads):
             others = slice(max(head, n_first), n_heads) if head < (n_first or n_heads) else None
             for chosen in filter(None, (others, slice(head, head + 1))):
                 both = maps[:, head, None] + maps[:, chosen]  # [row, other, key]
-                rows = torch.special.xlogy(both, both).sum(-1).cpu().double()  # [row, other]
-                sums[example, head, chosen] = rows.sum(0).numpy() / np.log(2)
+                rows = torch.special.xlogy(both, both).sum(-1)  # [row, other]
+                sums[example, head, chosen] = rows.to(wide).sum(0)
     return sums
 
 

@@ -1,4 +1,4 @@
-"""Examples in tokens, by any fast tokenizer, and in batches of equal token count."""
+"""Examples in tokens, by any tokenizer that says where these stand, in batches of one length."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,10 +8,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Int
 from numpy.typing import NDArray
 
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
+from headscope.data.running_text import Span, align, lay_out, word_spans
 from headscope.errors import ModelError
 
 if TYPE_CHECKING:  # not at run time: the engine batches for any source, and this import is slow
@@ -19,13 +21,20 @@ if TYPE_CHECKING:  # not at run time: the engine batches for any source, and thi
 
 __all__ = ["Encoder", "equal_length_batches"]
 
+Input = str | tuple[str, str]  # a text, or two
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+UNDECODED = "\ufffd"
+WORD = re.compile(r"\S+")
+
 
 @dataclass(frozen=True)
 class Encoder:
     """A tokenizer, and the arguments its model takes.
 
-    Text is encoded just as the tokenizer does it. Words are encoded one by one and keep their
-    index; where the tokenizer sees spaces (byte-level BPE), each word keeps the space before it.
+    Text is encoded just as the tokenizer does it, and so is the running text of words: a word has
+    the tokens that stand where it stands.
     """
 
     tokenizer: "PreTrainedTokenizerBase"
@@ -33,32 +42,37 @@ class Encoder:
     _surfaces: dict[int, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.tokenizer.is_fast:
+        if not self.tokenizer.is_fast and not self._gives_offsets():
             raise ModelError(
-                f"{type(self.tokenizer).__name__} is a slow tokenizer. Expected a fast one, which "
-                "knows which token belongs to which word; save the model with a tokenizer.json "
-                "(`AutoTokenizer.from_pretrained(...).save_pretrained(folder)` writes it where a "
-                "fast version exists)."
+                f"{type(self.tokenizer).__name__} is a slow tokenizer that does not say where its "
+                "tokens stand in the text. Expected a fast one, which does; save the model with a "
+                "tokenizer.json (`AutoTokenizer.from_pretrained(...).save_pretrained(folder)` "
+                "writes it where a fast version exists)."
             )
 
     def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
         """The examples in order, each truncated, the longer text first, to `max_tokens`."""
-        encodings: dict[int, Encoding] = {}
-        for is_words in (False, True):
-            alike = {i: e for i, e in enumerate(examples) if (e.words is not None) == is_words}
-            if not alike:
-                continue
-            encoded = self.tokenizer(
-                [self._as_input(example) for example in alike.values()],
-                is_split_into_words=is_words,
-                truncation="longest_first",
-                max_length=max_tokens,
-                return_special_tokens_mask=True,
-                verbose=False,
+        if not examples:
+            return []
+        laid_out = [None if e.words is None else lay_out(e) for e in examples]
+        inputs = [
+            _as_input(example) if laid is None else laid[0]
+            for example, laid in zip(examples, laid_out, strict=True)
+        ]
+        encoded = self.tokenizer(
+            inputs,
+            truncation="longest_first",
+            max_length=max_tokens,
+            return_special_tokens_mask=True,
+            return_offsets_mapping=True,
+            verbose=False,
+        )
+        return [
+            self._read(example, encoded, row, given, laid[1] if laid else None)
+            for row, (example, given, laid) in enumerate(
+                zip(examples, inputs, laid_out, strict=True)
             )
-            for row, (i, example) in enumerate(alike.items()):
-                encodings[i] = self._read(example, encoded, row)
-        return [encodings[i] for i in range(len(examples))]
+        ]
 
     def encode_side(
         self, examples: Sequence[Example], texts: Sequence[str], max_tokens: int, is_target: bool
@@ -69,13 +83,11 @@ class Encoder:
             truncation=True,
             max_length=max_tokens,
             return_special_tokens_mask=True,
+            return_offsets_mapping=True,
             verbose=False,
         )
         return [
-            replace(
-                self._read(example, encoded, row),
-                word_ids=_find_words(text, encoded.encodings[row].offsets),
-            )
+            self._read(example, encoded, row, text, [w.span() for w in WORD.finditer(text)])
             for row, (example, text) in enumerate(zip(examples, texts, strict=True))
         ]
 
@@ -95,35 +107,86 @@ class Encoder:
             word_ids=after(-1, written.word_ids),
         )
 
-    def _as_input(self, example: Example) -> str | tuple[str, str] | list[str]:
-        if example.words is None:
-            text = example.text or ""
-            return text if example.text_pair is None else (text, example.text_pair)
-        if not self._spaces_words:
-            return list(example.words)
-        spaces = example.spaces or [index > 0 for index in range(len(example.words))]
-        return [" " * space + word for space, word in zip(spaces, example.words, strict=True)]
-
-    def _read(self, example: Example, encoded: Any, i: int) -> Encoding:
-        tokens = encoded.encodings[i]
-        words = [-1 if w is None or example.words is None else w for w in tokens.word_ids]
+    def _read(
+        self, example: Example, encoded: Any, row: int, given: Input, spans: list[Span] | None
+    ) -> Encoding:
+        ids = np.array(encoded["input_ids"][row], dtype=np.int64)
+        added = np.array(encoded["special_tokens_mask"][row], dtype=np.int64) == 1
+        offsets = np.array(encoded["offset_mapping"][row], dtype=np.int64).reshape(-1, 2)
+        kinds = self._kinds(ids, added)
+        surfaces = tuple(map(self._surface, ids.tolist()))
+        words, n_shared = np.full(len(ids), -1), 0
+        if spans is not None:
+            words[~added], n_shared = align(offsets[~added], spans)
+        units = self._find_units(given, encoded, row, offsets, added) if spans is None else words
         return Encoding(
             example=example,
             inputs={
-                name: np.array(values[i], dtype=np.int64)
+                name: np.array(values[row], dtype=np.int64)
                 for name, values in encoded.items()
                 if name in self.input_names
             },
-            surfaces=tuple(map(self._surface, tokens.ids)),
-            kinds=self._kinds(np.array(tokens.ids), np.array(tokens.special_tokens_mask)),
-            word_ids=np.array(words, dtype=np.int64),
-            is_truncated=bool(tokens.overflowing),
+            surfaces=surfaces,
+            kinds=kinds,
+            word_ids=words,
+            is_truncated=self._is_truncated(encoded, row, given),
+            n_shared=n_shared,
+            tokenization=self._count(units, ids, surfaces, kinds == TokenKind.TEXT),
         )
 
-    def _kinds(self, ids: NDArray[np.int64], added: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _find_units(
+        self, given: Input, encoded: Any, row: int, offsets: Ints, added: Bools
+    ) -> Int[Ints, " token"]:
+        """The word of each token of a text or a pair of texts, counted on from one to the other."""
+        units, n_before = np.full(len(offsets), -1), 0
+        texts = (given,) if isinstance(given, str) else given
+        if len(texts) > 1 and not encoded.is_fast:
+            return units  # a slow tokenizer does not say which token is of which text
+        of_text = np.array([s or 0 for s in encoded.sequence_ids(row)] if len(texts) > 1 else 0)
+        for number, text in enumerate(texts):
+            chosen = ~added & (of_text == number)
+            end = int(offsets[chosen, 1].max(initial=0))  # the rest was cut
+            spans = list(word_spans(text[:end]))
+            found, _ = align(offsets[chosen], spans)
+            units[chosen] = np.where(found < 0, -1, found + n_before)
+            n_before += len(spans)
+        return units
+
+    def _count(
+        self, units: Ints, ids: Ints, surfaces: Sequence[str], is_text: Bools
+    ) -> dict[str, int]:
+        """How words became tokens: counts that add."""
+        is_piece = (units >= 0) & is_text
+        n_pieces = np.unique(units[is_piece], return_counts=True)[1]  # [word]
+        is_single = np.array([len(surface) <= 1 for surface in surfaces], dtype=bool)
+        # A byte of a character that has no token of its own cannot be decoded.
+        is_byte = np.array([set(surface) == {UNDECODED} for surface in surfaces], dtype=bool)
+        is_unknown = is_byte | (ids == (-1 if self._unknown_id is None else self._unknown_id))
+        return {
+            "words": len(n_pieces),
+            "split words": int((n_pieces > 1).sum()),
+            "pieces": int(n_pieces.sum()),
+            "unknown pieces": int((is_piece & is_unknown).sum()),
+            "single-character pieces": int((is_piece & is_single & ~is_unknown).sum()),
+        }
+
+    def _is_truncated(self, encoded: Any, row: int, given: Input) -> bool:
+        if encoded.is_fast:
+            return bool(encoded.encodings[row].overflowing)
+        whole = self.tokenizer([given], verbose=False)["input_ids"][0]
+        return len(whole) > len(encoded["input_ids"][row])
+
+    def _gives_offsets(self) -> bool:
+        """Whether a slow tokenizer says where its tokens stand."""
+        try:
+            return "offset_mapping" in self.tokenizer(["a"], return_offsets_mapping=True)
+        except (NotImplementedError, TypeError, ValueError):
+            return False
+
+    def _kinds(self, ids: Ints, added: Bools) -> Int[Ints, " token"]:
         """Special tokens before any text open the input, as CLS and BOS always do; others close."""
         opening, closing = self._sides
-        is_special = (added == 1) | np.isin(ids, self._special_ids)
+        is_special = added | np.isin(ids, self._special_ids)
         is_begun = np.logical_or.accumulate(~is_special | np.isin(ids, closing))
         is_opening = ~is_begun | np.isin(ids, opening)
         kinds = np.where(is_opening, TokenKind.CLS, TokenKind.SEP)
@@ -136,15 +199,10 @@ class Encoder:
         return self._surfaces[token_id]
 
     @cached_property
-    def _spaces_words(self) -> bool:
-        """Whether words must carry their spaces to be cut as they are in running text."""
-        in_text = self.tokenizer("one two", add_special_tokens=False)["input_ids"]
-
-        def cut(words: list[str]) -> Any:
-            return self.tokenizer(words, is_split_into_words=True, add_special_tokens=False)
-
-        plain, spaced = cut(["one", "two"])["input_ids"], cut(["one", " two"])["input_ids"]
-        return bool(plain != in_text and spaced == in_text)
+    def _unknown_id(self) -> int | None:
+        """The id of the unknown word, where it is no special token too."""
+        unknown: int | None = self.tokenizer.unk_token_id
+        return None if unknown in self._special_ids else unknown
 
     @cached_property
     def _special_ids(self) -> list[int]:
@@ -166,8 +224,13 @@ class Encoder:
     @cached_property
     def _piece_mark(self) -> str:
         """What stands before the later pieces of a word ("##"), where the tokenizer has it."""
-        model = self.tokenizer.backend_tokenizer.model
+        model = getattr(getattr(self.tokenizer, "backend_tokenizer", None), "model", None)
         return getattr(model, "continuing_subword_prefix", None) or ""
+
+
+def _as_input(example: Example) -> Input:
+    text = example.text or ""
+    return text if example.text_pair is None else (text, example.text_pair)
 
 
 def equal_length_batches(
@@ -185,16 +248,3 @@ def equal_length_batches(
 
 def _lengths(encoding: Encoding) -> tuple[int, int]:
     return len(encoding), len(encoding.target or ())
-
-
-def _find_words(text: str, offsets: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """The word that each token begins in, by its place in the text; -1 where there is none.
-
-    >>> _find_words("a bird", [(0, 1), (1, 4), (4, 6), (0, 0)])
-    array([ 0,  1,  1, -1])
-    """
-    owners = np.full(len(text) + 1, -1)
-    for number, word in enumerate(re.finditer(r"\S+", text)):
-        owners[word.start() : word.end()] = number
-    found = (owners[start:end] for start, end in offsets)
-    return np.array([next((o for o in own if o >= 0), -1) for own in found], dtype=np.int64)

@@ -1,16 +1,22 @@
 """Loading a model by hub name, local folder or registered name."""
 
+import atexit
 import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
+from logging import getLogger
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 from urllib.parse import urlsplit
 
 import torch
 from huggingface_hub.constants import ENDPOINT
 from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_MAPPING,
     AutoConfig,
     AutoModel,
@@ -29,6 +35,9 @@ from headscope.registry import MODELS
 __all__ = ["load_model", "load_with_head"]
 
 DTYPES = ("float32", "float16", "bfloat16", "auto")
+GGUF = ".gguf"
+
+Place = torch.device | dict[str, Any]  # one device, or what spreads a model over several
 
 
 def load_model(
@@ -36,24 +45,31 @@ def load_model(
     *,
     revision: str | None = None,
     device: str = "auto",
-    dtype: str = "float32",
+    dtype: str = "auto",
+    device_map: str | None = None,
+    max_memory: Mapping[str, str] | None = None,
     trust_remote_code: bool = False,
     seed: int = 0,
     with_head: bool = False,
 ) -> LoadedModel:
-    """Load by registered name ("demo"), local folder or hub name; safetensors only.
+    """Load by registered name ("demo"), local folder, GGUF file or hub name; safetensors or GGUF.
 
     "random-init:NAME" keeps the embeddings of NAME and draws its other weights by the seed. A
     language model can be loaded `with_head`, to predict tokens; one saved without it is refused.
     """
     trained = str(name).removeprefix(PREFIX)
     path = str(MODELS.find(trained).load()() if trained in MODELS.entries() else trained)
+    is_local = Path(path).exists() or not _hub_is_reachable()
     options: dict[str, Any] = {
         "revision": revision,
         "trust_remote_code": trust_remote_code,
-        "local_files_only": Path(path).is_dir() or not _hub_is_reachable(),
+        "local_files_only": is_local,
     }
-    with _quiet_loading(), _explained(trained, options["local_files_only"]):
+    if path.endswith(GGUF) and Path(path).is_file():
+        _require_extra("gguf", f"{trained} is a GGUF file")
+        path, options["gguf_file"] = str(Path(path).parent), Path(path).name
+    place = _read_place(device, device_map, max_memory or {})
+    with _quiet_loading(), _explained(trained, is_local):
         tokenizer = AutoTokenizer.from_pretrained(path, **options)
         # Where the files are absent, transformers may make a tokenizer to which all is unknown.
         if len(tokenizer) < len(tokenizer.all_special_ids) + 2:
@@ -65,10 +81,11 @@ def load_model(
         kind = _find_head(trained, path, options) if with_head else AutoModel
         model, info = kind.from_pretrained(
             path,
-            dtype=_read_dtype(dtype),
+            dtype=_read_dtype(dtype, place),
             use_safetensors=True,
             attn_implementation="eager",
             output_loading_info=True,
+            **(place if isinstance(place, dict) else {}),
             **options,
         )
     # A pooler comes after all attention; checkpoints of language models often lack it.
@@ -78,7 +95,9 @@ def load_model(
             "random. Expected a complete checkpoint of the model; check the folder or the name."
         )
     commit = revision or getattr(model.config, "_commit_hash", None)
-    loaded = wrap_model(model.to(_read_device(device)), tokenizer, trained, commit)
+    if isinstance(place, torch.device):
+        model = model.to(place)
+    loaded = wrap_model(model, tokenizer, trained, commit)
     return loaded if trained == str(name) else make_untrained(loaded, seed)
 
 
@@ -119,6 +138,8 @@ def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
             f"{name} is an encoder-decoder. Its encoder has no language-modelling head, so there "
             "is no loss to take gradients of. Expected a masked or causal language model."
         )
+    if "gguf_file" in options and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
+        return AutoModelForCausalLM  # the file does not say what it was saved as
     objectives = [find_objective(architecture) for architecture in config.architectures or ()]
     for objective, kind in (("next", AutoModelForCausalLM), ("masked", AutoModelForMaskedLM)):
         if objective in objectives:
@@ -130,10 +151,55 @@ def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
     )
 
 
-def _read_dtype(name: str) -> Any:
+def _read_dtype(name: str, place: Place) -> Any:
+    """The type of the weights: by default the checkpoint's own, and float32 on a CPU."""
     if name not in DTYPES:
         raise ModelError(f"No dtype {name!r}.{suggest(name, DTYPES)} Expected {', '.join(DTYPES)}.")
-    return name if name == "auto" else getattr(torch, name)
+    if name != "auto":
+        return getattr(torch, name)
+    is_cpu = place.type == "cpu" if isinstance(place, torch.device) else _is_without_accelerator()
+    return torch.float32 if is_cpu else "auto"
+
+
+def _read_place(device: str, device_map: str | None, max_memory: Mapping[str, str]) -> Place:
+    """The device to put a model on, or how transformers is to spread it over all there are."""
+    if device_map is None:
+        if max_memory:
+            raise ModelError(
+                "--max-memory was given without --device-map. Expected --device-map auto beside "
+                "it; add it, or leave --max-memory out."
+            )
+        return _read_device(device)
+    if device_map != "auto" or device != "auto":
+        raise ModelError(
+            f"--device-map {device_map} with --device {device} cannot be used. Expected "
+            "--device-map auto and no --device; limit what it uses with --max-memory."
+        )
+    _require_extra("accelerate", "--device-map was given")
+    place: dict[str, Any] = {"device_map": device_map, "offload_folder": _make_offload_folder()}
+    if max_memory:
+        sizes = {int(name) if name.isdecimal() else name: s for name, s in max_memory.items()}
+        place["max_memory"] = sizes
+    return place
+
+
+def _make_offload_folder() -> str:
+    """A folder for weights that must be converted before they are read from disk; gone at exit."""
+    folder = mkdtemp(prefix="headscope-")
+    atexit.register(rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _require_extra(package: str, why: str) -> None:
+    if find_spec(package) is None:
+        raise ModelError(
+            f"{why}, but the package {package} is not installed. Expected the extra 'big'; "
+            "install it with `pip install 'headscope[big]'`."
+        )
+
+
+def _is_without_accelerator() -> bool:
+    return not torch.accelerator.is_available()
 
 
 def _read_device(name: str) -> torch.device:
@@ -168,12 +234,13 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
         raise
     except Exception as error:  # a broken file fails in the way of whichever library reads it
         reason = " ".join(str(error).split())
-        if not Path(name).is_dir() and is_local:
+        if not Path(name).exists() and is_local:
             near = suggest(name, [*MODELS.entries(), *(p.name for p in Path().iterdir())])
             raise ModelError(
                 f"No model {name!r}: it is no folder, it is not in the local cache, and the hub "
                 f"cannot be reached.{near} Expected a folder with config.json, tokenizer.json and "
-                f"model.safetensors, a hub name, or one of: {', '.join(MODELS.entries())}."
+                "model.safetensors, a .gguf file, a hub name, or one of: "
+                f"{', '.join(MODELS.entries())}."
             ) from error
         raise ModelError(
             f"Model {name!r} cannot be loaded: {reason[:600]} Expected config.json, a tokenizer "
@@ -186,11 +253,14 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
 def _quiet_loading() -> Iterator[None]:
     """No bars or reports of transformers' own while loading."""
     level, had_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    spreading = getLogger("accelerate.big_modeling")  # says what it offloads, as it was asked to
+    was_disabled, spreading.disabled = spreading.disabled, True
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
+        spreading.disabled = was_disabled
         logging.set_verbosity(level)
         if had_bar:
             logging.enable_progress_bar()

@@ -9,7 +9,7 @@ from itertools import count
 from typing import ClassVar, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headscope.contracts import Watch
@@ -31,7 +31,9 @@ from headscope.models.encode import Encoder
 from headscope.models.norms import NormWeights, find_projections
 from headscope.models.tap import TapOutput, observe_outputs
 
-__all__ = ["WEIGHTS", "LoadedModel", "ModelView", "weights_digest", "wrap_model"]
+__all__ = [
+    "WEIGHTS", "LoadedModel", "ModelView", "refuse_offloaded", "weights_digest", "wrap_model",
+]  # fmt: skip
 
 WEIGHTS = ("attention", "norm")
 
@@ -64,8 +66,14 @@ class LoadedModel:
 
     @property
     def device(self) -> torch.device:
-        device: torch.device = self.model.device
-        return device
+        """Where the model is; of one spread over several devices, where its first weights are."""
+        devices = (weight.device for weight in self.model.parameters())
+        return next((d for d in devices if d.type != "meta"), torch.device("cpu"))
+
+    @property
+    def is_offloaded(self) -> bool:
+        """Whether some weights are fetched from memory or disk only when they are used."""
+        return any(weight.is_meta for weight in self.model.parameters())
 
     @property
     def n_layers(self) -> int:
@@ -94,6 +102,7 @@ class LoadedModel:
 
         def show(output: TapOutput) -> None:
             weights = self._norm_weights.compute(output) if is_norm else output.weights
+            weights = weights.to(batch.device)  # a model may be spread over several devices
             check_shape(weights, batch.n_tokens, self.name)
             visible = output.visible.to(weights.device)
             observe(LayerAttention(next(layers), weights, batch, visible, has_sink))
@@ -248,8 +257,28 @@ def weights_digest(model: nn.Module) -> str:
         if "pooler" in name:
             continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        values: Tensor = fetch_weight(model, name) if tensor.is_meta else tensor
+        digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def refuse_offloaded(source: LoadedModel, why: str) -> None:
+    """An error for what cannot be done while some weights are in memory or on disk alone."""
+    if source.is_offloaded:
+        raise ModelError(
+            f"{source.name} is larger than the devices it was spread over, so {why}. Expected a "
+            "model that fits; give it more memory (--max-memory), or leave this out."
+        )
+
+
+def fetch_weight(model: nn.Module, name: str) -> Tensor:
+    """A weight that lies in memory or on disk until it is used."""
+    from accelerate.utils.modeling import align_module_device  # the extra 'big', which put it there
+
+    path, _, leaf = name.rpartition(".")
+    module = model.get_submodule(path)
+    with align_module_device(module, torch.device("cpu")):
+        return cast(Tensor, getattr(module, leaf)).detach().clone()
 
 
 def _position_rows(model: nn.Module) -> Iterator[int]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headscope.models.loaded import LoadedModel
+from headscope.models.loaded import LoadedModel, refuse_offloaded
 
 __all__ = ["PREFIX", "make_untrained"]
 
@@ -21,6 +21,7 @@ PREFIX = "random-init:"
 
 def make_untrained(source: LoadedModel, seed: int = 0) -> LoadedModel:
     """A copy of the model with its embeddings kept and its other weights random, by the seed."""
+    refuse_offloaded(source, "a copy with random weights does not fit beside it")
     name = f"{PREFIX}{source.name}"
     if source.whole is None:
         return replace(source, name=name, model=_draw_weights(source.model, seed))

@@ -21,6 +21,7 @@ from headscope.view.card import Card, make_cards
 from headscope.view.claim import Finding, check_claims
 from headscope.view.drawing import draw_head
 from headscope.view.terminal import describe_documents
+from headscope.view.tokenization import describe_tokenization, doubt_languages
 
 __all__ = ["render_report", "write_report"]
 
@@ -53,6 +54,7 @@ def render_report(tables: Tables, manifest: Manifest, examples: Sequence[ShownEx
         version=version("headscope"),
         model=_short_name(manifest["model"]["name"]),
         lead=_lead(manifest),
+        doubts=doubt_languages(manifest),
         tiles=list(_tiles(manifest, findings, cards)),
         sections=[s for s in sections if s.section.id != "examples" or examples],
         findings=findings,
@@ -133,9 +135,8 @@ def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]
 
 
 def _card_row(card: Card) -> dict[str, str]:
-    """What the table of heads shows of a card, and the words by which it is found."""
-    words = " ".join([card.title, card.gist, *(f"{f.topic} {f.text}" for f in card.facts)])
-    return {"name": _name(card), "gist": card.gist, "words": words.lower()}
+    """What the table of heads shows of a card."""
+    return {"name": _name(card), "gist": card.gist}
 
 
 def _card_values(card: Card, notable: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -164,6 +165,8 @@ def _method(manifest: Manifest) -> Iterator[tuple[str, str]]:
             f"skipped; for {', '.join(one['analyses'])}"
         )
         yield f"Corpus ({key})", read
+        if one.get("repeats") is None and (line := describe_tokenization(counts)):
+            yield f"Tokens ({key})", line
     for name, reason in manifest.get("left_out", {}).items():
         yield f"Left out ({name})", reason
     for title in ("Options", "Versions"):

@@ -1,6 +1,8 @@
 """What stands where in the report."""
 
 import json
+import zlib
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +45,8 @@ METHOD = Section(
     "How it was measured",
     "What was run on what. The tables behind every number are beside this file, in tables/.",
 )
+MANY_CHARACTERS = 100_000  # from here on JSON is compressed, which the page undoes
+
 OF_ANALYSES = (SURFACE, IMPORTANCE, SYNTAX, ANTECEDENTS, ALL_HEADS, MAP)
 
 
@@ -87,12 +91,14 @@ def fill_sections(tables: Tables, left_out: Mapping[str, str]) -> list[FilledSec
 
 
 def as_script(value: Any) -> Markup:
-    """The value as JSON in which no tag and no comment can begin.
+    """The value as JSON in which no tag and no comment can begin; what is long, compressed.
 
     >>> print(as_script({"token": "</script>"}))
     {"token":"\\u003c/script\\u003e"}
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if len(text) > MANY_CHARACTERS:
+        return Markup(b64encode(zlib.compress(text.encode(), level=9)).decode())
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)

@@ -304,7 +304,7 @@ def _observe(source: Source[Any], encodings: Sequence[Encoding], require: Requir
         require(is_float, f"numbers are float32 or float64, never {numbers.dtype}")
         is_by_head = tuple(numbers.shape[:2]) == (len(encodings), source.n_heads)
         require(is_by_head, "numbers are by example and head first")
-        require(observed.find_not_finite() == [], "numbers are finite")
+        require(bool(observed.is_finite().all()), "numbers are finite")
         if isinstance(observed, LayerAttention):
             error = float((observed.with_sink().sum(-1) - 1).abs().max())
             require(error < ROW_SUM_ERROR, f"rows of attention sum to 1; one misses by {error:.3g}")

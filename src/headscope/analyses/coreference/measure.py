@@ -28,9 +28,9 @@ from headscope.data.table import empty_tables, head_axes
 from headscope.data.words import (
     check_query_pieces,
     first_word_option,
-    pool_words,
     query_pieces_option,
     word_weights,
+    words_with_tokens,
 )
 from headscope.options import option
 from headscope.stats import accuracy
@@ -136,7 +136,7 @@ class Coreference:
 
     def _measure_links(self, batch: Batch) -> dict[str, Tensor]:
         """How long links are, how many singletons there are, and what rules find with them."""
-        has_tokens = pool_words(batch).has_tokens.cpu().numpy()
+        has_tokens = words_with_tokens(batch)
         length = np.zeros((len(batch), len(GROUPS)))
         rules = np.zeros((len(batch), len(GROUPS), len(SYSTEMS)))
         n_single = np.zeros(len(batch))
@@ -179,7 +179,7 @@ def _build_questions(
     batch: Batch, list_questions: ListQuestions, groups: Sequence[str]
 ) -> QuestionBatch:
     """The questions about each example, given which of its words have tokens."""
-    has_tokens = pool_words(batch).has_tokens.cpu().numpy()
+    has_tokens = words_with_tokens(batch)
     n_examples, n_words = has_tokens.shape
     listed = [list(list_questions(e.example, has_tokens[i])) for i, e in enumerate(batch.encodings)]
     shape = (n_examples, max(map(len, listed)))

@@ -28,6 +28,7 @@ from headscope.data.words import (
     query_pieces_option,
     visible_words,
     word_weights,
+    words_with_tokens,
 )
 from headscope.options import option, require
 from headscope.stats import accuracy
@@ -222,7 +223,7 @@ class Dependency:
 
     def _draw_null_arcs(self, batch: Batch, gold: Gold) -> NullArcs:
         """Each arc moved to random places of its sentence, with its relation and length."""
-        has_tokens, heads = pool_words(batch).has_tokens.cpu().numpy(), gold.heads.cpu().numpy()
+        has_tokens, heads = words_with_tokens(batch), gold.heads.cpu().numpy()
         examples, dependents = np.nonzero(
             (gold.is_relation[..., 0].cpu().numpy() > 0) & (heads >= 0)
         )
@@ -240,7 +241,7 @@ class Dependency:
         return NullArcs(*(torch.from_numpy(part).to(batch.device) for part in parts))
 
     def _read_trees(self, batch: Batch) -> Gold:
-        has_tokens = pool_words(batch).has_tokens.cpu().numpy()
+        has_tokens = words_with_tokens(batch)
         heads = np.full(has_tokens.shape, NO_WORD)
         marks = np.broadcast_to(np.arange(has_tokens.shape[1]), has_tokens.shape).copy()
         members: dict[str, Bool[np.ndarray, "example word"]] = {

@@ -41,6 +41,7 @@ LAYOUT_COLUMNS = (
 DENDROGRAM_COLUMNS = ("merge", "left", "right", "divergence", "heads")
 
 N_STARTS = 4  # random ones beside classical scaling
+MANY_HEADS = 400
 MARGIN = 0.01
 MOST_CLUSTERS = 20
 STRONG = 0.7  # silhouette of a structure that leaves no doubt (Kaufman and Rousseeuw)
@@ -106,6 +107,8 @@ def derive_layout(tables: Tables, options: MapOptions) -> DerivedTables:
 def scale_to_plane(distance: Matrix, seed: int = 0) -> Plane:
     """Metric scaling by SMACOF: from classical scaling and from random starts, the best of all.
 
+    Of more than `MANY_HEADS` heads, from classical scaling alone.
+
     A random start must lower the stress by more than `MARGIN` to be taken, so that nearly the same
     distances give nearly the same map. The plane is turned so that x spreads most, and the farthest
     head is on the positive side of each axis.
@@ -115,9 +118,10 @@ def scale_to_plane(distance: Matrix, seed: int = 0) -> Plane:
     generator = np.random.default_rng(seed)
     spread, shape = distance.mean(), (len(distance), 2)
     steady = _improve(distance, classical_scaling(distance))
-    starts = [spread * generator.standard_normal(shape) for _ in range(N_STARTS)]
+    n_starts = N_STARTS if len(distance) <= MANY_HEADS else 0  # each takes seconds
+    starts = [spread * generator.standard_normal(shape) for _ in range(n_starts)]
     others = [_improve(distance, start) for start in starts]
-    lowest = min(others, key=lambda plane: plane.stress)
+    lowest = min(others, key=lambda plane: plane.stress, default=steady)
     best = lowest if lowest.stress < (1 - MARGIN) * steady.stress else steady
     return Plane(_turn(best.points), best.stress)
 

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from headscope.analyses.distance.tables import COLUMNS, Distances, make_tables
 from headscope.contracts import Watch
-from headscope.data.attention import AttentionRows
+from headscope.data.attention import AttentionRows, spread_heads
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_within
 from headscope.options import option, require
 from headscope.stats.tally import Tally
 
-__all__ = ["Distance", "count_heads", "rows_option", "scale_to_all_rows"]
+__all__ = ["Distance", "list_heads", "max_heads_option", "rows_option", "scale_to_all_rows"]
 
 
 def rows_option() -> Any:
@@ -26,14 +26,22 @@ def rows_option() -> Any:
     return option(128, "Maximum query positions sampled per example.")
 
 
+def max_heads_option() -> Any:
+    """The option `max_heads` of analyses that compare heads with each other."""
+    return option(1024, "Most heads to compare; of a larger model evenly spread ones.")
+
+
 @dataclass(frozen=True)
 class Distance:
     """Mean Jensen-Shannon divergence, in nats, between every two heads over all query rows.
 
-    Of an example longer than `rows` tokens so many rows are drawn, and stand for all its rows.
+    Of an example longer than `rows` tokens so many rows are drawn, and stand for all its rows. Of a
+    model of more than `max_heads` heads so many are compared, as many of each layer: pairs of heads
+    would outgrow any memory.
     """
 
     rows: int = rows_option()
+    max_heads: int = max_heads_option()
     seed: int = 0  # of the permutation test; the engine sets it to the run's
 
     name: ClassVar[str] = "distance"
@@ -44,11 +52,13 @@ class Distance:
 
     def __post_init__(self) -> None:
         require(self.rows > 0, "rows", self.rows, "at least 1")
+        require(self.max_heads > 1, "max_heads", self.max_heads, "at least 2")
 
     def measure(self, attention: AttentionRows) -> Mapping[str, Tensor]:
         """Divergence by example and pair of heads, summed over rows, and how many rows there are.
 
-        What the model is like, `heads` in each layer, is the same in every example.
+        What the model is like, `heads` compared of the `of_heads` of each layer, is the same in
+        every example.
         """
         return scale_to_all_rows(divergence_within(attention.weights), attention)
 
@@ -56,7 +66,7 @@ class Distance:
         """Every pair, every head's nearest, and heads of one layer against those of others."""
         if not tally:
             return empty_tables(self.tables)
-        return make_tables(Distances(tally, count_heads(tally)), self.seed)
+        return make_tables(Distances(tally, list_heads(tally)), self.seed)
 
 
 def scale_to_all_rows(
@@ -66,15 +76,20 @@ def scale_to_all_rows(
     n_examples, n_rows, *_ = attention.weights.shape
     n_tokens = attention.batch.n_tokens
     heads = torch.tensor(attention.n_heads, dtype=torch.float64)  # [layer]
+    of_heads = torch.tensor(attention.of_heads or attention.n_heads, dtype=torch.float64)
     ones = torch.ones(n_examples, dtype=torch.float64)
     return {
         "divergence": torch.from_numpy(divergence * (n_tokens / n_rows)),
         "heads": heads.expand(n_examples, -1),  # [example, layer]
+        "of_heads": of_heads.expand(n_examples, -1),
         "rows": ones * n_tokens,
         "segments": ones,
     }
 
 
-def count_heads(tally: Tally) -> NDArray[np.int64]:
-    """How many heads each layer has."""
-    return np.asarray(tally.ratio("heads", "segments").value[0].round(), np.int64)  # [layer]
+def list_heads(tally: Tally) -> list[NDArray[np.int64]]:
+    """The heads of each layer that were compared, 0-based."""
+    n_heads, of_heads = (
+        tally.ratio(name, "segments").value[0].round().astype(int) for name in ("heads", "of_heads")
+    )  # [layer] each
+    return [spread_heads(of, n) for n, of in zip(n_heads, of_heads, strict=True)]

@@ -155,9 +155,12 @@ def check_clusters(tables: Tables) -> Outcome:
 
 def _share_together(clusters: np.ndarray, kinds: np.ndarray) -> float:
     """Of all pairs of the same kind, those in the same cluster."""
-    rows, columns = np.triu_indices(len(kinds), 1)
-    is_alike = kinds[rows] == kinds[columns]
-    return float((clusters[rows] == clusters[columns])[is_alike].mean())
+    both = np.bincount(kinds * (clusters.max() + 1) + clusters)  # heads of a kind and a cluster
+    return _count_pairs(both) / _count_pairs(np.bincount(kinds))
+
+
+def _count_pairs(sizes: np.ndarray) -> float:
+    return float((sizes * (sizes - 1) // 2).sum())
 
 
 def _mean(row: Any, name: str, form: Form = NATS) -> str:

@@ -1,6 +1,6 @@
 """From divergences of pairs of heads to tables: pairs, nearest heads, and layers tested."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -42,7 +42,12 @@ class Distances:
     """The totals of divergences, pairs as `np.triu_indices` has them; heads by layer."""
 
     tally: Tally
-    n_heads: Int[Ints, " layer"]
+    heads: Sequence[Int[Ints, " head"]]  # of each layer, those that were compared, 0-based
+
+    @cached_property
+    def n_heads(self) -> Int[Ints, " layer"]:
+        """How many heads of each layer were compared."""
+        return np.array([len(heads) for heads in self.heads])
 
     def replicates(self) -> Iterator[Float[Array, " pair"]]:
         """Mean divergences of all data, then without each bucket, one after the other.
@@ -59,13 +64,13 @@ class Distances:
 
     @cached_property
     def layer_of(self) -> Int[Ints, " head"]:
-        """The layer of each head of the model, 0-based."""
+        """The layer of each head that was compared, 0-based."""
         return np.repeat(np.arange(len(self.n_heads)), self.n_heads)
 
     @cached_property
     def head_of(self) -> Int[Ints, " head"]:
         """The place of each head in its layer, 0-based."""
-        return np.concatenate([np.arange(n) for n in self.n_heads])
+        return np.concatenate(self.heads)
 
     @cached_property
     def ends(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

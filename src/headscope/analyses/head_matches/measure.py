@@ -1,6 +1,6 @@
 """Which head of one model attends like which head of another, matched one to one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from headscope.analyses.distance.measure import count_heads, rows_option, scale_to_all_rows
+from headscope.analyses.distance.measure import (
+    list_heads,
+    max_heads_option,
+    rows_option,
+    scale_to_all_rows,
+)
 from headscope.analyses.distance.tables import PAIR_COLUMNS
 from headscope.contracts import Watch
 from headscope.data.attention import AttentionRows
@@ -37,6 +42,7 @@ class HeadMatches:
     """
 
     rows: int = rows_option()
+    max_heads: int = max_heads_option()
     n_layers: int = 1  # of the first model, whose layers are shown first
 
     name: ClassVar[str] = "head-matches"
@@ -49,6 +55,7 @@ class HeadMatches:
 
     def __post_init__(self) -> None:
         require(self.rows > 0, "rows", self.rows, "at least 1")
+        require(self.max_heads > 1, "max_heads", self.max_heads, "at least 2")
 
     def measure(self, attention: AttentionRows) -> Mapping[str, Tensor]:
         """Divergence by example and pair of heads, summed over rows; and how many rows."""
@@ -61,17 +68,17 @@ class HeadMatches:
         if not tally:
             return empty_tables(self.tables)
         divergence = tally.replicates("divergence", "rows")[:, 0]  # [replicate, first, second]
-        n_heads = count_heads(tally)
+        heads = list_heads(tally)
         # The sums themselves say where the second model's layers begin.
-        n_layers = int((n_heads.cumsum() <= divergence.shape[1]).sum())
-        first, second = _name_heads(n_heads[:n_layers]), _name_heads(n_heads[n_layers:])
+        n_layers = int((np.cumsum([*map(len, heads)]) <= divergence.shape[1]).sum())
+        first, second = _name_heads(heads[:n_layers]), _name_heads(heads[n_layers:])
         pairs = _pair_table(divergence, first, second)
         return {"head-matches": _match_table(divergence, pairs, second), "distance-between": pairs}
 
 
-def _name_heads(n_heads: NDArray[np.int64]) -> NDArray[np.int64]:
+def _name_heads(heads: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Layer and number of each head, 1-based: [head, 2]."""
-    return np.array([(layer + 1, h + 1) for layer, n in enumerate(n_heads) for h in range(n)])
+    return np.array([(layer + 1, h + 1) for layer, of_layer in enumerate(heads) for h in of_layer])
 
 
 def _pair_table(

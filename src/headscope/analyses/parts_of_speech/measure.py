@@ -16,7 +16,12 @@ from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
 from headscope.data.table import empty_tables, head_axes, tidy_table
-from headscope.data.words import check_query_pieces, pool_words, query_pieces_option
+from headscope.data.words import (
+    check_query_pieces,
+    pool_words,
+    query_pieces_option,
+    words_with_tokens,
+)
 from headscope.stats.tally import Tally
 
 __all__ = ["NOT_NOUNS", "NOUNS", "PartsOfSpeech"]
@@ -84,7 +89,7 @@ class PartsOfSpeech:
 
 def _find_sources(batch: Batch) -> Sources:
     """Which words with tokens are of each source."""
-    has_tokens = pool_words(batch).has_tokens.cpu().numpy()
+    has_tokens = words_with_tokens(batch)
     sources: Sources = {name: np.zeros(has_tokens.shape, bool) for name in (NOUNS, NOT_NOUNS)}
     for i, encoding in enumerate(batch.encodings):
         for word, tag in enumerate(encoding.example.tags or ()):

@@ -19,9 +19,9 @@ from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
 from headscope.data.tree import ROOT
 from headscope.data.words import (
     check_query_pieces,
-    pool_words,
     query_pieces_option,
     word_weights,
+    words_with_tokens,
 )
 from headscope.kernels.tree_scores import SCORES, count_arcs
 from headscope.options import option
@@ -125,7 +125,7 @@ class Trees:
 
 
 def _read_arcs(batch: Batch) -> Arcs:
-    has_tokens = pool_words(batch).has_tokens.cpu().numpy()
+    has_tokens = words_with_tokens(batch)
     shape = has_tokens.shape
     arcs = Arcs(np.full(shape, -1), np.full(shape, NO_HEAD), np.zeros(shape, bool))
     for i, encoding in enumerate(batch.encodings):

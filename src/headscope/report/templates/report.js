@@ -4,6 +4,17 @@ const root = document.documentElement;
 const views = new Map();
 const crowded = new Set(["distance-matrix"]); // too many marks for elements of their own
 
+// What a script of the page holds: JSON, or where that is long, JSON compressed and in base64.
+const written = (id) => document.getElementById(id).textContent;
+const isPlain = (text) => /^[\[{]/.test(text);
+async function read(id) {
+  const text = written(id);
+  if (isPlain(text)) return JSON.parse(text);
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).json();
+}
+
 function colours() {
   const style = getComputedStyle(root);
   const ink = style.getPropertyValue("--ink").trim(), soft = style.getPropertyValue("--soft").trim();
@@ -20,9 +31,10 @@ async function draw(place) {
   const name = place.dataset.figure;
   views.get(name)?.finalize();
   views.delete(name);
-  const spec = JSON.parse(document.getElementById("spec-" + name).textContent);
+  const spec = await read("spec-" + name);
+  const isCrowded = crowded.has(name) || typeof spec.data?.values === "string"; // CSV: many rows
   const options = {
-    renderer: crowded.has(name) ? "canvas" : "svg",
+    renderer: isCrowded ? "canvas" : "svg",
     actions: { export: true, source: false, compiled: false, editor: false },
     downloadFileName: name,
     config: colours(),
@@ -34,6 +46,7 @@ async function draw(place) {
     if (datum?.layer && datum?.head) openCard(`${datum.layer}-${datum.head}`);
   });
   place.dataset.drawn = "yes";
+  dispatchEvent(new Event("first-figure")); // heard once
 }
 
 const places = [...document.querySelectorAll(".canvas")];
@@ -73,8 +86,20 @@ theme.addEventListener("click", () => setTheme(root.dataset.theme !== "dark"));
 setTheme(matchMedia("(prefers-color-scheme: dark)").matches);
 
 // Cards.
-const cards = new Map(JSON.parse(document.getElementById("cards").textContent).map((card) => [card.name, card]));
-const names = [...cards.keys()];
+const cards = new Map();
+let names = [];
+function keepCards(all) {
+  for (const card of all) {
+    const facts = card.facts.map(([topic, text]) => topic + " " + text);
+    card.words = [card.title, card.gist, ...facts].join(" ").toLowerCase();
+    cards.set(card.name, card);
+  }
+  names = [...cards.keys()];
+}
+// Cards of a large model are read when the first figure is drawn, which people see before.
+if (isPlain(written("cards"))) keepCards(JSON.parse(written("cards")));
+else if (!places.length) read("cards").then(keepCards);
+else addEventListener("first-figure", () => read("cards").then(keepCards), { once: true });
 const dialog = document.getElementById("card");
 let shownCard = null;
 
@@ -127,7 +152,7 @@ search?.addEventListener("input", () => {
   let count = 0;
   for (const row of document.querySelectorAll("#heads-table tbody tr")) {
     const name = row.querySelector("button").dataset.head;
-    row.hidden = isName ? !name.startsWith(wanted) : !row.dataset.words.includes(wanted);
+    row.hidden = isName ? !name.startsWith(wanted) : !cards.get(name)?.words.includes(wanted);
     count += !row.hidden;
   }
   document.getElementById("found").textContent = count === 1 ? "1 head" : `${count} heads`;
