@@ -9,7 +9,7 @@ import pytest
 
 from headscope.stats.tally import Estimate
 from headscope.view.claim import Claim, Finding, check_claims, judge, list_claims
-from headscope.view.depth import like_paper
+from headscope.data.depth import like_paper
 
 Tables = dict[str, pd.DataFrame]
 CLAIMS = list_claims()

@@ -8,7 +8,7 @@ from headscope.data.table import Tables
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
 from headscope.view.claim import Claim, Outcome, mean_over
-from headscope.view.depth import count_layers, halves, name_layers, of_layers
+from headscope.data.depth import count_layers, halves, name_layers, of_layers
 from headscope.view.figure import COLOURS, Chart, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.numbers import Form

@@ -28,9 +28,10 @@ from headscope.data.words import (
 from headscope.options import option
 from headscope.stats import accuracy
 from headscope.stats.bucket import N_BUCKETS, N_FOLDS, fold_of
+from headscope.stats.heldout import choose_best
 from headscope.stats.ranking import Values
 from headscope.stats.tally import Tally
-from headscope.stats.tests import holm
+from headscope.stats.tests import compare, holm
 
 __all__ = ["DIRECTIONS", "Dependency", "Head", "best_heads", "relation_name"]
 
@@ -41,6 +42,11 @@ POSSESSIVE, POSSESSIVE_PLAIN = "poss", "poss (no 's rule)"
 POSSESSIVE_MARKS = ("'s", "’s", "'")
 NO_WORD = -2  # where an example has fewer words than the longest
 MIN_COUNT = 20  # words of a relation, for its best head to be combined with others
+
+DIRECTION_COLUMNS = (
+    *("relation", "count", "dependent_to_head", "head_to_dependent"),
+    *("difference", "low", "high", "p_value"),
+)
 
 Head = tuple[int, int, int]  # layer, head, direction
 
@@ -77,6 +83,7 @@ class Dependency:
             *("relation", *accuracy.BEST_HEAD_COLUMNS, "offset", "baseline_accuracy"),
             *accuracy.DIFFERENCE_COLUMNS,
         ),
+        "dependency-directions": DIRECTION_COLUMNS,
     }
 
     def __post_init__(self) -> None:
@@ -121,6 +128,7 @@ class Dependency:
             "dependency": _table_by_relation(tally, "correct", heads),
             "dependency-offset": _table_by_relation(tally, "offset", offsets),
             "dependency-best": best,
+            "dependency-directions": _direction_table(tally, relations),
         }
         return {name: table[list(self.tables[name])] for name, table in tables.items()}
 
@@ -277,3 +285,24 @@ def _best_row(tally: Tally, relation: str) -> dict[str, object]:
         "baseline_accuracy": offsets[:, best_offset].sum() / count.sum(),
         **accuracy.difference_columns(head, offsets[:, best_offset]),
     }
+
+
+def _direction_table(tally: Tally, relations: Sequence[str]) -> pd.DataFrame:
+    """The best head of each direction, held out, and their difference, paired by bucket.
+
+    The p-values are corrected by Holm.
+    """
+    rows = []
+    for relation in relations:
+        count = tally.totals[f"count/{relation}"][:, 0, 0]  # [bucket]
+        correct = tally.totals[f"correct/{relation}"]
+        ways = [
+            choose_best(correct[..., way].reshape(len(correct), -1), count)
+            for way in range(len(DIRECTIONS))
+        ]
+        n_heldout = ways[0].heldout_count.sum()
+        shares = [way.heldout.sum() / n_heldout if n_heldout else np.nan for way in ways]
+        found = compare(ways[0].heldout, ways[1].heldout, ways[0].heldout_count)
+        rows.append((relation, int(count.sum()), *shares, *found[:4]))
+    table = pd.DataFrame(rows, columns=list(DIRECTION_COLUMNS))
+    return table.assign(p_value=holm(table["p_value"].to_numpy(dtype=float)))

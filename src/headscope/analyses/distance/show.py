@@ -14,7 +14,7 @@ from headscope.analyses.distance.charts import (
 from headscope.data.table import Tables
 from headscope.view.behaviour import OTHER
 from headscope.view.card import FactMaker, Facts, by_head
-from headscope.view.claim import Claim, Outcome
+from headscope.view.claim import Claim, Outcome, judge
 from headscope.view.figure import Figure
 from headscope.view.numbers import NATS, SHARE, Form, p_value, row_estimate
 from headscope.view.presentation import MAP, DerivedTables, MapOptions, Presentation, PrintedTable
@@ -99,10 +99,11 @@ def check_layers(tables: Tables) -> Outcome:
     layers = tables["distance-layers"]
     rows = layers[layers["layer"].isna()].to_dict("records")
     if not rows or pd.isna(rows[0]["between"]):
-        return Outcome(None, "There are no two layers to compare.")
+        return Outcome("not measured", "There are no two layers to compare.")
     row = rows[0]
     if pd.isna(row["within"]):
-        return Outcome(None, "Each layer has one head: there are no pairs within a layer.")
+        none = "Each layer has one head: there are no pairs within a layer."
+        return Outcome("not measured", none)
     single = layers[layers["layer"].notna() & (layers["p_value"] < ALPHA)]
     chance = "" if pd.isna(row["p_value"]) else f" (p = {row['p_value']:.2g})"
     shows = (
@@ -110,8 +111,11 @@ def check_layers(tables: Tables) -> Outcome:
         f"different layers {_mean(row, 'between', WITH_UNIT)}{chance}; by themselves, "
         f"{len(single)} of {int(layers['layer'].notna().sum())} layers are closer than chance."
     )
-    is_sure = not row["p_value"] >= ALPHA
-    return Outcome(bool(row["within"] < row["between"]) and is_sure, shows)
+    more = row_estimate(row, "difference", "difference_low", "difference_high")
+    found = judge(more, 0.0, shows, NATS)
+    if found.verdict == "holds" and not row["p_value"] < ALPHA:
+        return Outcome("undecided", f"{shows} Heads dealt to layers at random may do as well.")
+    return found
 
 
 def check_clusters(tables: Tables) -> Outcome:
@@ -120,7 +124,7 @@ def check_clusters(tables: Tables) -> Outcome:
     n_clusters = int((layout["cluster"].value_counts() > 1).sum())
     known = layout[layout["behaviour"] != OTHER.name]
     if known["behaviour"].value_counts().max() < 2 or known.empty:
-        return Outcome(None, "No two heads have the same known behaviour.")
+        return Outcome("not measured", "No two heads have the same known behaviour.")
     clusters, kinds = (pd.factorize(known[name])[0] for name in ("cluster", "behaviour"))
     together = _share_together(clusters, kinds)
     draws = np.random.default_rng(0)
@@ -131,7 +135,9 @@ def check_clusters(tables: Tables) -> Outcome:
         f"a cluster in {SHARE.number(together)} of cases, where "
         f"{SHARE.number(float(np.mean(dealt)))} would be chance (p = {p:.2g})."
     )
-    return Outcome(n_clusters >= SEVERAL and p < ALPHA, shows)
+    if n_clusters < SEVERAL or together <= np.mean(dealt):
+        return Outcome("does not hold", shows)
+    return Outcome("holds" if p < ALPHA else "undecided", shows)
 
 
 def _share_together(clusters: np.ndarray, kinds: np.ndarray) -> float:
@@ -148,8 +154,9 @@ def _mean(row: Any, name: str, form: Form = NATS) -> str:
 LAYERS_ATTEND_ALIKE = Claim(
     "layers-attend-alike",
     "6",
-    "Heads of the same layer tend to attend alike (here: closer than chance, p < 0.05).",
-    "seen in Figure 6",
+    "Heads of the same layer tend to attend alike (here: closer than heads of different layers, "
+    "and than heads dealt to layers at random, p < 0.05).",
+    '"Heads within the same layer are often fairly close to each other"',
     ("distance-layers",),
     "--text FILE",
     check_layers,
@@ -162,7 +169,8 @@ HEADS_CLUSTER_BY_BEHAVIOUR = Claim(
     "6",
     "There are several clear clusters of heads, often by their behaviour (here: 3 or more, and "
     "heads with the same behaviour share one more often than chance, p < 0.05).",
-    "seen in Figure 6",
+    '"there are several clear clusters of heads that behave similarly, often corresponding to '
+    'behaviors we have already discussed in this paper"',
     ("layout",),
     "--text FILE",
     check_clusters,

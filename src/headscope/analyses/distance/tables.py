@@ -22,11 +22,12 @@ DIVERGENCE = ("divergence", "low", "high")
 PAIR_COLUMNS = ("layer_a", "head_a", "layer_b", "head_b", *DIVERGENCE)
 NEAREST_COLUMNS = ("layer", "head", "rank", "other_layer", "other_head", *DIVERGENCE)
 MEANS = ("within", "within_low", "within_high", "between", "between_low", "between_high")
+DIFFERENCE = ("difference", "difference_low", "difference_high")
 COLUMNS = {
     "distance": PAIR_COLUMNS,
     "distance-nearest": NEAREST_COLUMNS,
     "distance-heads": ("layer", "head", *MEANS),
-    "distance-layers": ("layer", *MEANS, "p_value"),
+    "distance-layers": ("layer", *MEANS, *DIFFERENCE, "p_value"),
 }
 
 N_NEAREST = 5
@@ -124,6 +125,7 @@ def head_table(distances: Distances) -> pd.DataFrame:
     layer = distances.layer_of
     n_within = distances.n_heads[layer] - 1
     means = _means(within, n_within, between, len(layer) - 1 - n_within)
+    means = {name: means[name] for name in MEANS}
     return pd.DataFrame({"layer": layer + 1, "head": distances.head_of + 1, **means})
 
 
@@ -215,10 +217,11 @@ def _with_sum(by_layer: NDArray[Any]) -> Array:
 def _means(
     within: Array, n_within: NDArray[Any], between: Array, n_between: NDArray[Any]
 ) -> dict[str, Array]:
-    """Means with their intervals; none where there is no pair."""
-    parts = []
+    """Means with their intervals, and between minus within; none where there is no pair."""
+    means = []
     for total, count in ((within, n_within), (between, n_between)):
         count = np.broadcast_to(count, total.shape)
-        mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-        parts += [*estimate(mean, (0, LARGEST))]
-    return dict(zip(MEANS, parts, strict=True))
+        means.append(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
+    parts = [*estimate(means[0], (0, LARGEST)), *estimate(means[1], (0, LARGEST))]
+    difference = estimate(means[1] - means[0])
+    return dict(zip((*MEANS, *DIFFERENCE), (*parts, *difference), strict=True))

@@ -4,7 +4,15 @@ from typing import Any
 
 from headscope.data.table import Tables
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
-from headscope.view.claim import Claim, Outcome, name_head, note_open
+from headscope.view.claim import (
+    Claim,
+    Outcome,
+    fill_exact,
+    judge_count,
+    name_head,
+    note_open,
+    passing,
+)
 from headscope.view.figure import Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.numbers import SHARE
@@ -28,15 +36,15 @@ def max_weight_facts(tables: Tables) -> Facts:
 
 def check_little(tables: Tables) -> Outcome:
     """Some heads put at most 10 % on any single word."""
-    table = tables["max-weight"]
-    n_little = int((table["weight"] <= LITTLE).sum())
+    table = fill_exact(tables["max-weight"])
+    found = passing(table, LITTLE, is_above=False)
     lowest = table.sort_values("weight", kind="stable").iloc[0]
-    unsure = note_open(table, LITTLE, "10 %")
     shows = (
-        f"{n_little} of {len(table)} heads have a mean largest weight of at most 10 %; the lowest "
-        f"is {SHARE.row(lowest, 'weight')}, of head {name_head(lowest)}.{unsure}"
+        f"{len(found.sure)} of {len(table)} heads have a mean largest weight of at most 10 %; the "
+        f"lowest is {SHARE.row(lowest, 'weight')}, of head {name_head(lowest)}."
+        f"{note_open(found, '10 %')}"
     )
-    return Outcome(n_little > 0, shows)
+    return judge_count(len(found.sure), len(found.open), 1, shows)
 
 
 PRESENTATION = Presentation(
@@ -58,7 +66,8 @@ PRESENTATION = Presentation(
             "3.3",
             "Some heads attend so broadly that no single word gets more than 10 % (here: the mean "
             "largest weight of their rows is at most 10 %).",
-            "broad heads, mostly in lower layers, put at most 10 % on any single word",
+            '"These high-entropy attention heads typically spend at most 10% of their attention '
+            'mass on any single word."',
             ("max-weight",),
             "--text FILE",
             check_little,
