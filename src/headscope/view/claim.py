@@ -285,8 +285,8 @@ def place_heads(found: Passing, n_layers: int, what: str) -> Outcome:
     counts = found.sure["layer"].value_counts().sort_index()
     layers = ", ".join(f"{layer} ({count})" for layer, count in counts.items())
     shows = (
-        f"{low} of the {low + high} that {what} are in {name_layers(lower, n_layers)} (by layer: "
-        f"{layers}).{note_open(found, 'the line')}"
+        f"{low} of the {low + high} heads that {what} are in {name_layers(lower, n_layers)} (by "
+        f"layer: {layers}).{note_open(found, 'the line')}"
     )
     if low > high + open_high:
         return Outcome("holds", shows)

@@ -269,10 +269,10 @@ def check_nominal(row: pd.Series, tables: Tables) -> Outcome:
         for kind, found in known.items()
     }
     compared = ", ".join(
-        f"{POINTS.row(found, 'difference')} than on {kind} ones ({judged[kind]})"
+        f"minus {kind} {POINTS.row(found, 'difference')} ({judged[kind]})"
         for kind, found in known.items()
     )
-    shows = f"Against the rules, held out: {said}. On nominal mentions it gains {compared}."
+    shows = f"Accuracy minus that of the rules, held out: {said}. Nominal {compared}."
     return Outcome(all_of(list(judged.values())), shows)
 
 

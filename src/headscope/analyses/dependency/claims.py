@@ -112,11 +112,11 @@ def check_specialists(tables: Tables) -> Outcome:
         part.drop_duplicates([NAME, "layer", "head"]).groupby(["layer", "head"])[NAME].count()
         for part in (found.sure, pd.concat([found.sure, found.open]))
     )
-    layer, head = sure.idxmax()
+    top = sure.reset_index(name="found").sort_values("found", ascending=False, kind="stable")
     shows = (
         f"{len(well)} relations are found in over 75 %, held out ({', '.join(well[:8])}"
-        f"{', ...' * (len(well) > 8)}). The head that finds most of them so well, {layer}-{head}, "
-        f"finds {sure.max()}."
+        f"{', ...' * (len(well) > 8)}). The head that finds most of them so well, "
+        f"{name_head(top.iloc[0])}, finds {sure.max()}."
     )
     if sure.max() > len(well) / 2:
         return Outcome("does not hold", shows)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from headscope.analyses.special_tokens.measure import MIDDLE, THIRDS
-from headscope.data.depth import count_layers, like_paper, name_layers, thirds
+from headscope.data.depth import PAPER_LAYERS, count_layers, like_paper, name_layers, thirds
 from headscope.data.table import Tables
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, share_facts
@@ -135,8 +135,6 @@ def check_step(
     steps: pd.DataFrame, target: str, what: str, n_layers: int, is_rise: bool = True
 ) -> Outcome:
     """Whether a curve steps up to twice as much (or down to half) near layer 5 of 12."""
-    if n_layers == 1:
-        return Outcome("not measured", "The model has one layer: there is no lower and upper one.")
     rows = steps[steps["target"] == target]
     if rows.empty:
         return Outcome("not measured", f"{what}: there is none.")
@@ -152,10 +150,12 @@ def check_step(
         is_near = [place in places for place in range(int(low), int(high) + 1)]
         near = "holds" if all(is_near) else "undecided" if any(is_near) else "does not hold"
         interval = f" [{low:.0f}-{high:.0f}]" if high > low else " (no other layer fits as well)"
+    scaled = f"; layers 4-6 of 12 are here {name_layers(places, n_layers)}" * (
+        n_layers != PAPER_LAYERS
+    )
     shows = (
-        f"{what} {verb} at layer {row['layer']:.0f} of {n_layers}{interval}; layer 5 of 12 is "
-        f"{name_layers(places, n_layers)}. From there on it is {RATIO.estimate(change)} times what "
-        "it is before."
+        f"{what} {verb} at layer {row['layer']:.0f} of {n_layers}{interval}{scaled}. From there on "
+        f"it is {RATIO.estimate(change)} times what it is before."
     )
     enough = judge(change, line, shows, RATIO, is_above=is_rise)
     return Outcome(all_of([near, enough.verdict]), enough.shows)
@@ -218,16 +218,19 @@ def check_third(tables: Tables, target: str, called: str, expected: int) -> Outc
     ]
     shows = f"{called[0].upper()}{called[1:]}: {', '.join(shares)}."
     level = judge(row_estimate(_over(tables, THIRDS[expected], target), "weight"), NOTABLE, shows)
-    verdicts, said = [level.verdict], level.shows
+    verdicts, doubts = [level.verdict], ""
     for other in [third for third in range(3) if third != expected]:
         first, second = sorted((expected, other))
         row = _over(tables, f"{THIRDS[first]} - {THIRDS[second]}", target)
         gap = judge(row_estimate(row, "weight"), 0.0, "", POINTS, is_above=first == expected)
         verdicts.append(gap.verdict)
-        if gap.verdict == "undecided" and level.verdict != "undecided":
+        if gap.verdict == "undecided":
             than = f"{names[first]} minus {names[second]}"
-            said += f" The difference, {than}, is {POINTS.row(row, 'weight')}: undecided."
-    return Outcome(all_of(verdicts), said)
+            doubts += f" The difference, {than}, is {POINTS.row(row, 'weight')}: undecided."
+    verdict = all_of(verdicts)
+    if verdict == "undecided":
+        return Outcome(verdict, level.shows + doubts)
+    return Outcome(verdict, shows)
 
 
 def _claim(
@@ -237,9 +240,10 @@ def _claim(
     check: Callable[[Tables], Outcome],
     table: str = "special-tokens-layers",
     figure: str = "special-tokens",
+    unless: str = "",
 ) -> Claim:
     needs = ("special-tokens", table)
-    return Claim(name, "3.2", says, paper, needs, "--text FILE", check, figure)
+    return Claim(name, "3.2", says, paper, needs, "--text FILE", check, figure, unless)
 
 
 DOTS = "One panel for each class of tokens that get attention. " + how_to_read(
@@ -292,6 +296,7 @@ CLAIMS = (
         '"Starting in layer 5", "the same layer where attention to [SEP] becomes high"',
         check_sep_rises,
         "special-tokens-steps",
+        unless="A model of one layer cannot have it.",
     ),
     _claim(
         "early-heads-look-at-cls",
