@@ -58,7 +58,7 @@ def find_step(curve: Float[Array, "replicate layer"], is_rise: bool = True) -> S
     may be the right one if its fit is not clearly worse: if the jackknife's 95 % interval of the
     difference of the two fits includes 0. None for one layer.
 
-    >>> find_step(np.array([[0.1, 0.1, 0.5], [0.1, 0.1, 0.4], [0.1, 0.2, 0.6]]))
+    >>> find_step(np.array([[0.1, 0.1, 0.5], [0.1, 0.1, 0.49], [0.1, 0.1, 0.51]]))
     Step(layer=3, low=3.0, high=3.0)
     """
     n_layers = curve.shape[1]
