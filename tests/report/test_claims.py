@@ -403,7 +403,7 @@ def test_without_intervals_nothing_is_decided(name: str) -> None:
     """As of a single document, of which nothing can be left out."""
     for tables in PLANTED[name]:
         bare = {
-            key: table.assign(**{c: nan for c in table if c.endswith(("low", "high"))})
+            key: table.assign(**{c: nan for c in map(str, table) if c.endswith(("low", "high"))})
             for key, table in tables.items()
         }
         found = find(name, bare)
