@@ -70,7 +70,9 @@ def large_tables(n_layers: int, n_heads: int) -> dict[str, pd.DataFrame]:
     return {
         "position": table("weight", target=["previous", "self", "next"]),
         "special-tokens": table("weight", source=["all", "sep", "other"], target=classes),
-        "entropy": table("nats", rows=["all", "cls"]).assign(uniform=4.85),
+        "entropy": table("nats", rows=["all", "cls"]).assign(
+            uniform=4.85, share=0.5, share_low=0.4, share_high=0.6
+        ),
         "gradient": table("gradient", target=classes),
         "ablation": table("change", mode=["zero", "mean", "sink"]).assign(effect="loss", base=3.2),
         "distance": pair_table(distances),

@@ -45,6 +45,8 @@ def relation(name: str, layer: int, head: int, accuracy: float) -> dict[str, obj
         "low": nan,
         "high": nan,
         "heldout_accuracy": accuracy - 0.01,
+        "heldout_low": accuracy - 0.05,
+        "heldout_high": accuracy + 0.03,
         "offset": -2,
         "baseline_accuracy": 0.4,
         "heldout_difference": accuracy - 0.41,
@@ -63,6 +65,8 @@ def tables() -> Tables:
             for la, h in places()
         ]
     )
+    breadth = {"share": "nats", "share_low": "low", "share_high": "high"}
+    entropy = entropy.assign(**{name: entropy[of] / 4.8 for name, of in breadth.items()})
     best = pd.DataFrame([relation("obj", 2, 4, 0.868), relation("<i>", 2, 4, 0.71)])
     return {
         "position": neighbours,
@@ -82,7 +86,7 @@ def topics(card: Card) -> dict[str, str]:
         ((1, 2), "looks at the previous token (82 %)"),
         ((3, 1), "looks at the closing tokens (73 %)"),
         ((1, 5), "attends broadly (94 % of even attention)"),
-        ((2, 4), "finds obj (87 %), <i> (71 %)"),
+        ((2, 4), "finds obj (86 %), <i> (70 %)"),
         ((2, 3), "nothing stands out; looks most at the next token (30 %)"),
     ],
 )
@@ -104,7 +108,7 @@ def test_a_card_has_numbers_with_intervals_and_ranks(tables: Tables) -> None:
 def test_a_best_head_has_its_relation_with_baseline_and_direction(tables: Tables) -> None:
     text = topics(make_card(tables, 2, 4))["best head for obj"]
     assert text == (
-        "86.8 %, held out 85.8 % (best offset 40.0 %, -2); the head attends to its dependent"
+        "85.8 % [81.8-89.8] held out (best offset 40.0 %, -2); the head attends to its dependent"
     )
 
 

@@ -49,7 +49,7 @@ class Page(HTMLParser):
 
 
 def render(run: Run) -> str:
-    return render_report(run.tables, run.manifest, run.examples)
+    return render_report(run.tables, run.manifest, run.examples, run.untrained)
 
 
 @pytest.fixture(scope="module")

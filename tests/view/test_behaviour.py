@@ -13,8 +13,10 @@ def weights(target: str, *values: float, **columns: str) -> pd.DataFrame:
     return HEADS.assign(target=target, weight=values, low=values, high=values, **columns)
 
 
-def best(relation: str, layer: int, head: int, p_value: float, gain: float = 0.1) -> pd.DataFrame:
-    row = {"relation": relation, "layer": layer, "head": head}
+def best(
+    relation: str, layer: int, head: int, p_value: float, gain: float = 0.1, count: int = 50
+) -> pd.DataFrame:
+    row = {"relation": relation, "layer": layer, "head": head, "count": count}
     return pd.DataFrame([{**row, "p_value": p_value, "heldout_difference": gain}])
 
 
@@ -39,6 +41,8 @@ def test_a_head_has_every_label_that_applies_and_the_first_is_the_main_one() -> 
 
 def test_breadth_is_a_share_of_even_attention_and_comes_last() -> None:
     entropy = HEADS.assign(rows="all", nats=[2.0, 1.9, 1.0], low=0.0, high=0.0, uniform=2.4)
+    shares = {"share": entropy["nats"] / 2.4, "share_low": 0.0, "share_high": 0.0}
+    entropy = entropy.assign(**shares)
     tables = {"entropy": entropy, "dependency-best": best("obj", 1, 1, 0.01)}
     assert labels(tables) == ["obj; everything, broadly", "everything, broadly", "other"]
     assert labels(tables, broad=4.0) == ["obj; everything, broadly", "other", "other"]
@@ -51,6 +55,8 @@ def test_breadth_is_a_share_of_even_attention_and_comes_last() -> None:
         (best("obj", 1, 1, 0.2), False),  # may be chance
         (best("obj", 1, 1, 0.01, gain=-0.1), False),  # an offset does better
         (best("all", 1, 1, 0.01), False),  # no relation of its own
+        (best("punct", 1, 1, 0.01), False),  # says little of a head
+        (best("obj", 1, 1, 0.01, count=49), False),  # too few words
     ],
 )
 def test_only_relations_better_than_offsets_count(row: pd.DataFrame, is_labelled: bool) -> None:
@@ -64,11 +70,14 @@ def test_the_best_heads_at_coreference_are_labelled_when_there_are_any() -> None
         "layer": [2, 1],
         "head": 1,
         "heldout_accuracy": 0.6,
+        "heldout_low": 0.55,
         "head_match": 0.5,
+        "count": 50,
     }
     assert labels({"coreference-best": pd.DataFrame(best)}) == ["other", "other", "coreference"]
-    worse = pd.DataFrame({**best, "head_match": 0.7})
-    assert labels({"coreference-best": worse}) == ["other"] * 3
+    for change in ({"head_match": 0.7}, {"head_match": 0.56}, {"count": 49}):
+        unsure = pd.DataFrame({**best, **change})
+        assert labels({"coreference-best": unsure}) == ["other"] * 3
 
 
 def test_thresholds_are_options() -> None:

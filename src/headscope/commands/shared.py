@@ -77,10 +77,12 @@ def name_folder(model: str) -> str:
 
 
 def show_run(run: "Run", format: Format, min_count: int = 50) -> None:
-    """Print a run's main tables on stdout, and what became of its examples on stderr."""
-    from headscope.view.terminal import print_run  # pandas: only when it is needed
+    """Print a run's main tables on stdout; claims and what became of its examples on stderr."""
+    from headscope.view.claim import check_claims, sum_up  # pandas: only when it is needed
+    from headscope.view.terminal import print_run
 
     print_run(run.tables, format, min_count)
+    typer.echo(sum_up(check_claims(run.tables, run.untrained)), err=True)
     show_counts(run)
 
 

@@ -18,7 +18,7 @@ from headscope.data.table import Tables
 from headscope.files import write_atomically
 from headscope.report.sections import as_script, fill_sections
 from headscope.view.card import Card, make_cards
-from headscope.view.claim import Finding, check_claims
+from headscope.view.claim import Finding, check_claims, sum_up
 from headscope.view.drawing import draw_head
 from headscope.view.terminal import describe_documents
 from headscope.view.tokenization import describe_tokenization, doubt_languages
@@ -30,16 +30,22 @@ VEGA = "window.vegaEmbed = vegaEmbed;"  # all that the page asks of it
 
 
 def write_report(
-    path: Path, tables: Tables, manifest: Manifest, examples: Sequence[ShownExample]
+    path: Path,
+    tables: Tables,
+    manifest: Manifest,
+    examples: Sequence[ShownExample],
+    untrained: Tables,
 ) -> None:
     """Write the page of a run."""
-    write_atomically(path, render_report(tables, manifest, examples).encode())
+    write_atomically(path, render_report(tables, manifest, examples, untrained).encode())
 
 
-def render_report(tables: Tables, manifest: Manifest, examples: Sequence[ShownExample]) -> str:
+def render_report(
+    tables: Tables, manifest: Manifest, examples: Sequence[ShownExample], untrained: Tables
+) -> str:
     """The page as text: it holds all it needs, and loads nothing."""
     sections = fill_sections(tables, manifest.get("left_out", {}))
-    findings = check_claims(tables)
+    findings = check_claims(tables, untrained)
     cards = make_cards(tables)
     notable = list(_notable_heads(examples))
     environment = Environment(
@@ -58,6 +64,8 @@ def render_report(tables: Tables, manifest: Manifest, examples: Sequence[ShownEx
         tiles=list(_tiles(manifest, findings, cards)),
         sections=[s for s in sections if s.section.id != "examples" or examples],
         findings=findings,
+        claims_in_short=sum_up(findings),
+        has_untrained=any(finding.untrained for finding in findings),
         drawn={drawn.figure.name for section in sections for drawn in section.figures},
         notable=notable,
         cards=[_card_row(card) for card in cards],
@@ -110,6 +118,9 @@ def _tiles(
     measured = [finding for finding in findings if finding.verdict != "not measured"]
     n_holding = sum(finding.verdict == "holds" for finding in measured)
     yield {"number": f"{n_holding} of {len(measured)}", "label": "of the paper's claims hold"}
+    if any(finding.untrained for finding in findings):
+        n_untrained = sum(bool(finding.note) for finding in findings)
+        yield {"number": f"{n_untrained} of {n_holding}", "label": "of these hold untrained too"}
 
 
 def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]:

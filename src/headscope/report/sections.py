@@ -29,8 +29,10 @@ __all__ = ["DrawnFigure", "FilledSection", "Missing", "as_script", "fill_section
 CLAIMS = Section(
     "claims",
     "Claims",
-    "What the paper found in BERT-base, and whether it is true of this model. A claim holds if the "
-    "estimate passes the threshold. We note when the interval includes it.",
+    "What the paper found in BERT-base, and whether it is true of this model. A claim holds if "
+    "the whole 95 % interval is on its side of the line, and does not hold if all of it is on the "
+    "other side; else it is undecided, as where there is no interval. Lines of our own stand in "
+    "brackets. A claim that holds for the same model without training says nothing about training.",
 )
 EXAMPLES = Section(
     "examples",

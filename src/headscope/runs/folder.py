@@ -112,8 +112,8 @@ class RunFolder:
         write_atomically(self.path / place / f"{name}.parquet", parquet.getvalue())
         write_atomically(self.path / place / f"{name}.csv", table.to_csv(index=False).encode())
 
-    def has_table(self, name: str) -> bool:
-        return (self.path / TABLES / f"{name}.parquet").exists()
+    def has_table(self, name: str, place: str = TABLES) -> bool:
+        return (self.path / place / f"{name}.parquet").exists()
 
     def read_table(self, name: str, place: str = TABLES) -> pd.DataFrame:
         path = self.path / place / f"{name}.parquet"

@@ -64,7 +64,7 @@ class Run:
                 "the analysis with --out."
             )
         target = Path(path) if path is not None else Path(str(self.folder)) / "report.html"
-        write_report(target, self.tables, self.manifest, self.examples)
+        write_report(target, self.tables, self.manifest, self.examples, self.untrained)
         return target
 
     def card(self, head: str | tuple[int, int]) -> "Card":
@@ -130,7 +130,9 @@ def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
         for name in gone:
             log.warning("Table %s of %s is gone; what it would show is left out.", name, folder)
     tables = {name: store.read_table(name) for name in names}
-    names = [] if skip_missing else manifest.get("untrained_tables", [])
+    names = manifest.get("untrained_tables", [])
+    if skip_missing:
+        names = [name for name in names if store.has_table(name, UNTRAINED)]
     untrained = {name: store.read_table(name, UNTRAINED) for name in names}
     run = Run(tables, manifest, store.path, read_examples(store.path), untrained)
     for manifest_file in sorted(store.path.glob("*/manifest.json")):

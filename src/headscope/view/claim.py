@@ -1,57 +1,60 @@
 """What a claim of the paper is, how it is judged, and what a run shows of it."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
+from headscope.data.depth import halves, name_layers
 from headscope.data.table import Tables, split_kinds
 from headscope.registry import load_presentations
 from headscope.stats.interval import Estimate
-from headscope.view.depth import halves, name_layers
-from headscope.view.numbers import SHARE, percent
+from headscope.view.numbers import POINTS, SHARE, Form, row_estimate
 
 __all__ = [
     "CAUSAL",
     "Claim",
     "Finding",
     "Outcome",
+    "Passing",
     "Verdict",
+    "all_of",
+    "beside_untrained",
     "check_claims",
-    "in_each_corpus",
+    "fill_exact",
     "in_paper_window",
     "judge",
+    "judge_count",
     "list_claims",
     "list_heads",
-    "mean_over",
     "name_head",
     "note_open",
+    "passing",
     "place_heads",
-    "straddles",
+    "sum_up",
     "top_row",
 ]
 
-Verdict = Literal["holds", "does not hold", "not measured"]
+Verdict = Literal["holds", "does not hold", "undecided", "not measured"]
 
 CORPUS_LABELS = ("treebank", "corpus")
 CAUSAL = "Not measurable in a causal model:"  # where the mask, not the model, decides
 PAPER_WINDOW = 128
 SHOWN_HEADS = 5
+NO_INTERVAL = "There is no interval, which takes two documents or more: undecided."
+ALSO_UNTRAINED = "It holds for the untrained model too, so it says nothing about training."
+ASK_UNTRAINED = "To see which hold without training too, add --null 1."
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check found: whether the claim holds (None: cannot be said), and the numbers."""
+    """What a check found: the verdict, and the numbers in a sentence."""
 
-    holds: bool | None
+    verdict: Verdict
     shows: str
-
-    @property
-    def verdict(self) -> Verdict:
-        if self.holds is None:
-            return "not measured"
-        return "holds" if self.holds else "does not hold"
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Claim:
     name: str
     section: str
     says: str  # as it is checked; where the paper gives no figure, ours stands in brackets
-    paper: str  # what the paper reports of BERT-base
+    paper: str  # what the paper reports of BERT-base; its own words in quotation marks
     needs: tuple[str, ...]  # tables; all of them must be there
     made_by: str  # what to add to `headscope analyze MODEL` to have them
     check: Callable[[Tables], Outcome]
@@ -80,6 +83,23 @@ class Finding:
     claim: Claim
     verdict: Verdict
     shows: str  # in a sentence with numbers; or why it was not measured, and what measures it
+    untrained: tuple[Verdict, ...] = ()  # of the same model untrained, by draw (`--null`)
+
+    @property
+    def holds_untrained(self) -> bool:
+        """Whether it holds in most draws of the untrained model."""
+        return 2 * self.untrained.count("holds") > len(self.untrained)
+
+    @property
+    def untrained_in_short(self) -> str:
+        """The verdict on the untrained model; of several draws, how many of them hold."""
+        n_holding, n_draws = self.untrained.count("holds"), len(self.untrained)
+        return self.untrained[0] if n_draws == 1 else f"holds in {n_holding} of {n_draws} draws"
+
+    @property
+    def note(self) -> str:
+        """What must be known of a claim that holds without training too; "" of others."""
+        return ALSO_UNTRAINED * (self.verdict == "holds" and self.holds_untrained)
 
 
 def list_claims() -> list[Claim]:
@@ -88,52 +108,157 @@ def list_claims() -> list[Claim]:
     return sorted(claims, key=lambda claim: claim.section)
 
 
-def check_claims(tables: Tables) -> list[Finding]:
+def check_claims(tables: Tables, untrained: Tables | None = None) -> list[Finding]:
     """What the run shows of every claim, in the order of the paper.
 
-    The paper is about an encoder, so of an encoder-decoder the encoder is judged.
+    `untrained` are the tables of the same model without training, with the column `draw`. The paper
+    is about an encoder, so of an encoder-decoder the encoder is judged.
     """
     kind, own = next(iter(split_kinds(tables).items()))
-    findings = [_check(claim, own) for claim in list_claims()]
     said = f"{kind.capitalize()}: " * bool(kind)
-    return [replace(f, shows=said * (f.verdict != "not measured") + f.shows) for f in findings]
+    draws = [_check_all(part) for part in _split_draws(untrained or {})]
+    found = zip(list_claims(), _check_all(own), strict=True)
+    return [
+        Finding(
+            claim,
+            outcome.verdict,
+            said * (outcome.verdict != "not measured") + outcome.shows,
+            tuple(draw[place].verdict for draw in draws),
+        )
+        for place, (claim, outcome) in enumerate(found)
+    ]
 
 
-def _check(claim: Claim, tables: Tables) -> Finding:
+def sum_up(findings: Sequence[Finding]) -> str:
+    """How many claims hold, how many do not, and how many hold without training too."""
+    counts = Counter(finding.verdict for finding in findings)
+    n_measured = len(findings) - counts["not measured"]
+    if not n_measured:
+        return "None of the paper's claims was measured."
+    said = (
+        f"{counts['holds']} of {n_measured} claims of the paper hold, {counts['does not hold']} do "
+        f"not, {counts['undecided']} are undecided ({counts['not measured']} were not measured)."
+    )
+    n_draws = max(len(finding.untrained) for finding in findings)
+    if not n_draws:
+        return f"{said} {ASK_UNTRAINED}"
+    n_untrained = sum(bool(finding.note) for finding in findings)
+    drawn = "the untrained model" if n_draws == 1 else f"most of {n_draws} untrained models"
+    return f"{said} Of those that hold, {n_untrained} hold for {drawn} too."
+
+
+def _check_all(tables: Tables) -> list[Outcome]:
+    return [_check(claim, tables) for claim in list_claims()]
+
+
+def _check(claim: Claim, tables: Tables) -> Outcome:
     missing = claim.missing(tables)
     if missing:
         lacks = f"The run has no table {missing[0]}. {claim.unless}".strip()
-        shows = f"{lacks} Measure with: headscope analyze MODEL {claim.made_by}"
-        return Finding(claim, "not measured", shows)
+        how = f"{lacks} Measure with: headscope analyze MODEL {claim.made_by}"
+        return Outcome("not measured", how)
     # Only what the claim needs: a corpus that other tables tell apart is none of its concern.
-    outcome = claim.check({name: tables[name] for name in claim.needs})
-    return Finding(claim, outcome.verdict, outcome.shows)
+    return _check_each_corpus(claim.check, {name: tables[name] for name in claim.needs})
 
 
-def judge(estimate: Estimate[float], threshold: float, shows: str) -> Outcome:
-    """Holds if the estimate is above the threshold; notes when the interval includes it."""
-    if pd.isna(estimate.value):
-        return Outcome(None, f"{shows} There is no number to judge by.")
-    is_open = straddles(estimate, threshold)
-    caveat = f" The interval includes {percent(threshold)} %: this may be chance." * is_open
-    return Outcome(bool(estimate.value > threshold), shows + caveat)
+def _check_each_corpus(check: Callable[[Tables], Outcome], tables: Tables) -> Outcome:
+    """The check on every treebank or corpus of the tables: it must hold in all of them."""
+    outcomes = {name: check(part) for name, part in _split_corpora(tables)}
+    if len(outcomes) == 1:
+        return next(iter(outcomes.values()))
+    said = " ".join(f"{name}: {o.verdict}. {o.shows}" for name, o in outcomes.items())
+    known = [o.verdict for o in outcomes.values() if o.verdict != "not measured"]
+    return Outcome(all_of(known), said)
 
 
-def straddles(estimate: Estimate[float], threshold: float) -> bool:
-    """Whether the interval includes the threshold; never, where there is no interval."""
-    return bool(estimate.low <= threshold <= estimate.high)
+# How claims are judged, for `show.py`.
 
 
-def note_open(rows: pd.DataFrame, threshold: float, said: str) -> str:
-    """How many heads have the threshold in their interval, in a sentence; "" where none has."""
-    n_open = int(((rows["low"] <= threshold) & (rows["high"] >= threshold)).sum())
-    return f" Heads with {said} within their interval: {n_open}." * bool(n_open)
+def all_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict on several conditions that must all hold.
+
+    >>> all_of(["holds", "undecided"]), all_of(["undecided", "does not hold"]), all_of([])
+    ('undecided', 'does not hold', 'not measured')
+    """
+    order: tuple[Verdict, ...] = ("does not hold", "undecided", "not measured", "holds")
+    return next((verdict for verdict in order if verdict in verdicts), "not measured")
 
 
-def mean_over(rows: pd.DataFrame, column: str = "weight") -> Estimate[float]:
-    """The mean over heads. Its interval is the mean of theirs: this assumes correlated errors, so
-    the interval is conservative."""
-    return Estimate(*(float(rows[name].mean()) for name in (column, "low", "high")))
+def judge(
+    estimate: Estimate[float],
+    threshold: float,
+    shows: str,
+    form: Form = SHARE,
+    is_above: bool = True,
+) -> Outcome:
+    """Holds if the whole interval is above the threshold (or below it), not if none of it is.
+
+    >>> judge(Estimate(0.6, 0.55, 0.65), 0.5, "It is 60 %.").verdict
+    'holds'
+    >>> judge(Estimate(0.6, 0.45, 0.75), 0.5, "It is 60 %.").shows
+    'It is 60 %. The 95 % interval includes 50.0 %: undecided.'
+    """
+    value, low, high = estimate
+    if pd.isna(value):
+        return Outcome("not measured", f"{shows} There is no number to judge by.".strip())
+    if pd.isna(low):
+        return Outcome("undecided", f"{shows} {NO_INTERVAL}")
+    if low <= threshold <= high:
+        line = form.number(threshold)
+        return Outcome("undecided", f"{shows} The 95 % interval includes {line}: undecided.")
+    return Outcome("holds" if (low > threshold) == is_above else "does not hold", shows)
+
+
+def fill_exact(
+    rows: pd.DataFrame, column: str = "weight", low: str = "low", high: str = "high"
+) -> pd.DataFrame:
+    """The rows with the ends of their intervals also where a number never varies.
+
+    Where other rows have an interval there are documents enough, so a row without one is the same
+    whichever document is left out: it is exact.
+    """
+    if not rows[low].notna().any():
+        return rows
+    return rows.assign(**{end: rows[end].fillna(rows[column]) for end in (low, high)})
+
+
+class Passing(NamedTuple):
+    """Rows that are surely above a line, and those that may be, as their interval includes it."""
+
+    sure: pd.DataFrame
+    open: pd.DataFrame
+
+
+def passing(
+    rows: pd.DataFrame,
+    threshold: float,
+    column: str = "weight",
+    low: str = "low",
+    high: str = "high",
+    is_above: bool = True,
+) -> Passing:
+    """The rows above a line (or below it), by their intervals; without one a row is open."""
+    rows = rows[rows[column].notna()]
+    lows, highs = rows[low].fillna(-inf), rows[high].fillna(inf)
+    is_sure = lows > threshold if is_above else highs < threshold
+    is_none = highs <= threshold if is_above else lows >= threshold
+    return Passing(rows[is_sure], rows[~is_sure & ~is_none])
+
+
+def judge_count(n_sure: int, n_open: int, least: float, shows: str) -> Outcome:
+    """Holds if so many surely pass; does not hold if too few could."""
+    if n_sure >= least:
+        return Outcome("holds", shows)
+    return Outcome("undecided" if n_sure + n_open >= least else "does not hold", shows)
+
+
+def note_open(found: Passing, said: str) -> str:
+    """How many heads cannot be told, in a sentence; "" where all can."""
+    n_open = len(found.open)
+    if n_open and found.open[["low", "high"]].isna().all(axis=None):
+        return f" {NO_INTERVAL}"
+    have = "head has" if n_open == 1 else "heads have"
+    return f" {n_open} more {have} {said} within the interval." * bool(n_open)
 
 
 def name_head(row: pd.Series) -> str:
@@ -157,35 +282,35 @@ def list_heads(rows: pd.DataFrame, column: str = "weight") -> str:
     return ", ".join(shown) + f" and {n_more} more" * (n_more > 0)
 
 
-def place_heads(heads: pd.DataFrame, n_layers: int, what: str) -> Outcome:
-    """Whether most of these heads are in the lower half of the layers."""
+def place_heads(found: Passing, n_layers: int, what: str) -> Outcome:
+    """Whether most of these heads are in the lower half of the layers, wherever the open ones."""
     if n_layers == 1:
-        return Outcome(None, "The model has one layer: there is no lower and upper half.")
-    if heads.empty:
-        return Outcome(None, f"No heads {what}, so there are none to place.")
+        return Outcome("not measured", "The model has one layer: it has no lower and upper half.")
     lower, _ = halves(n_layers)
-    n_low = int(heads["layer"].isin(lower).sum())
-    counts = heads["layer"].value_counts().sort_index()
+    low, open_low = (int(part["layer"].isin(lower).sum()) for part in found)
+    high, open_high = len(found.sure) - low, len(found.open) - open_low
+    if not len(found.sure):
+        verdict: Verdict = "undecided" if len(found.open) else "not measured"
+        none = f"No head surely {what}" if len(found.open) else f"No head {what}"
+        return Outcome(verdict, f"{none}, so there is none to place.{note_open(found, 'the line')}")
+    counts = found.sure["layer"].value_counts().sort_index()
     layers = ", ".join(f"{layer} ({count})" for layer, count in counts.items())
     shows = (
-        f"{n_low} of the {len(heads)} heads that {what} are in {name_layers(lower, n_layers)} "
-        f"(by layer: {layers})."
+        f"{low} of the {low + high} heads that {what} are in {name_layers(lower, n_layers)} (by "
+        f"layer: {layers}).{note_open(found, 'the line')}"
     )
-    return Outcome(n_low > len(heads) / 2, shows)
+    if low > high + open_high:
+        return Outcome("holds", shows)
+    return Outcome("undecided" if low + open_low > high else "does not hold", shows)
 
 
-def in_each_corpus(check: Callable[[Tables], Outcome]) -> Callable[[Tables], Outcome]:
-    """The check, done on every treebank or corpus of the tables: it must hold in all of them."""
-
-    def check_each(tables: Tables) -> Outcome:
-        outcomes = {name: check(part) for name, part in _split_corpora(tables)}
-        if len(outcomes) == 1:
-            return next(iter(outcomes.values()))
-        said = [f"{name}: {o.verdict}. {o.shows}" for name, o in outcomes.items()]
-        known = [o.holds for o in outcomes.values() if o.holds is not None]
-        return Outcome(all(known) if known else None, " ".join(said))
-
-    return check_each
+def beside_untrained(row: pd.Series, form: Form = SHARE, points: Form = POINTS) -> str:
+    """What the untrained model has, and the paired difference; "" where it was not measured."""
+    if pd.isna(row.get("untrained", None)):
+        return ""
+    name = "untrained_difference"
+    more = points.estimate(row_estimate(row, name, f"{name}_low", f"{name}_high"))
+    return f" Untrained: {form.number(row['untrained'])} (difference {more})."
 
 
 def in_paper_window(table: pd.DataFrame) -> pd.DataFrame:
@@ -197,6 +322,12 @@ def in_paper_window(table: pd.DataFrame) -> pd.DataFrame:
         return table
     nearest = int(min(table["window"], key=lambda window: abs(window - PAPER_WINDOW)))
     return table[table["window"].eq(nearest)]
+
+
+def _split_draws(untrained: Tables) -> Iterator[Tables]:
+    draws = sorted({int(draw) for table in untrained.values() for draw in table["draw"]})
+    for draw in draws:
+        yield {name: table[table["draw"] == draw] for name, table in untrained.items()}
 
 
 def _split_corpora(tables: Tables) -> Iterator[tuple[str, Tables]]:

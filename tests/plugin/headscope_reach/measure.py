@@ -9,7 +9,10 @@ import torch
 from torch import Tensor
 
 from headscope import LayerAttention, Tally, Watch, empty_tables, head_axes, option, tidy_table
+from headscope.data.depth import halves
 from headscope.options import require
+from headscope.stats.contrast import over_layers
+from headscope.stats.interval import estimate
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,8 @@ class Reach:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "reach": ("layer", "head", "tokens", "low", "high", "share", "share_low", "share_high")
+        "reach": ("layer", "head", "tokens", "low", "high", "share", "share_low", "share_high"),
+        "reach-halves": ("layers", "tokens", "low", "high"),
     }
 
     far: int = option(10, "Distance in tokens from which on attention counts as far away.")
@@ -47,4 +51,19 @@ class Reach:
         tokens, share = (tally.ratio(name, "segments") for name in ("tokens", "share"))
         columns = self.tables["reach"][2:]
         values = dict(zip(columns, (*tokens, *share), strict=True))  # [layer, head] each
-        return {"reach": tidy_table(head_axes(*tokens.value.shape), values)}
+        return {
+            "reach": tidy_table(head_axes(*tokens.value.shape), values),
+            "reach-halves": compare_halves(tally.replicates("tokens", "segments")),
+        }
+
+
+def compare_halves(replicates: Any) -> pd.DataFrame:
+    """Means over the lower and the upper layers, and their difference, with its own interval."""
+    by_layer = replicates.mean(axis=2)  # [replicate, layer]: on all data, then without each bucket
+    lower, upper = halves(by_layer.shape[1])
+    if not upper:
+        return pd.DataFrame(columns=list(Reach.tables["reach-halves"]))
+    near, far = (over_layers(by_layer, half) for half in (lower, upper))
+    parts = {"lower": near, "upper": far, "upper - lower": far - near}
+    rows = [(name, *map(float, estimate(part))) for name, part in parts.items()]
+    return pd.DataFrame(rows, columns=list(Reach.tables["reach-halves"]))

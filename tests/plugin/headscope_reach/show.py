@@ -7,11 +7,10 @@ import pandas as pd
 from headscope.data.table import Tables
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
-from headscope.view.claim import Claim, Outcome, mean_over
-from headscope.view.depth import count_layers, halves, name_layers, of_layers
+from headscope.view.claim import Claim, Outcome, judge
 from headscope.view.figure import COLOURS, Chart, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
-from headscope.view.numbers import Form
+from headscope.view.numbers import Form, row_estimate
 from headscope.view.presentation import SURFACE, Presentation, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
@@ -25,17 +24,13 @@ def draw_reach(tables: Tables) -> Chart:
 
 def check_depth(tables: Tables) -> Outcome:
     """Upper layers look further than lower ones."""
-    table = tables["reach"]
-    n_layers = count_layers(table)
-    lower, upper = halves(n_layers)
-    if not upper:
-        return Outcome(None, "The model has one layer: there is no upper half.")
-    near, far = (mean_over(of_layers(table, half), "tokens") for half in (lower, upper))
+    halves = tables["reach-halves"].set_index("layers")
+    near, far, more = (halves.loc[name] for name in ("lower", "upper", "upper - lower"))
     shows = (
-        f"{TOKENS.estimate(near)} in {name_layers(lower, n_layers)}, "
-        f"{TOKENS.estimate(far)} in {name_layers(upper, n_layers)}."
+        f"{TOKENS.row(near, 'tokens')} in the lower half, {TOKENS.row(far, 'tokens')} in the upper "
+        f"half: {TOKENS.row(more, 'tokens')} more."
     )
-    return Outcome(far.value > near.value, shows)
+    return judge(row_estimate(more, "tokens"), 0.0, shows, TOKENS)
 
 
 def reach_facts(tables: Tables) -> Facts:
@@ -81,10 +76,11 @@ PRESENTATION = Presentation(
             section="Vig 2019",
             says="Heads of the upper half of the layers look further than those of the lower half.",
             paper="the deepest layers of GPT-2 capture the most distant relationships",
-            needs=("reach",),
+            needs=("reach-halves",),
             made_by="--text FILE",
             check=check_depth,
             figure="reach",
+            unless="A model of one layer cannot have it.",
         ),
     ),
     facts=(FactMaker(("reach",), reach_facts),),

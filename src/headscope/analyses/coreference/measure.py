@@ -34,6 +34,9 @@ from headscope.data.words import (
 )
 from headscope.options import option
 from headscope.stats import accuracy
+from headscope.stats.bucket import N_BUCKETS, fold_of, leave_one_out
+from headscope.stats.heldout import choose_best
+from headscope.stats.interval import align, estimate, share
 from headscope.stats.ranking import Values
 from headscope.stats.tally import Tally
 from headscope.stats.tests import holm
@@ -52,7 +55,9 @@ BEST_COLUMNS = (
     *(*accuracy.DIFFERENCE_COLUMNS, "p_value"),
     *("singletons", *(f"{rule}_with_singletons" for rule in RULES)),
 )
+CONTRAST_COLUMNS = ("candidates", "mention_type", "than", "difference", "low", "high")
 TYPES = ["all", *KINDS]
+NOMINAL = "nominal"
 DISTANCES = {"1-4": 4, "5-9": 9, "10-19": 19, "20-49": 49, "50+": inf}  # words apart, at most
 GROUPS = [*TYPES, *DISTANCES]
 
@@ -102,6 +107,7 @@ class Coreference:
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "coreference": ("mention_type", *TABLE_COLUMNS),
         "coreference-best": ("mention_type", *BEST_COLUMNS),
+        "coreference-contrasts": CONTRAST_COLUMNS,
         "coreference-distance": ("distance", *TABLE_COLUMNS),
         "coreference-distance-best": ("distance", *BEST_COLUMNS),
         "coreference-length": ("mention_type", "words", "low", "high"),
@@ -129,6 +135,7 @@ class Coreference:
         return {
             "coreference": system_table(tally, "mention_type", TYPES),
             "coreference-best": _best_table(tally, "mention_type", TYPES),
+            "coreference-contrasts": _contrast_table(tally),
             "coreference-distance": system_table(tally, "distance", list(DISTANCES)),
             "coreference-distance-best": _best_table(tally, "distance", list(DISTANCES)),
             "coreference-length": _length_table(tally),
@@ -305,3 +312,41 @@ def _length_table(tally: Tally) -> pd.DataFrame:
         found = tally.ratio(f"length/{kind}", f"count/{kind}")
         rows.append((kind, *(float(part.ravel()[0]) for part in found)))
     return pd.DataFrame(rows, columns=list(Coreference.tables["coreference-length"]))
+
+
+def _contrast_table(tally: Tally) -> pd.DataFrame:
+    """The head that is best over all mentions, held out, beside each rule, by type of mention.
+
+    Rows such as `nominal - pronoun` say how much more it gains over the rule there than here.
+    """
+    rows: list[tuple[object, ...]] = []
+    for place, candidates in enumerate(CANDIDATES):
+        gains = _gains(tally, place)
+        parts = dict(gains)
+        for other in [kind for kind in ("pronoun", "proper") if kind in gains and NOMINAL in gains]:
+            nominal, rest = align(gains[NOMINAL], gains[other])
+            parts[f"{NOMINAL} - {other}"] = nominal - rest
+        for name, replicates in parts.items():
+            found = estimate(replicates)
+            rows += [
+                (candidates, name, rule, *(float(part[i]) for part in found))
+                for i, rule in enumerate(SYSTEMS)
+            ]
+    return pd.DataFrame(rows, columns=list(CONTRAST_COLUMNS))
+
+
+def _gains(tally: Tally, candidates: int) -> dict[str, Float[Any, "replicate system"]]:
+    """By type of mention, the held-out head's accuracy minus that of each rule, on replicates."""
+    count = tally.totals["count/all"][:, 0, 0]  # [bucket]
+    every = tally.totals["correct/all"][..., candidates].reshape(N_BUCKETS, -1)
+    chosen = choose_best(every, count).by_fold[fold_of(np.arange(N_BUCKETS))]  # [bucket]
+    gains = {}
+    for kind in TYPES:
+        n = np.where(chosen >= 0, tally.totals[f"count/{kind}"][:, 0, 0], 0.0)
+        if not n.sum():
+            continue
+        heads = tally.totals[f"correct/{kind}"][..., candidates].reshape(N_BUCKETS, -1)
+        found = heads[np.arange(N_BUCKETS), np.maximum(chosen, 0)]  # [bucket]
+        more = (found[:, None] - tally.totals[f"baseline/{kind}"][:, 0]) * (chosen >= 0)[:, None]
+        gains[kind] = share(leave_one_out(more), leave_one_out(n)[:, None])
+    return gains

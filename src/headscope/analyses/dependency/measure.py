@@ -33,9 +33,10 @@ from headscope.data.words import (
 from headscope.options import option, require
 from headscope.stats import accuracy
 from headscope.stats.bucket import N_BUCKETS, N_FOLDS, fold_of
+from headscope.stats.heldout import choose_best
 from headscope.stats.ranking import Values
 from headscope.stats.tally import PLAIN, Tally
-from headscope.stats.tests import holm, max_null_p, pool_random_effects
+from headscope.stats.tests import compare, holm, max_null_p, pool_random_effects
 
 __all__ = [
     "ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency", "Head", "best_heads",
@@ -58,6 +59,11 @@ TREEBANK_COLUMNS = (
 NO_WORD = -2  # where an example has fewer words than the longest
 NOTHING = -3  # the prediction of a word that attends to no other
 MIN_COUNT = 20  # words of a relation, for its best head to be combined with others
+
+DIRECTION_COLUMNS = (
+    *("relation", "count", "dependent_to_head", "head_to_dependent"),
+    *("difference", "low", "high", "p_value"),
+)
 
 Head = tuple[int, int, int]  # layer, head, direction
 
@@ -127,6 +133,7 @@ class Dependency:
             *("difference", "low", "high"),
         ),
         "dependency-length": ("relation", "words", "low", "high"),
+        "dependency-directions": DIRECTION_COLUMNS,
     }
 
     def __post_init__(self) -> None:
@@ -196,6 +203,7 @@ class Dependency:
             "dependency-best": best.merge(every[columns], how="left"),
             "dependency-special": _special_table(tally, heads),
             "dependency-length": _length_table(tally),
+            "dependency-directions": _direction_table(tally, relations),
         }
         return {name: table[list(self.tables[name])] for name, table in tables.items()}
 
@@ -534,3 +542,24 @@ def _best_row(tally: Tally, relation: str) -> dict[str, object]:
         **accuracy.difference_columns(head, offsets[:, best_offset]),
         **_chance(tally, relation, float(str(columns["accuracy"])), count.sum()),
     }
+
+
+def _direction_table(tally: Tally, relations: Sequence[str]) -> pd.DataFrame:
+    """The best head of each direction, held out, and their difference, paired by bucket.
+
+    The p-values are corrected by Holm.
+    """
+    rows = []
+    for relation in relations:
+        count = tally.totals[f"count/{relation}"][:, 0, 0]  # [bucket]
+        correct = tally.totals[f"correct/{relation}"]
+        ways = [
+            choose_best(correct[..., way].reshape(len(correct), -1), count)
+            for way in range(len(DIRECTIONS))
+        ]
+        n_heldout = ways[0].heldout_count.sum()
+        shares = [way.heldout.sum() / n_heldout if n_heldout else np.nan for way in ways]
+        found = compare(ways[0].heldout, ways[1].heldout, ways[0].heldout_count)
+        rows.append((relation, int(count.sum()), *shares, *found[:4]))
+    table = pd.DataFrame(rows, columns=list(DIRECTION_COLUMNS))
+    return table.assign(p_value=holm(table["p_value"].to_numpy(dtype=float)))

@@ -9,10 +9,11 @@ import altair as alt
 import pandas as pd
 
 from headscope.analyses.dependency.claims import (
-    ALPHA,
     CLAIMS,
     MIN_COUNT,
     PAPER_TABLE_1,
+    beats_offsets,
+    is_relation,
     is_universal,
     name_in_paper,
 )
@@ -43,7 +44,7 @@ from headscope.view.table import Column, TextTable, build_table
 __all__ = ["PRESENTATION", "best_relations"]
 
 SHOWN_RELATIONS = 25  # of a treebank, in the figure
-NOTABLE_RELATIONS, NOTABLE_COUNT = 10, 20  # shown on examples: how many, with at least these words
+NOTABLE_RELATIONS = 10  # shown on examples
 ARROWS = {"dependent-to-head": "dep>head", "head-to-dependent": "head>dep"}
 WAYS = {
     "dependent-to-head": "the dependent attends to its head",
@@ -131,14 +132,10 @@ def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
 def _compare_treebanks(best: pd.DataFrame) -> TextTable:
     """Which relations a single head finds significantly better than any offset, and where."""
     rows = []
-    for relation, found in best[_beats_offsets(best)].groupby("relation", sort=False):
+    for relation, found in best[beats_offsets(best)].groupby("relation", sort=False):
         where = [f"{row.treebank} {row.heldout_accuracy:.0%}" for row in card.rows_of(found)]
         rows.append((str(relation), ", ".join(where)))
     return TextTable(("caught by a head", "in (held-out accuracy)"), tuple(rows))
-
-
-def _beats_offsets(best: pd.DataFrame) -> "pd.Series[bool]":
-    return (best["p_value"] < ALPHA) & (best["heldout_difference"] > 0)
 
 
 def build_table_1(tables: Tables) -> list[TextTable]:
@@ -240,16 +237,12 @@ def draw_relations_grid(tables: Tables) -> Chart:
 def best_relations(tables: Tables) -> pd.DataFrame:
     """Of every head the relation (and direction) in which it is furthest above the best offset."""
     best = tables["dependency-best"]
-    is_single = _is_single(best)
+    is_single = is_relation(best)
     single = best[is_single if is_single.any() else best["count"] > 0]
     labels = [label for label in card.CORPUS_LABELS if label in best]
     baselines = single[[*labels, "relation", "baseline_accuracy"]]
     rows = _furthest_above(tables["dependency"], baselines, labels)
     return rows.sort_values([*labels, "layer", "head"])
-
-
-def _is_single(table: pd.DataFrame) -> "pd.Series[bool]":
-    return table["relation"].map(is_single) & (table["count"] >= MIN_COUNT)
 
 
 def _furthest_above(
@@ -266,10 +259,10 @@ def _furthest_above(
 def best_head_facts(tables: Tables) -> card.Facts:
     """The relations of which it is the best head."""
     best = tables["dependency-best"]
-    for row in card.rows_of(best[best["count"] >= MIN_COUNT]):
+    for row in card.rows_of(best[is_relation(best)]):
         text = (
-            f"{SHARE.row(row, 'accuracy')}, held out {percent(row.heldout_accuracy)} % (best offset"
-            f" {percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
+            f"{SHARE.estimate(held_out(row))} held out (best offset "
+            f"{percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
         )
         topic = f"best head for {row.relation}{card.name_corpus(row)}"
         yield (int(row.layer), int(row.head)), card.Fact(topic, text)
@@ -291,7 +284,7 @@ def own_relation_facts(tables: Tables) -> card.Facts:
             f"{percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
         )
 
-    rows = _furthest_above(table[_is_single(table)], baselines, labels)
+    rows = _furthest_above(table[is_relation(table)], baselines, labels)
     return card.by_head(rows, "relation it finds best, beside offsets", phrase)
 
 
@@ -306,8 +299,8 @@ def find_labels(tables: Tables) -> pd.DataFrame:
     best = tables.get("dependency-best", pd.DataFrame())
     if best.empty:
         return best
-    is_known = _beats_offsets(best) & best["relation"].map(is_single)
-    named = best.rename(columns={"relation": "label", "accuracy": "share"})
+    is_known = beats_offsets(best) & is_relation(best)
+    named = best.rename(columns={"relation": "label", "heldout_accuracy": "share"})
     return named.assign(is_known=is_known)
 
 
@@ -316,10 +309,11 @@ def find_notable_heads(tables: Tables) -> list[NotableHead]:
     best = tables.get("dependency-best", pd.DataFrame())
     if best.empty:
         return []
-    is_shown = _beats_offsets(best) & (best["count"] >= NOTABLE_COUNT)
-    # punctuation says little of a head
-    is_shown &= best["relation"].map(is_single) & ~best["relation"].str.startswith("punct")
-    shown = best[is_shown].sort_values("count", ascending=False).head(NOTABLE_RELATIONS)
+    shown = (
+        best[beats_offsets(best) & is_relation(best)]
+        .sort_values("count", ascending=False)
+        .head(NOTABLE_RELATIONS)
+    )
     return [
         NotableHead(
             f"{row['relation']}, {str(row['direction']).replace('-', ' ')}",

@@ -14,7 +14,7 @@ from headscope.analyses.distance.charts import (
 from headscope.data.table import Tables
 from headscope.view.behaviour import OTHER
 from headscope.view.card import FactMaker, Facts, by_head
-from headscope.view.claim import Claim, Outcome, mean_over
+from headscope.view.claim import Claim, Outcome, judge
 from headscope.view.figure import Figure
 from headscope.view.numbers import NATS, SHARE, Form, p_value, row_estimate
 from headscope.view.presentation import MAP, DerivedTables, MapOptions, Presentation, PrintedTable
@@ -100,10 +100,11 @@ def check_layers(tables: Tables) -> Outcome:
     layers = tables["distance-layers"]
     rows = layers[layers["layer"].isna()].to_dict("records")
     if not rows or pd.isna(rows[0]["between"]):
-        return Outcome(None, "There are no two layers to compare.")
+        return Outcome("not measured", "There are no two layers to compare.")
     row = rows[0]
     if pd.isna(row["within"]):
-        return Outcome(None, "Each layer has one head: there are no pairs within a layer.")
+        none = "Each layer has one head: there are no pairs within a layer."
+        return Outcome("not measured", none)
     single = layers[layers["layer"].notna() & (layers["p_value"] < ALPHA)]
     chance = "" if pd.isna(row["p_value"]) else f" (p = {row['p_value']:.2g})"
     shows = (
@@ -111,26 +112,26 @@ def check_layers(tables: Tables) -> Outcome:
         f"different layers {_mean(row, 'between', WITH_UNIT)}{chance}; by themselves, "
         f"{len(single)} of {int(layers['layer'].notna().sum())} layers are closer than chance."
     )
-    is_sure = not row["p_value"] >= ALPHA
-    return Outcome(bool(row["within"] < row["between"]) and is_sure, shows)
+    more = row_estimate(row, "difference", "difference_low", "difference_high")
+    found = judge(more, 0.0, shows, NATS)
+    if found.verdict == "holds" and not row["p_value"] < ALPHA:
+        return Outcome("undecided", f"{shows} Heads dealt to layers at random may do as well.")
+    return found
 
 
 def check_ends(tables: Tables) -> Outcome:
     """Heads of the first and of the last layer are closer than heads of any two layers."""
-    pairs = tables["distance"]
-    apart = pairs[pairs["layer_a"] != pairs["layer_b"]]
-    last = int(pairs["layer_b"].max())
-    if last < LEAST_LAYERS:
-        return Outcome(None, f"The model has {last} layers: too few to tell the ends apart.")
-    ends = mean_over(apart[(apart["layer_a"] == 1) & (apart["layer_b"] == last)], "divergence")
-    rest = mean_over(apart, "divergence")
-    is_open = ends.low <= rest.value <= ends.high
-    caveat = " The interval includes that: this may be chance." * bool(is_open)
+    n_layers = tables["distance-layers"]["layer"].nunique()
+    if n_layers < LEAST_LAYERS:
+        few = f"The model has {n_layers} layers: too few to tell the ends apart."
+        return Outcome("not measured", few)
+    row = tables["distance-ends"].iloc[0]
     shows = (
-        f"Heads of layer 1 and of layer {last} are {WITH_UNIT.estimate(ends)} apart in the mean, "
-        f"heads of any two layers {WITH_UNIT.estimate(rest)}.{caveat}"
+        f"Heads of the first and of the last layer are {WITH_UNIT.row(row, 'ends')} apart in the "
+        f"mean, heads of any two layers {WITH_UNIT.number(row['between'])}."
     )
-    return Outcome(ends.value < rest.value, shows)
+    more = row_estimate(row, "difference", "difference_low", "difference_high")
+    return judge(more, 0.0, shows, NATS, is_above=False)
 
 
 def check_clusters(tables: Tables) -> Outcome:
@@ -139,7 +140,7 @@ def check_clusters(tables: Tables) -> Outcome:
     n_clusters = int((layout["cluster"].value_counts() > 1).sum())
     known = layout[layout["behaviour"] != OTHER.name]
     if known["behaviour"].value_counts().max() < 2 or known.empty:
-        return Outcome(None, "No two heads have the same known behaviour.")
+        return Outcome("not measured", "No two heads have the same known behaviour.")
     clusters, kinds = (pd.factorize(known[name])[0] for name in ("cluster", "behaviour"))
     together = _share_together(clusters, kinds)
     draws = np.random.default_rng(0)
@@ -150,7 +151,9 @@ def check_clusters(tables: Tables) -> Outcome:
         f"a cluster in {SHARE.number(together)} of cases, where "
         f"{SHARE.number(float(np.mean(dealt)))} would be chance (p = {p:.2g})."
     )
-    return Outcome(n_clusters >= SEVERAL and p < ALPHA, shows)
+    if n_clusters < SEVERAL or together <= np.mean(dealt):
+        return Outcome("does not hold", shows)
+    return Outcome("holds" if p < ALPHA else "undecided", shows)
 
 
 def _share_together(clusters: np.ndarray, kinds: np.ndarray) -> float:
@@ -170,8 +173,9 @@ def _mean(row: Any, name: str, form: Form = NATS) -> str:
 LAYERS_ATTEND_ALIKE = Claim(
     "layers-attend-alike",
     "6",
-    "Heads of the same layer tend to attend alike (here: closer than chance, p < 0.05).",
-    "seen in Figure 6",
+    "Heads of the same layer tend to attend alike (here: closer than heads of different layers, "
+    "and than heads dealt to layers at random, p < 0.05).",
+    '"Heads within the same layer are often fairly close to each other"',
     ("distance-layers",),
     "--text FILE",
     check_layers,
@@ -184,7 +188,8 @@ HEADS_CLUSTER_BY_BEHAVIOUR = Claim(
     "6",
     "There are several clear clusters of heads, often by their behaviour (here: 3 or more, and "
     "heads with the same behaviour share one more often than chance, p < 0.05).",
-    "seen in Figure 6",
+    '"there are several clear clusters of heads that behave similarly, often corresponding to '
+    'behaviors we have already discussed in this paper"',
     ("layout",),
     "--text FILE",
     check_clusters,
@@ -199,7 +204,7 @@ ENDS_ATTEND_ALIKE = Claim(
     "The first and the last layer attend alike (here: their heads are closer to each other than "
     "heads of any two layers in the mean).",
     "not said in the text: a question that Figure 6 raises",
-    ("distance",),
+    ("distance-ends", "distance-layers"),
     "--text FILE",
     check_ends,
     "heads-map-layers",

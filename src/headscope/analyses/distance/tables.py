@@ -22,11 +22,13 @@ DIVERGENCE = ("divergence", "low", "high")
 PAIR_COLUMNS = ("layer_a", "head_a", "layer_b", "head_b", *DIVERGENCE)
 NEAREST_COLUMNS = ("layer", "head", "rank", "other_layer", "other_head", *DIVERGENCE)
 MEANS = ("within", "within_low", "within_high", "between", "between_low", "between_high")
+DIFFERENCE = ("difference", "difference_low", "difference_high")
 COLUMNS = {
     "distance": PAIR_COLUMNS,
     "distance-nearest": NEAREST_COLUMNS,
     "distance-heads": ("layer", "head", *MEANS),
-    "distance-layers": ("layer", *MEANS, "p_value"),
+    "distance-layers": ("layer", *MEANS, *DIFFERENCE, "p_value"),
+    "distance-ends": ("ends", "low", "high", "between", *DIFFERENCE),
 }
 
 N_NEAREST = 5
@@ -96,6 +98,7 @@ def make_tables(distances: Distances, seed: int) -> dict[str, pd.DataFrame]:
         "distance-nearest": nearest_table(distances),
         "distance-heads": head_table(distances),
         "distance-layers": layer_table(distances, seed),
+        "distance-ends": ends_table(distances),
     }
 
 
@@ -129,6 +132,7 @@ def head_table(distances: Distances) -> pd.DataFrame:
     layer = distances.layer_of
     n_within = distances.n_heads[layer] - 1
     means = _means(within, n_within, between, len(layer) - 1 - n_within)
+    means = {name: means[name] for name in MEANS}
     return pd.DataFrame({"layer": layer + 1, "head": distances.head_of + 1, **means})
 
 
@@ -148,6 +152,19 @@ def layer_table(distances: Distances, seed: int) -> pd.DataFrame:
     p_all, p_layers = permutation_test(matrix, n_heads, seed)
     numbers = pd.array([None, *range(1, len(n_heads) + 1)], dtype="Int64")
     return pd.DataFrame({"layer": numbers, **means, "p_value": [p_all, *holm(p_layers)]})
+
+
+def ends_table(distances: Distances) -> pd.DataFrame:
+    """Heads of the first against those of the last layer, beside heads of any two layers."""
+    one, other = (distances.layer_of[end] for end in distances.ends)
+    is_between, n_layers = one != other, len(distances.n_heads)
+    is_ends = (one == 0) & (other == n_layers - 1) & is_between
+    if n_layers < 2:
+        return pd.DataFrame(columns=list(COLUMNS["distance-ends"]))
+    means = [(pairs[is_ends].mean(), pairs[is_between].mean()) for pairs in distances.replicates()]
+    ends, between = np.array(means).T  # [replicate] each
+    found = (*estimate(ends, (0, LARGEST)), between[0], *estimate(ends - between))
+    return pd.DataFrame([tuple(map(float, found))], columns=list(COLUMNS["distance-ends"]))
 
 
 def ordered_matrix(pairs: pd.DataFrame, order: pd.DataFrame) -> Float[Array, "head other"]:
@@ -220,10 +237,11 @@ def _with_sum(by_layer: NDArray[Any]) -> Array:
 def _means(
     within: Array, n_within: NDArray[Any], between: Array, n_between: NDArray[Any]
 ) -> dict[str, Array]:
-    """Means with their intervals; none where there is no pair."""
-    parts = []
+    """Means with their intervals, and between minus within; none where there is no pair."""
+    means = []
     for total, count in ((within, n_within), (between, n_between)):
         count = np.broadcast_to(count, total.shape)
-        mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-        parts += [*estimate(mean, (0, LARGEST))]
-    return dict(zip(MEANS, parts, strict=True))
+        means.append(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
+    parts = [*estimate(means[0], (0, LARGEST)), *estimate(means[1], (0, LARGEST))]
+    difference = estimate(means[1] - means[0])
+    return dict(zip((*MEANS, *DIFFERENCE), (*parts, *difference), strict=True))

@@ -1,6 +1,6 @@
 """How broadly a head attends: the entropy of its rows (paper, section 3.3)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import TokenKind
-from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
+from headscope.stats.contrast import untrained_columns
 from headscope.stats.interval import estimate
 from headscope.stats.ranking import Values
 from headscope.stats.tally import SHARE, Tally, segment_means
@@ -25,6 +27,10 @@ COLUMNS = (
     *("layer", "head", "rows", "nats", "low", "high", "effective"),
     *("uniform", "share", "share_low", "share_high"),
 )
+LAYER_COLUMNS = (*("layer", "rows", "nats", "low", "high", "share", "share_low", "share_high"),)
+LAYER_ROWS = [*ROWS, "cls - all"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,10 @@ class Entropy:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {"entropy": COLUMNS}
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "entropy": COLUMNS,
+        "entropy-layers": LAYER_COLUMNS,
+    }
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Entropy by example, head and kind of row, beside that of uniform attention."""
@@ -64,17 +73,51 @@ class Entropy:
         return {"broad": nats / np.where(uniform > 0, uniform, np.nan)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
-        """Mean over segments, by head and kind of row; kinds that no segment has are left out."""
+        """Mean over segments, by head and kind of row; then over the heads of each layer.
+
+        Kinds that no segment has are left out.
+        """
         if not tally:
             return empty_tables(self.tables)
-        nats = tally.mean("nats", within=(0, np.inf))  # [layer, head, rows]
-        # [replicate, layer, head, rows], and 1 for heads
-        above, uniform = (tally.replicates(name, "segments") for name in ("nats", "uniform"))
-        breadth = estimate(above / np.where(uniform > 0, uniform, np.nan), SHARE)
-        axes = {**head_axes(*nats.value.shape[:2]), "rows": ROWS}
-        columns = dict(zip(COLUMNS[3:], (*nats, uniform[0], *breadth), strict=True))
-        table = tidy_table(axes, columns)
-        return {self.name: table[table["nats"].notna()].reset_index(drop=True)}
+        mean = tally.mean("nats", within=(0, np.inf))  # [layer, head, rows]
+        nats, uniform, share = _breadth(tally)
+        axes = {**head_axes(*mean.value.shape[:2]), "rows": ROWS}
+        columns = (*mean, uniform[0], *estimate(share, SHARE))
+        table = tidy_table(axes, dict(zip(COLUMNS[3:], columns, strict=True)))
+        return {
+            self.name: table[table["nats"].notna()].reset_index(drop=True),
+            "entropy-layers": _layer_table(nats, share),
+        }
+
+    def add_untrained(
+        self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
+    ) -> dict[str, pd.DataFrame]:
+        """The breadth of untrained models' layers beside that of the model's."""
+        model, *draws = (_by_layer(_breadth(one)[2]) for one in (tally, *untrained))
+        columns = untrained_columns(model, draws)
+        table = tables["entropy-layers"].assign(**{n: v.ravel() for n, v in columns.items()})
+        return {**tables, "entropy-layers": table}
+
+
+def _breadth(tally: Tally) -> tuple[Array, Array, Array]:
+    """Replicates of the entropy, of that of even attention, and of the one over the other.
+
+    They are [replicate, layer, head, rows], the second with one head.
+    """
+    nats, uniform = (tally.replicates(name, "segments") for name in ("nats", "uniform"))
+    return nats, uniform, nats / np.where(uniform > 0, uniform, np.nan)
+
+
+def _by_layer(replicates: Array) -> Float[Array, "replicate layer rows"]:
+    """The mean over heads, and by how much the first token's is above that of all."""
+    mean = replicates.mean(axis=2)  # [replicate, layer, rows]
+    return np.concatenate([mean, mean[..., 1:] - mean[..., :1]], axis=-1)
+
+
+def _layer_table(nats: Array, share: Array) -> pd.DataFrame:
+    parts = (*estimate(_by_layer(nats)), *estimate(_by_layer(share), (-1, 1)))
+    axes = {"layer": range(1, nats.shape[1] + 1), "rows": LAYER_ROWS}
+    return tidy_table(axes, dict(zip(LAYER_COLUMNS[2:], parts, strict=True)))
 
 
 def _entropy(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:

@@ -4,17 +4,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
 from headscope.analyses.special_tokens import classes
+from headscope.analyses.special_tokens.measure import STEP_COLUMNS, step_rows
 from headscope.contracts import Watch
 from headscope.data.attention import LayerGradient
+from headscope.data.depth import like_paper
 from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.stats.contrast import over_layers, ratio_estimate
 from headscope.stats.tally import Tally
 
-__all__ = ["Gradient"]
+__all__ = ["UPPER", "Gradient"]
+
+UPPER = "5-12 of 12"  # layers, scaled to the depth of the model
+LAYERS = ["all", UPPER]
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,9 @@ class Gradient:
     watches: ClassVar[Watch] = Watch.GRADIENT
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "gradient": ("layer", "head", "target", "gradient", "low", "high")
+        "gradient": ("layer", "head", "target", "gradient", "low", "high"),
+        "gradient-layers": ("layers", "target", "gradient", "ratio", "low", "high"),
+        "gradient-steps": STEP_COLUMNS,
     }
 
     def __post_init__(self) -> None:
@@ -52,11 +61,24 @@ class Gradient:
         }
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
-        """Mean over pairs, by head and target."""
+        """Mean over pairs, by head and target; then over heads, beside the other tokens' one.
+
+        Last, for each target the layer from which on the gradients are smaller.
+        """
         if not tally:
             return empty_tables(self.tables)
         mean = tally.ratio("size", "pairs", within=(0, float("inf")))  # [layer, head, target]
-        heads = head_axes(*mean.value.shape[:2])
-        axes = {**heads, "target": classes.class_names(self.token_classes)}
+        targets = classes.class_names(self.token_classes)
+        axes = {**head_axes(*mean.value.shape[:2]), "target": targets}
         values = {"gradient": mean.value, "low": mean.low, "high": mean.high}
-        return {self.name: tidy_table(axes, values)}
+        by_layer = tally.replicates("size", "pairs").mean(axis=2)  # [replicate, layer, target]
+        upper = over_layers(by_layer, like_paper(5, 12, by_layer.shape[1]))
+        groups = np.stack([by_layer.mean(axis=1), upper], axis=1)  # [replicate, layers, target]
+        other = groups[..., targets.index("other"), None]
+        ratio = ratio_estimate(groups, np.broadcast_to(other, groups.shape))
+        columns = dict(zip(("gradient", "ratio", "low", "high"), (groups[0], *ratio), strict=True))
+        return {
+            self.name: tidy_table(axes, values),
+            "gradient-layers": tidy_table({"layers": LAYERS, "target": targets}, columns),
+            "gradient-steps": step_rows(by_layer, targets, is_rise=False),
+        }

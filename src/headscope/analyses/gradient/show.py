@@ -5,15 +5,15 @@ from typing import Any
 
 import pandas as pd
 
-from headscope.analyses.special_tokens.show import PANELS, TARGETS, find_sink
+from headscope.analyses.gradient.measure import UPPER
+from headscope.analyses.special_tokens.show import PANELS, TARGETS, check_step, find_sink
+from headscope.data.depth import count_layers, like_paper, name_layers
 from headscope.data.table import Tables
-from headscope.stats.interval import Estimate
 from headscope.view.card import FactMaker, Facts, by_head
-from headscope.view.claim import Claim, Outcome, mean_over, straddles
-from headscope.view.depth import count_layers, like_paper, name_layers, of_layers
+from headscope.view.claim import Claim, Outcome, fill_exact, judge
 from headscope.view.figure import Chart, Figure
 from headscope.view.layer_dots import LayerDots, how_to_read
-from headscope.view.numbers import SMALL
+from headscope.view.numbers import RATIO, SMALL, row_estimate
 from headscope.view.presentation import IMPORTANCE, Presentation, PrintedTable
 from headscope.view.table import TextTable
 
@@ -68,51 +68,38 @@ def read_gradients(table: pd.DataFrame, min_count: int) -> list[TextTable]:
 
 def check_small(tables: Tables) -> Outcome:
     """From layer 5 of 12 on the loss depends on attention to [SEP] less than on other attention."""
-    table = tables["gradient"]
-    target, called, note = find_sink(table, "gradient")
-    n_layers = count_layers(table)
-    layers = like_paper(5, 12, n_layers)
-    sink, rest = (_mean(table, kind, layers) for kind in (target, "other"))
-    if pd.isna(sink.value) or not rest.value > 0:
-        return Outcome(None, f"{note}There are no gradients to compare.")
-    is_open = straddles(sink, VERY_SMALL * rest.value)
-    caveat = " The interval includes half of that: this may be chance." * is_open
+    target, called, note = find_sink(tables["gradient"], "gradient")
+    n_layers = count_layers(tables["gradient"])
+    table = fill_exact(tables["gradient-layers"], "ratio")
+    upper = table[table["layers"] == UPPER].set_index("target")
+    sink, rest = upper.loc[target], upper.loc["other"]
+    if pd.isna(sink["ratio"]):
+        return Outcome("not measured", f"{note}There are no gradients to compare.")
     shows = (
-        f"{note}In {name_layers(layers, n_layers)} the gradient to {called} is "
-        f"{SMALL.estimate(sink)}, that to other tokens {SMALL.estimate(rest)}: "
-        f"{sink.value / rest.value:.2f} times as large.{caveat}"
+        f"{note}In {name_layers(like_paper(5, 12, n_layers), n_layers)} the gradient to {called} "
+        f"is {SMALL.number(sink['gradient'])}, that to other tokens "
+        f"{SMALL.number(rest['gradient'])}: {RATIO.row(sink, 'ratio')} times as large."
     )
-    return Outcome(sink.value < VERY_SMALL * rest.value, shows)
+    return judge(row_estimate(sink, "ratio"), VERY_SMALL, shows, RATIO, is_above=False)
 
 
 def check_falls(tables: Tables) -> Outcome:
-    """The gradient to [SEP] is smaller from layer 5 of 12 on than before."""
-    table = tables["gradient"]
-    target, called, note = find_sink(table, "gradient")
-    n_layers = count_layers(table)
-    upper = like_paper(5, 12, n_layers)
-    lower = [layer for layer in range(1, n_layers + 1) if layer not in upper]
-    if not lower:
-        return Outcome(None, "The model has one layer: there are no lower and upper ones.")
-    before, after = (_mean(table, target, layers) for layers in (lower, upper))
-    if pd.isna(before.value) or pd.isna(after.value):
-        return Outcome(None, f"{note}There are no gradients to compare.")
-    is_open = straddles(after, before.value)
-    caveat = " The interval includes that of before: this may be chance." * is_open
-    shows = (
-        f"{note}The gradient to {called} is {SMALL.estimate(before)} in "
-        f"{name_layers(lower, n_layers)} and {SMALL.estimate(after)} in "
-        f"{name_layers(upper, n_layers)}.{caveat}"
+    """The gradient to [SEP] falls near layer 5 of 12, to half of what it was or less."""
+    target, called, note = find_sink(tables["gradient"], "gradient")
+    return check_step(
+        tables["gradient-steps"],
+        target,
+        f"{note}The gradient to {called}",
+        count_layers(tables["gradient"]),
+        is_rise=False,
     )
-    return Outcome(after.value < before.value, shows)
 
 
-def _mean(table: pd.DataFrame, target: str, layers: list[int]) -> Estimate[float]:
-    return mean_over(of_layers(table[table["target"] == target], layers), "gradient")
-
-
-def _claim(name: str, says: str, paper: str, check: Callable[[Tables], Outcome]) -> Claim:
-    return Claim(name, "3.2", says, paper, ("gradient",), MADE_BY, check, "gradient", UNLESS)
+def _claim(
+    name: str, says: str, paper: str, check: Callable[[Tables], Outcome], table: str
+) -> Claim:
+    needs = ("gradient", table)
+    return Claim(name, "3.2", says, paper, needs, MADE_BY, check, "gradient", UNLESS)
 
 
 FIGURE = Figure(
@@ -133,14 +120,18 @@ CLAIMS = (
         "gradient-to-sep-is-small",
         "From layer 5 of 12 on, the gradients for attention to [SEP] are very small (here: less "
         "than half of those to other tokens).",
-        "very small; seen in Figure 3",
+        '"the gradients for attention to [SEP] become very small"',
         check_small,
+        "gradient-layers",
     ),
     _claim(
         "gradient-to-sep-falls",
-        "The gradients for attention to [SEP] are smaller from layer 5 of 12 on than before.",
-        "they become very small there; seen in Figure 3",
+        "The gradients for attention to [SEP] fall at layer 5 of 12 (here: of all layers at which "
+        "they could step down, one of 4-6 of 12 fits best; and they are less than half as large "
+        "from there on as before).",
+        '"Starting in layer 5" they "become very small"; Figure 3',
         check_falls,
+        "gradient-steps",
     ),
 )
 PRESENTATION = Presentation(

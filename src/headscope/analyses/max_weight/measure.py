@@ -30,7 +30,10 @@ class MaxWeight:
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "max-weight": ("layer", "head", "weight", "low", "high", "effective", "flat_rows")
+        "max-weight": (
+            *("layer", "head", "weight", "low", "high", "effective"),
+            *("flat_rows", "flat_low", "flat_high"),
+        )
     }
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
@@ -49,6 +52,6 @@ class MaxWeight:
         if not tally:
             return empty_tables(self.tables)
         weight = tally.mean("weight", within=SHARE)  # [layer, head]
-        columns = (*weight, tally.ratio("flat", "rows").value)
+        columns = (*weight, *tally.ratio("flat", "rows", within=SHARE))
         values = dict(zip(self.tables[self.name][2:], columns, strict=True))
         return {self.name: tidy_table(head_axes(*weight.value.shape), values)}

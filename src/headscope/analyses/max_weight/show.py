@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from headscope.analyses.entropy.show import BROAD, breadth
+from headscope.analyses.entropy.show import BROAD
 from headscope.data.table import Tables
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
-from headscope.view.claim import Claim, Outcome, name_head
+from headscope.view.claim import Claim, Outcome, judge_count, name_head, note_open, passing
 from headscope.view.figure import Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.numbers import SHARE, percent
@@ -29,25 +29,24 @@ def max_weight_facts(tables: Tables) -> Facts:
 
 def check_little(tables: Tables) -> Outcome:
     """Most broad heads put at most 10 % on any token in most of their rows."""
-    shares = breadth(tables["entropy"])
-    broad = shares[shares["share"] > BROAD][["layer", "head"]]
+    shares = tables["entropy"].query("rows == 'all'")
+    broad = passing(shares, BROAD, "share", "share_low", "share_high").sure[["layer", "head"]]
     if broad.empty:
-        return Outcome(
-            None, f"No head has over {percent(BROAD)} % of the entropy of even attention."
-        )
-    found = broad.merge(tables["max-weight"], on=["layer", "head"])
-    found = found[found["flat_rows"].notna()]
-    if found.empty:
-        return Outcome(None, "No token sees ten others: none can get as little as 10 %.")
-    n_flat = int((found["flat_rows"] > TYPICALLY).sum())
-    middle = found.sort_values("flat_rows", kind="stable").iloc[len(found) // 2]
+        none = f"No head surely has over {percent(BROAD)} % of the entropy of even attention."
+        return Outcome("not measured", none)
+    rows = broad.merge(tables["max-weight"], on=["layer", "head"])
+    rows = rows[rows["flat_rows"].notna()]
+    if rows.empty:
+        return Outcome("not measured", "No token sees ten others: none can get as little as 10 %.")
+    rows = rows.assign(low=rows["flat_low"], high=rows["flat_high"])
+    found = passing(rows, TYPICALLY, "flat_rows")
+    middle = rows.sort_values("flat_rows", kind="stable").iloc[len(rows) // 2]
     shows = (
-        f"{n_flat} of the {len(found)} broad heads have at most 10 % on any token in over half of "
-        f"their rows; the one in the middle, {name_head(middle)}, in "
-        f"{SHARE.number(middle['flat_rows'])} (its mean largest weight is "
-        f"{SHARE.row(middle, 'weight')})."
+        f"{len(found.sure)} of the {len(rows)} broad heads have at most 10 % on any token in over "
+        f"half of their rows; the one in the middle, {name_head(middle)}, in "
+        f"{SHARE.row(middle, 'flat_rows')}.{note_open(found, '50 %')}"
     )
-    return Outcome(n_flat > len(found) / 2, shows)
+    return judge_count(len(found.sure), len(found.open), len(rows) // 2 + 1, shows)
 
 
 PRESENTATION = Presentation(
@@ -70,8 +69,8 @@ PRESENTATION = Presentation(
             "Heads that attend broadly (over 78 % of the entropy of even attention) typically put "
             "at most 10 % on any single token (here: over half of these heads do, in over half of "
             "their rows).",
-            "these high-entropy attention heads typically spend at most 10 % of their attention "
-            "mass on any single word",
+            '"These high-entropy attention heads typically spend at most 10% of their attention '
+            'mass on any single word."',
             ("max-weight", "entropy"),
             "--text FILE",
             check_little,

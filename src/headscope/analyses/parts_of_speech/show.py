@@ -9,7 +9,7 @@ from headscope.analyses.parts_of_speech.measure import NOT_NOUNS, NOUNS
 from headscope.analyses.special_tokens.show import TARGETS, find_sink
 from headscope.data.table import Tables
 from headscope.view.card import FactMaker, Facts, by_head, name_corpus
-from headscope.view.claim import Claim, Outcome, in_each_corpus, judge, name_head
+from headscope.view.claim import Claim, Outcome, judge, name_head
 from headscope.view.numbers import SHARE, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 
@@ -36,14 +36,14 @@ def check_not_nouns(tables: Tables) -> Outcome:
     rows = best[(best["relation"].map(name_in_paper) == "dobj") & (best["count"] >= MIN_COUNT)]
     if rows.empty:
         few = f"The treebank has fewer than {MIN_COUNT} direct objects (dobj or obj)."
-        return Outcome(None, few)
+        return Outcome("not measured", few)
     row = rows.iloc[0]
     table = tables["parts-of-speech"]
     own = table[(table["layer"] == row["layer"]) & (table["head"] == row["head"])]
     target, called, note = find_sink(own)
     to_sink = own[own["target"] == target].set_index("source")
     if NOT_NOUNS not in to_sink.index:
-        return Outcome(None, "The treebank has no words that are not nouns.")
+        return Outcome("not measured", "The treebank has no words that are not nouns.")
     others = to_sink.loc[NOT_NOUNS]
     nouns = SHARE.row(to_sink.loc[NOUNS], "weight") if NOUNS in to_sink.index else "-"
     shows = (
@@ -64,7 +64,7 @@ PRESENTATION = Presentation(
             "head 8-10: non-nouns mostly attend to [SEP]",
             ("parts-of-speech", "dependency-best"),
             "--treebank FILE",
-            in_each_corpus(check_not_nouns),
+            check_not_nouns,
             unless="A treebank without parts of speech cannot give it.",
         ),
     ),

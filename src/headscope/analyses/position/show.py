@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from headscope.data.depth import count_layers
 from headscope.data.table import Tables
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, share_facts
@@ -11,13 +12,16 @@ from headscope.view.claim import (
     CAUSAL,
     Claim,
     Outcome,
+    Passing,
+    fill_exact,
+    judge_count,
     list_heads,
     name_head,
     note_open,
+    passing,
     place_heads,
     top_row,
 )
-from headscope.view.depth import count_layers
 from headscope.view.figure import COLOURS, Chart, Figure
 from headscope.view.heads_grid import grid_figure
 from headscope.view.layer_dots import LayerDots, how_to_read
@@ -57,41 +61,45 @@ def draw_position(tables: Tables) -> Chart:
 
 def check_self(tables: Tables) -> Outcome:
     """Most heads look little at the token itself."""
-    own = _to(tables["position"], "self")
-    n_little, n_heads = int((own["weight"] < LITTLE).sum()), len(own)
+    own = _to(fill_exact(tables["position"]), "self")
+    found, n_heads = passing(own, LITTLE, is_above=False), len(own)
     top = top_row(own, "weight")
     shows = (
-        f"{n_little} of {n_heads} heads put under 10 % on the token itself; the most is "
-        f"{SHARE.row(top, 'weight')}, by head {name_head(top)}.{note_open(own, LITTLE, '10 %')}"
+        f"{len(found.sure)} of {n_heads} heads put under 10 % on the token itself; the most is "
+        f"{SHARE.row(top, 'weight')}, by head {name_head(top)}.{note_open(found, '10 %')}"
     )
-    return Outcome(n_little > n_heads / 2, shows)
+    return judge_count(len(found.sure), len(found.open), n_heads // 2 + 1, shows)
 
 
 def check_early(tables: Tables) -> Outcome:
     """Of the heads that look at a neighbour, more are in the lower half."""
     table = tables["position"]
     is_neighbour = table["target"].isin(["previous", "next"])
-    found = table[is_neighbour & (table["weight"] > MOST)].drop_duplicates(["layer", "head"])
+    sure, is_open = passing(fill_exact(table)[is_neighbour], MOST)
+    sure, is_open = (part.drop_duplicates(["layer", "head"]) for part in (sure, is_open))
+    is_known = is_open.set_index(["layer", "head"]).index.isin(
+        sure.set_index(["layer", "head"]).index
+    )
+    found = Passing(sure, is_open[~is_known])
     return place_heads(found, count_layers(table), "put over half on a neighbour")
 
 
 def check_neighbour(tables: Tables, target: str) -> Outcome:
     """Some heads look at the previous or the next token, where the model can."""
-    rows = _to(tables["position"], target)
+    rows = _to(fill_exact(tables["position"]), target)
     if target == "next" and rows["weight"].max() == 0:
-        return Outcome(None, f"{CAUSAL} no token can attend to the next one.")
-    found = rows[rows["weight"] > MOST]
-    if found.empty:
-        top = list_heads(rows.nlargest(1, "weight"))
-        is_open = bool((rows["high"] >= MOST).any())
-        caveat = " The interval includes 50.0 %: this may be chance." * is_open
-        return Outcome(False, f"No head does; the highest is {top} on the {target} token.{caveat}")
-    share = percent(len(found) / len(rows))
+        return Outcome("not measured", f"{CAUSAL} no token can attend to the next one.")
+    found = passing(rows, MOST)
+    unsure = note_open(found, "50 %")
+    n_sure, share = len(found.sure), percent(len(found.sure) / len(rows))
     shows = (
-        f"{len(found)} of {len(rows)} heads ({share} %) put over half on the {target} token: "
-        f"{list_heads(found)}.{note_open(found, MOST, '50.0 %')}"
+        f"{n_sure} of {len(rows)} heads ({share} %) put over half on the {target} token: "
+        f"{list_heads(found.sure)}.{unsure}"
     )
-    return Outcome(True, shows)
+    if not n_sure:
+        top = list_heads(rows.nlargest(1, "weight"))
+        shows = f"No head surely does; the highest is {top} on the {target} token.{unsure}"
+    return judge_count(n_sure, len(found.open), 1, shows)
 
 
 def _claim(name: str, says: str, paper: str, check: Callable[[Tables], Outcome]) -> Claim:
@@ -123,25 +131,28 @@ CLAIMS = (
     _claim(
         "little-attention-to-itself",
         "Most heads put little attention (here: under 10 %) on the token itself.",
-        "most heads",
+        '"most heads put little attention on the current token"',
         check_self,
     ),
     _claim(
         "previous-token-heads",
         "Some heads put over half of their attention on the previous token.",
-        "4 of 144 heads (2.8 %), in layers 2, 4, 7 and 8",
+        '"four attention heads (in layers 2, 4, 7, and 8) on average put >50% of their attention '
+        'on the previous token"',
         lambda tables: check_neighbour(tables, "previous"),
     ),
     _claim(
         "next-token-heads",
         "Some heads put over half of their attention on the next token.",
-        "5 of 144 heads (3.5 %), in layers 1, 2, 2, 3 and 6",
+        '"five attention heads (in layers 1, 2, 2, 3, and 6) put >50% of their attention on the '
+        'next token"',
         lambda tables: check_neighbour(tables, "next"),
     ),
     _claim(
         "neighbour-heads-are-early",
-        "Heads that look at the previous or next token are mostly in the lower layers.",
-        "7 of the 9 heads are in layers 1-6 of 12",
+        "Heads that put over half on the previous or next token are mostly in the lower half of "
+        "the layers.",
+        '"especially in earlier layers of the network"; 7 of the 9 heads are in layers 1-6 of 12',
         check_early,
     ),
 )

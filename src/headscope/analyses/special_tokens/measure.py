@@ -1,25 +1,41 @@
 """Attention to special tokens and punctuation, and from special tokens (paper, section 3.2)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.analyses.special_tokens import classes
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
+from headscope.data.depth import like_paper, thirds
 from headscope.data.encoding import TokenKind
-from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
+from headscope.stats.contrast import find_step, over_layers, ratio_estimate, untrained_columns
+from headscope.stats.interval import align, estimate
 from headscope.stats.ranking import Values
 from headscope.stats.tally import SHARE, Tally, segment_means
 
-__all__ = ["SpecialTokens"]
+__all__ = ["MIDDLE", "STEP_COLUMNS", "THIRDS", "SpecialTokens", "step_rows"]
 
 SOURCES = ["all", "sep", "other"]
+SPECIAL = ("cls", "sep", "first", "punctuation")
+MIDDLE = "6-10 of 12"  # layers, scaled to the depth of the model
+THIRDS = ("first third", "middle third", "last third")
+PAIRS = [(0, 1), (0, 2), (1, 2)]  # of thirds
+LAYERS = ["all", MIDDLE, *THIRDS, *(f"{THIRDS[a]} - {THIRDS[b]}" for a, b in PAIRS)]
+CONTRAST_SOURCES = [*SOURCES, "sep - other"]
+STEP_COLUMNS = (
+    *("target", "layer", "low", "high", "before", "after", "ratio", "ratio_low", "ratio_high"),
+)
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,9 @@ class SpecialTokens:
             *("layer", "head", "source", "target", "weight", "low", "high", "effective"),
         ),
         "token-frequency": ("token", "share", "low", "high", "rank"),
+        "special-tokens-heads": ("layer", "head", "weight", "low", "high"),
+        "special-tokens-layers": ("layers", "source", "target", "weight", "low", "high"),
+        "special-tokens-steps": STEP_COLUMNS,
     }
 
     def __post_init__(self) -> None:
@@ -78,14 +97,49 @@ class SpecialTokens:
         return {target: values["weight"][..., 0, i] for i, target in enumerate(targets)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
-        """Mean over segments, by head, source and target; how frequent periods and commas are."""
+        """Mean over segments, by head, source and target; then what is derived of it,
+        and how frequent periods and commas are.
+
+        By head the sum over special tokens and punctuation; over groups of layers the mean of all
+        heads, and differences of groups and sources; for each target the layer where it rises.
+        """
         if not tally:
             return empty_tables(self.tables)
         weight = tally.mean("weight", within=SHARE)  # [layer, head, source, target]
+        targets = classes.class_names(self.token_classes)
         heads = head_axes(*weight.value.shape[:2])
-        axes = {**heads, "source": SOURCES, "target": self._targets(weight.value.shape[-1])}
+        axes = {**heads, "source": SOURCES, "target": targets}
         columns = dict(zip(self.tables[self.name][4:], weight, strict=True))
-        return {self.name: tidy_table(axes, columns), "token-frequency": _frequency_table(tally)}
+        replicates = tally.replicates("weight", "segments")
+        is_special = [target in SPECIAL for target in targets]
+        special = estimate(replicates[..., 0, is_special].sum(axis=-1), SHARE)  # [layer, head]
+        by_layer = replicates[..., 0, :].mean(axis=2)  # [replicate, layer, target]
+        return {
+            self.name: tidy_table(axes, columns),
+            "token-frequency": _frequency_table(tally),
+            "special-tokens-heads": tidy_table(heads, _named(special)),
+            "special-tokens-layers": self._layer_table(_over_groups(replicates)),
+            "special-tokens-steps": step_rows(by_layer, targets, is_rise=True),
+        }
+
+    def add_untrained(
+        self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
+    ) -> dict[str, pd.DataFrame]:
+        """The means over layers of untrained models beside those of the model."""
+        model, *draws = (
+            _over_groups(one.replicates("weight", "segments")) for one in (tally, *untrained)
+        )
+        columns = untrained_columns(model, draws)
+        table = tables["special-tokens-layers"].assign(**{n: v.ravel() for n, v in columns.items()})
+        return {**tables, "special-tokens-layers": table}
+
+    def _layer_table(self, groups: Float[Array, "replicate layers source target"]) -> pd.DataFrame:
+        found = estimate(groups, (-1, 1))
+        targets = self._targets(groups.shape[-1])
+        axes = {"layers": LAYERS, "source": CONTRAST_SOURCES, "target": targets}
+        table = tidy_table(axes, _named(found))
+        is_share = ~(table["layers"].str.contains(" - ") | table["source"].str.contains(" - "))
+        return table.assign(low=table["low"].mask(is_share, table["low"].clip(lower=0)))
 
     def _targets(self, n: int) -> list[str]:
         """The names of the first `n` classes; a learned sink comes last, where there is one."""
@@ -99,3 +153,48 @@ def _frequency_table(tally: Tally) -> pd.DataFrame:
     values = {name: part[0] for name, part in zip(("share", "low", "high"), marks, strict=True)}
     values["rank"] = 1 + (shares > marks.value[0][:, None]).sum(axis=1)
     return tidy_table({"token": list(classes.MARKS)}, values)
+
+
+def _over_groups(
+    replicates: Float[Array, "replicate layer head source target"],
+) -> Float[Array, "replicate layers source target"]:
+    """The mean of all heads over groups of layers, and the differences of groups and sources."""
+    by_layer = replicates.mean(axis=2)  # [replicate, layer, source, target]
+    own, rest = align(*(by_layer[:, :, SOURCES.index(name)] for name in ("sep", "other")))
+    by_layer = np.concatenate([by_layer, (own - rest)[:, :, None]], axis=2)
+    n_layers = by_layer.shape[1]
+    none = np.full_like(by_layer[:, 0], np.nan)  # of a model with too few layers
+    parts = [over_layers(by_layer, part) if part else none for part in thirds(n_layers)]
+    groups = (
+        by_layer.mean(axis=1),
+        over_layers(by_layer, like_paper(6, 10, n_layers)),
+        *parts,
+        *(parts[a] - parts[b] for a, b in PAIRS),
+    )
+    return np.stack(groups, axis=1)
+
+
+def _named(found: Any) -> dict[str, Any]:
+    return dict(zip(("weight", "low", "high"), found, strict=True))
+
+
+def step_rows(
+    by_layer: Float[Array, "replicate layer target"], targets: Sequence[str], is_rise: bool
+) -> pd.DataFrame:
+    """For each target the layer from which on it is higher (or lower), and by how much.
+
+    None of a target that there is not, and of a model of one layer.
+    """
+    rows = []
+    for place, target in enumerate(targets):
+        curve = by_layer[..., place]
+        step = find_step(curve, is_rise) if curve[0].max() > 0 else None
+        if step is not None:
+            layers = range(1, curve.shape[1] + 1)
+            before, after = (
+                over_layers(curve, [layer for layer in layers if (layer >= step.layer) == is_after])
+                for is_after in (False, True)
+            )
+            ratio = (float(part) for part in ratio_estimate(after, before))
+            rows.append((target, *step, float(before[0]), float(after[0]), *ratio))
+    return pd.DataFrame(rows, columns=list(STEP_COLUMNS))

@@ -4,18 +4,30 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from headscope.analyses.special_tokens.measure import MIDDLE, THIRDS
+from headscope.data.depth import PAPER_LAYERS, count_layers, like_paper, name_layers, thirds
 from headscope.data.table import Tables
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, share_facts
-from headscope.view.claim import Claim, Outcome, judge, mean_over
-from headscope.view.depth import count_layers, like_paper, name_layers, of_layers, thirds
+from headscope.view.claim import (
+    Claim,
+    Outcome,
+    Verdict,
+    all_of,
+    beside_untrained,
+    fill_exact,
+    judge,
+    judge_count,
+    note_open,
+    passing,
+)
 from headscope.view.figure import COLOURS, Chart, Figure
 from headscope.view.heads_grid import grid_figure
 from headscope.view.layer_dots import LayerDots, how_to_read
-from headscope.view.numbers import SHARE, percent
+from headscope.view.numbers import POINTS, RATIO, SHARE, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 
-__all__ = ["PANELS", "PRESENTATION", "TARGETS", "find_sink"]
+__all__ = ["PANELS", "PRESENTATION", "TARGETS", "check_step", "find_sink"]
 
 TARGETS = {
     "cls": "opening token",
@@ -40,8 +52,8 @@ THRESHOLD = Threshold(
 HALF, NEARLY_ALL, OFTEN = 0.5, 0.9, 0.25
 HIGH = 2  # times as much as before
 MORE_FREQUENT = 1  # other tokens; in the paper's data "the"
+NEAR_LAYER_5 = (4, 6)  # of 12
 NOTABLE = 0.05  # even attention over 128 tokens gives [CLS] 0.8 %, two [SEP]s 1.6 %
-SPECIAL = ("cls", "sep", "first", "punctuation")
 NO_SEP = "This model's input has no closing token ([SEP])."
 SINKS = {
     "sep": "[SEP]",
@@ -98,112 +110,149 @@ def _attended(tables: Tables, source: str) -> pd.DataFrame:
     return rows[rows.groupby("target")["weight"].transform("max") > 0]
 
 
+def _over(tables: Tables, layers: str, target: str, source: str = "all") -> pd.Series:
+    """The row of a mean over layers, or of a difference."""
+    table = fill_exact(tables["special-tokens-layers"])
+    is_it = (table["layers"] == layers) & (table["source"] == source)
+    return table[is_it & (table["target"] == target)].iloc[0]
+
+
 def check_half_on_sep(tables: Tables) -> Outcome:
     """More than half goes to [SEP] in layers 6-10 of 12."""
     table = _rows(tables["special-tokens"], "all")
     target, called, note = find_sink(table)
-    layers = like_paper(6, 10, count_layers(table))
-    found = mean_over(of_layers(table[table["target"] == target], layers))
-    where, share = name_layers(layers, count_layers(table)), SHARE.estimate(found)
-    return judge(found, HALF, f"{note}In {where}, {called} gets {share} of the attention.")
+    n_layers, row = count_layers(table), _over(tables, MIDDLE, target)
+    where = name_layers(like_paper(6, 10, n_layers), n_layers)
+    shows = (
+        f"{note}In {where}, {called} gets {SHARE.row(row, 'weight')} of the attention."
+        f"{beside_untrained(row)}"
+    )
+    return judge(row_estimate(row, "weight"), HALF, shows)
 
 
 def check_sep_rises(tables: Tables) -> Outcome:
-    """[SEP] gets twice as much from layer 5 of 12 on as before, or more."""
+    """[SEP] gets twice as much from about layer 5 of 12 on as before, or more."""
     table = _rows(tables["special-tokens"], "all")
     target, called, note = find_sink(table)
-    rows = table[table["target"] == target]
-    n_layers = count_layers(rows)
-    upper = like_paper(5, 12, n_layers)
-    lower = [layer for layer in range(1, n_layers + 1) if layer not in upper]
-    if not lower:
-        return Outcome(None, "The model has one layer: there are no lower and upper ones.")
-    before, after = (mean_over(of_layers(rows, layers)) for layers in (lower, upper))
-    shows = (
-        f"{note}Attention to {called} is {SHARE.estimate(before)} in "
-        f"{name_layers(lower, n_layers)} and {SHARE.estimate(after)} in "
-        f"{name_layers(upper, n_layers)}."
+    return check_step(
+        tables["special-tokens-steps"], target, f"{note}Attention to {called}", count_layers(table)
     )
-    return judge(after, HIGH * before.value, shows)
+
+
+def check_step(
+    steps: pd.DataFrame, target: str, what: str, n_layers: int, is_rise: bool = True
+) -> Outcome:
+    """Whether a curve steps up to twice as much (or down to half) near layer 5 of 12."""
+    rows = steps[steps["target"] == target]
+    if rows.empty:
+        return Outcome("not measured", f"{what}: there is none.")
+    row = rows.iloc[0]
+    places = like_paper(*NEAR_LAYER_5, n_layers)
+    change = row_estimate(row, "ratio", "ratio_low", "ratio_high")
+    verb, line = ("rises", float(HIGH)) if is_rise else ("falls", 1 / HIGH)
+    low, high = row["low"], row["high"]
+    if pd.isna(low):
+        near: Verdict = "undecided"
+        interval = ""
+    else:
+        is_near = [place in places for place in range(int(low), int(high) + 1)]
+        near = "holds" if all(is_near) else "undecided" if any(is_near) else "does not hold"
+        interval = f" [{low:.0f}-{high:.0f}]" if high > low else " (no other layer fits as well)"
+    scaled = f"; layers 4-6 of 12 are here {name_layers(places, n_layers)}" * (
+        n_layers != PAPER_LAYERS
+    )
+    shows = (
+        f"{what} {verb} at layer {row['layer']:.0f} of {n_layers}{interval}{scaled}. From there on "
+        f"it is {RATIO.estimate(change)} times what it is before."
+    )
+    enough = judge(change, line, shows, RATIO, is_above=is_rise)
+    return Outcome(all_of([near, enough.verdict]), enough.shows)
 
 
 def check_often_half(tables: Tables) -> Outcome:
     """Many heads give most of their attention to a few tokens."""
-    table = _rows(tables["special-tokens"], "all")
-    special = table[table["target"].isin(SPECIAL)]
-    shares = special.groupby(["layer", "head"])["weight"].sum()
-    share = float((shares > HALF).mean())
+    table = fill_exact(tables["special-tokens-heads"])
+    found = passing(table, HALF)
+    n_sure, n_heads = len(found.sure), len(table)
     shows = (
-        f"{int((shares > HALF).sum())} of {len(shares)} heads ({percent(share)} %) put over half "
-        f"on special tokens, periods and commas; the mean of all heads is "
-        f"{percent(float(shares.mean()))} %."
+        f"{n_sure} of {n_heads} heads ({percent(n_sure / n_heads)} %) put over half on special "
+        f"tokens, periods and commas.{note_open(found, '50 %')}"
     )
-    return Outcome(share >= OFTEN, shows)
+    return judge_count(n_sure, len(found.open), OFTEN * n_heads, shows)
 
 
 def check_sep_to_sep(tables: Tables) -> Outcome:
     """[SEP] looks at [SEP]s alone in layers 6-10 of 12."""
-    table = _to_sep(tables, "sep")
-    if table.empty:
-        return Outcome(None, NO_SEP)
-    layers = like_paper(6, 10, count_layers(table))
-    found = mean_over(of_layers(table, layers))
+    row, n_layers = _over(tables, MIDDLE, "sep", "sep"), count_layers(tables["special-tokens"])
+    if pd.isna(row["weight"]):
+        return Outcome("not measured", NO_SEP)
     shows = (
-        f"In {name_layers(layers, count_layers(table))}, [SEP] puts {SHARE.estimate(found)} of its "
-        "attention on itself and the other [SEP]."
+        f"In {name_layers(like_paper(6, 10, n_layers), n_layers)}, [SEP] puts "
+        f"{SHARE.row(row, 'weight')} of its attention on itself and the other [SEP]."
+        f"{beside_untrained(row)}"
     )
-    return judge(found, NEARLY_ALL, shows)
+    return judge(row_estimate(row, "weight"), NEARLY_ALL, shows)
 
 
 def check_more_from_sep(tables: Tables) -> Outcome:
     """[SEP] looks at [SEP]s more than other tokens do."""
-    own, others = (_to_sep(tables, source) for source in ("sep", "other"))
-    if own.empty:
-        return Outcome(None, NO_SEP)
-    found, rest = mean_over(own), mean_over(others)
-    both = own.merge(others, on=["layer", "head"], suffixes=("", "_rest"))
-    n_more = int((both["weight"] > both["weight_rest"]).sum())
+    own, rest, more = (_over(tables, "all", "sep", s) for s in ("sep", "other", "sep - other"))
+    if pd.isna(own["weight"]):
+        return Outcome("not measured", NO_SEP)
     shows = (
-        f"From [SEP] {SHARE.estimate(found)} of the attention goes to [SEP], from other tokens "
-        f"{SHARE.estimate(rest)}; more from [SEP] in {n_more} of {len(both)} heads."
+        f"From [SEP] {SHARE.row(own, 'weight')} of the attention goes to [SEP], from other tokens "
+        f"{SHARE.row(rest, 'weight')}: {POINTS.row(more, 'weight')}."
+        f"{beside_untrained(more, POINTS)}"
     )
-    return judge(found, rest.value, shows)
-
-
-def _to_sep(tables: Tables, source: str) -> pd.DataFrame:
-    """Attention to closing tokens; no rows where the model has none."""
-    rows = _rows(tables["special-tokens"], source, "sep")
-    return rows[rows["weight"].notna()]
+    return judge(row_estimate(more, "weight"), 0.0, shows, POINTS)
 
 
 def check_third(tables: Tables, target: str, called: str, expected: int) -> Outcome:
     """A class of tokens gets most in one third of the layers."""
     rows = _rows(tables["special-tokens"], "all", target)
     if not rows["weight"].max() > 0:
-        return Outcome(None, f"There is no {called.removeprefix('the ')} in this model's input.")
+        none = f"There is no {called.removeprefix('the ')} in this model's input."
+        return Outcome("not measured", none)
     n_layers = count_layers(rows)
     if n_layers < 3:
         few = f"{n_layers} layer" + "s" * (n_layers > 1)
-        return Outcome(None, f"The model has {few}: too few to tell early, middle and deep.")
-    parts = [mean_over(of_layers(rows, layers)) for layers in thirds(n_layers)]
+        return Outcome(
+            "not measured", f"The model has {few}: too few to tell early, middle and deep."
+        )
     names = [name_layers(layers, n_layers) for layers in thirds(n_layers)]
-    shares = [f"{SHARE.estimate(p)} in {name}" for p, name in zip(parts, names, strict=True)]
-    second = max(part.value for third, part in enumerate(parts) if third != expected)
+    shares = [
+        f"{SHARE.row(_over(tables, part, target), 'weight')} in {name}"
+        for part, name in zip(THIRDS, names, strict=True)
+    ]
     shows = f"{called[0].upper()}{called[1:]}: {', '.join(shares)}."
-    return judge(parts[expected], max(second, NOTABLE), shows)
+    level = judge(row_estimate(_over(tables, THIRDS[expected], target), "weight"), NOTABLE, shows)
+    verdicts, doubts = [level.verdict], ""
+    for other in [third for third in range(3) if third != expected]:
+        first, second = sorted((expected, other))
+        row = _over(tables, f"{THIRDS[first]} - {THIRDS[second]}", target)
+        gap = judge(row_estimate(row, "weight"), 0.0, "", POINTS, is_above=first == expected)
+        verdicts.append(gap.verdict)
+        if gap.verdict == "undecided":
+            than = f"{names[first]} minus {names[second]}"
+            doubts += f" The difference, {than}, is {POINTS.row(row, 'weight')}: undecided."
+    verdict = all_of(verdicts)
+    if verdict == "undecided":
+        return Outcome(verdict, level.shows + doubts)
+    return Outcome(verdict, shows)
 
 
 def check_frequent(tables: Tables) -> Outcome:
     """Only one other token is as frequent as periods and commas."""
     table = tables["token-frequency"]
     if table["share"].isna().any():
-        return Outcome(None, "There are no tokens of text.")
+        return Outcome("not measured", "There are no tokens of text.")
     told = [
         f"{row['token']}s are {SHARE.row(row, 'share')} of all tokens (rank {row['rank']})"
         for _, row in table.iterrows()
     ]
     shows = f"{' and '.join(told)}.".capitalize()
-    return Outcome(bool((table["rank"] <= len(table) + MORE_FREQUENT).all()), shows)
+    is_frequent = bool((table["rank"] <= len(table) + MORE_FREQUENT).all())
+    return Outcome("holds" if is_frequent else "does not hold", shows)
 
 
 def _claim(
@@ -211,9 +260,12 @@ def _claim(
     says: str,
     paper: str,
     check: Callable[[Tables], Outcome],
+    table: str = "special-tokens-layers",
     figure: str = "special-tokens",
+    unless: str = "",
 ) -> Claim:
-    return Claim(name, "3.2", says, paper, ("special-tokens",), "--text FILE", check, figure)
+    needs = ("special-tokens", table)
+    return Claim(name, "3.2", says, paper, needs, "--text FILE", check, figure, unless)
 
 
 DOTS = "One panel for each class of tokens that get attention. " + how_to_read(
@@ -255,57 +307,64 @@ CLAIMS = (
     _claim(
         "half-on-sep",
         "Over half of the attention in layers 6-10 of 12 goes to [SEP].",
-        "over half, where even attention would give about 1/64",
+        '"over half of BERT\'s attention in layers 6-10 focuses on [SEP]", where even attention '
+        'would give "around 1/64"',
         check_half_on_sep,
     ),
     _claim(
         "sep-rises-at-layer-5",
-        "Attention to [SEP] becomes high at layer 5 of 12 (here: twice as high from there on as "
-        "before).",
-        "it becomes high in layer 5",
+        "Attention to [SEP] becomes high at layer 5 of 12 (here: of all layers at which it could "
+        "step up, one of 4-6 of 12 fits best; and it is twice as high from there on as before).",
+        '"Starting in layer 5", "the same layer where attention to [SEP] becomes high"',
         check_sep_rises,
+        "special-tokens-steps",
+        unless="A model of one layer cannot have it.",
     ),
     _claim(
         "early-heads-look-at-cls",
         "Early heads attend to [CLS] (here: over 5 %, and most in the first third of the layers).",
-        "seen in Figure 2",
+        '"Early heads attend to [CLS]" (caption of Figure 2)',
         lambda tables: check_third(tables, "cls", "the opening token ([CLS])", 0),
     ),
     _claim(
         "middle-heads-look-at-sep",
         "Middle heads attend to [SEP] (here: over 5 %, and most in the middle third of the "
         "layers).",
-        "seen in Figure 2",
+        '"middle heads attend to [SEP]" (caption of Figure 2)',
         lambda tables: check_third(tables, "sep", "the closing token ([SEP])", 1),
     ),
     _claim(
         "deep-heads-look-at-punctuation",
         "Deep heads attend to periods and commas (here: over 5 %, and most in the last third of "
         "the layers).",
-        "seen in Figure 2",
+        '"deep heads attend to periods and commas" (caption of Figure 2)',
         lambda tables: check_third(tables, "punctuation", "periods and commas", 2),
     ),
     _claim(
         "often-over-half-on-few-tokens",
         "Often over half of a head's attention is to [CLS], [SEP], periods and commas (here: in a "
         "quarter of the heads or more).",
-        "often; seen in Figure 2",
+        '"Often more than half of a head\'s total attention is to these tokens." (caption of '
+        "Figure 2)",
         check_often_half,
+        "special-tokens-heads",
     ),
     _claim(
         "sep-looks-at-sep",
         "[SEP] attends almost entirely (over 90 %) to itself and the other [SEP] (here: in layers "
         "6-10 of 12).",
-        "more than 90 %",
+        '"almost entirely (more than 90%; see bottom of Figure 2) attend to themselves and the '
+        'other [SEP] token"',
         check_sep_to_sep,
-        "special-tokens-from-sep",
+        figure="special-tokens-from-sep",
     ),
     _claim(
         "more-to-sep-from-sep",
         "Heads attend to [SEP] even more when the current token is [SEP] itself.",
-        "seen in Figure 2",
+        '"heads attend to [SEP] tokens even more when the current token is [SEP] itself" (caption '
+        "of Figure 2)",
         check_more_from_sep,
-        "special-tokens-from-sep",
+        figure="special-tokens-from-sep",
     ),
     Claim(
         "periods-and-commas-are-frequent",

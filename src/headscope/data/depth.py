@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-__all__ = ["count_layers", "halves", "like_paper", "name_layers", "of_layers", "thirds"]
+__all__ = [
+    "PAPER_LAYERS", "count_layers", "halves", "like_paper", "name_layers", "of_layers", "thirds",
+]  # fmt: skip
 
 PAPER_LAYERS = 12
 
