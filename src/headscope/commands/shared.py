@@ -77,12 +77,16 @@ def name_folder(model: str) -> str:
 
 
 def show_run(run: "Run", format: Format, min_count: int = 50) -> None:
-    """Print a run's main tables on stdout; claims and what became of its examples on stderr."""
-    from headscope.view.claim import check_claims, sum_up  # pandas: only when it is needed
-    from headscope.view.terminal import print_run
+    """Print a run's main tables on stdout; on stderr claims, the answer in short and counts."""
+    from headscope.view.answer import choose_answers  # pandas: only when it is needed
+    from headscope.view.claim import check_claims, sum_up
+    from headscope.view.terminal import describe_answers, print_run
 
     print_run(run.tables, format, min_count)
     typer.echo(sum_up(check_claims(run.tables, run.untrained)), err=True)
+    answers = choose_answers(run.tables)
+    if answers:
+        typer.echo(f"\nIn short:\n{describe_answers(answers)}\n", err=True)
     show_counts(run)
 
 
@@ -97,7 +101,8 @@ def show_counts(run: "Run") -> None:
     from headscope.view.tokenization import describe_tokenization
 
     for key, counts in run.manifest["counts"].items():
-        typer.echo(describe_counts(key, counts), err=True)
+        available = run.manifest.get("passes", {}).get(key, {}).get("available")
+        typer.echo(describe_counts(key, counts, available), err=True)
         is_repeat = run.manifest.get("passes", {}).get(key, {}).get("repeats") is not None
         if not is_repeat and (line := describe_tokenization(counts)):
             typer.echo(f"{key}: {line}", err=True)

@@ -10,6 +10,7 @@ import pandas as pd
 from headscope.data.table import Tables
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.stats.interval import Estimate
+from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.best_bars import BestBars
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
 from headscope.view.claim import Claim, Outcome, all_of, judge
@@ -107,6 +108,22 @@ def weight_facts(tables: Tables) -> Facts:
 
     for probe, rows in sizes.groupby("probe", sort=False):
         yield from by_head(rows, f"weight in the probe {probe}", phrase)
+
+
+def answer_probes(tables: Tables) -> list[Answer]:
+    """What the strongest probe over attention finds, beside branching to the right."""
+    scores = tables["probes"].set_index("probe")
+    name = next((probe for probe in (WORDS, ATTENTION) if probe in scores.index), None)
+    if name is None:
+        return []
+    row = scores.loc[name]
+    text = (
+        f"All heads together find the syntactic head of {100 * row['uas']:.0f} of 100 words "
+        f"(probe {name})"
+    )
+    if RIGHT in scores.index:
+        text += f"; taking the next word finds {100 * scores.loc[RIGHT, 'uas']:.0f}"
+    return [Answer(f"{text}.", 0.95, f"UAS {SHARE.row(row, 'uas')}.", (), "probes")]
 
 
 def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
@@ -290,6 +307,7 @@ PRESENTATION = Presentation(
     section=ALL_HEADS,
     figures=FIGURES,
     claims=CLAIMS,
+    answers=(AnswerMaker(("probes",), answer_probes),),
     facts=(FactMaker(("probe-weights",), weight_facts),),
     printed=(
         PrintedTable("probes", read_probes),

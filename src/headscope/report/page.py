@@ -17,15 +17,20 @@ from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables
 from headscope.files import write_atomically
 from headscope.report.sections import as_script, fill_sections
+from headscope.view.answer import choose_answers
+from headscope.view.behaviour import OTHER
 from headscope.view.card import Card, make_cards
 from headscope.view.claim import Finding, check_claims, sum_up
 from headscope.view.drawing import draw_head
+from headscope.view.overview import Overview, make_overview, write_on
 from headscope.view.terminal import describe_documents
 from headscope.view.tokenization import describe_tokenization, doubt_languages
 
 __all__ = ["render_report", "write_report"]
 
 Manifest = Mapping[str, Any]
+LEAST_ROW, MOST_ROW, PICTURE_HEIGHT = 6, 27, 400  # pixels
+PALE = f"color-mix(in srgb, {OTHER.colour} 22%, transparent)"  # most heads: not in the way
 VEGA = "window.vegaEmbed = vegaEmbed;"  # all that the page asks of it
 
 
@@ -48,6 +53,8 @@ def render_report(
     findings = check_claims(tables, untrained)
     cards = make_cards(tables)
     notable = list(_notable_heads(examples))
+    overview = make_overview(tables)
+    drawn = {drawn.figure.name for section in sections for drawn in section.figures}
     environment = Environment(
         loader=PackageLoader("headscope.report"),
         autoescape=True,  # everything but what is marked as markup of our own
@@ -66,7 +73,12 @@ def render_report(
         findings=findings,
         claims_in_short=sum_up(findings),
         has_untrained=any(finding.untrained for finding in findings),
-        drawn={drawn.figure.name for section in sections for drawn in section.figures},
+        drawn=drawn,
+        answers=choose_answers(tables),
+        overview=overview,
+        kinds=_list_colours(overview),
+        kind_index={line.kind.name: n for n, line in enumerate(overview.legend, start=1)},
+        row_height=_fit_rows(overview.n_layers),
         notable=notable,
         cards=[_card_row(card) for card in cards],
         cards_json=as_script([_card_values(card, notable) for card in cards]),
@@ -121,6 +133,22 @@ def _tiles(
     if any(finding.untrained for finding in findings):
         n_untrained = sum(bool(finding.note) for finding in findings)
         yield {"number": f"{n_untrained} of {n_holding}", "label": "of these hold untrained too"}
+
+
+def _list_colours(overview: Overview) -> list[dict[str, str]]:
+    """The colours of the picture of all heads, each with a class of its own."""
+    return [
+        {
+            "ground": PALE if line.kind == OTHER else line.kind.colour,
+            "ink": write_on(line.kind.colour),
+        }
+        for line in overview.legend
+    ]
+
+
+def _fit_rows(n_layers: int) -> int:
+    """The height of a layer, in pixels, with which the picture fits on the first screen."""
+    return max(LEAST_ROW, min(MOST_ROW, PICTURE_HEIGHT // max(n_layers, 1)))
 
 
 def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]:

@@ -89,7 +89,7 @@ def fill_sections(tables: Tables, left_out: Mapping[str, str]) -> list[FilledSec
     filled = [_fill(s, shown, tables, left_out) for s in (*OF_ANALYSES, *of_plug_ins)]
     parts = [s for s in filled if s.section in OF_ANALYSES or s.figures or s.tables]
     after = [FilledSection(section) for section in (EXAMPLES, HEADS, METHOD)]
-    return [FilledSection(CLAIMS), *parts, *after]
+    return [*parts, FilledSection(CLAIMS), *after]
 
 
 def as_script(value: Any) -> Markup:

@@ -77,6 +77,7 @@ class Behaviour:
     measure: Callable[[pd.DataFrame], pd.DataFrame]  # -> layer, head, share, low, high
     ranking: str = ""  # of the analysis, by which its best and worst examples are found
     is_background: bool = False  # says little of a head, so it is named last
+    short: str = ""  # in a cell of the picture of all heads: six letters or so
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Labels:
     name: str | None = None  # the one label there is; None: any
     called: str = "{}"  # what a card calls it
     noun: str = "label"
+    short: str = ""  # of the one label, in a cell of the picture of all heads
 
 
 def list_behaviours() -> list[Behaviour]:

@@ -29,6 +29,10 @@ __all__ = [
     "accuracy_facts",
     "add_rank",
     "by_head",
+    "describe_head",
+    "find_heads",
+    "label_places",
+    "label_shares",
     "make_card",
     "make_cards",
     "name_corpus",
@@ -101,17 +105,17 @@ def _join_cards(cards: Mapping[str, Card]) -> Card:
 
 
 def _make_cards(tables: Tables) -> list[Card]:
-    places = _find_heads(tables)
+    places = find_heads(tables)
     facts: dict[Place, list[Fact]] = {place: [] for place in places}
     for maker in (maker for shown in load_presentations().values() for maker in shown.facts):
         if all(len(tables.get(name, ())) for name in maker.needs):
             for place, fact in maker.make(tables):
                 facts[place].append(fact)
-    labels, shares = _label(tables, places), _shares(tables)
+    labels, shares = label_places(tables, places), label_shares(tables)
     cards = []
     for (layer, head), names in labels.items():
         own = [Fact("behaviour", "; ".join(names))] * (names != [OTHER.name])
-        gist = _gist((layer, head), names, shares)
+        gist = describe_head((layer, head), names, shares)
         own += facts[layer, head]
         cards.append(Card(layer, head, f"Head {layer}-{head}", gist, tuple(own)))
     return cards
@@ -188,7 +192,7 @@ def name_corpus(row: Any) -> str:
 
 
 def _refuse_unknown(name: str, place: Place | None, tables: Tables) -> Place:
-    known = _find_heads(tables)
+    known = find_heads(tables)
     if not known:
         raise StudyError(
             "The run has no table about heads. Expected one as `headscope analyze` makes; run it "
@@ -203,7 +207,7 @@ def _refuse_unknown(name: str, place: Place | None, tables: Tables) -> Place:
     return place
 
 
-def _find_heads(tables: Tables) -> list[Place]:
+def find_heads(tables: Tables) -> list[Place]:
     """Every head that a table has a row of."""
     found: set[Place] = set()
     for table in tables.values():
@@ -213,7 +217,7 @@ def _find_heads(tables: Tables) -> list[Place]:
     return sorted(found)
 
 
-def _label(tables: Tables, places: Sequence[Place]) -> dict[Place, list[str]]:
+def label_places(tables: Tables, places: Sequence[Place]) -> dict[Place, list[str]]:
     """Each head's behaviours: those of the map, whose thresholds a user may have set, or new."""
     labelled = next((table for table in tables.values() if "behaviours" in table), None)
     if labelled is None or labelled.empty:
@@ -223,7 +227,7 @@ def _label(tables: Tables, places: Sequence[Place]) -> dict[Place, list[str]]:
     return {place: found.get(place, [OTHER.name]) for place in places}
 
 
-def _shares(tables: Tables) -> Shares:
+def label_shares(tables: Tables) -> Shares:
     """The number behind every label that a head may have."""
     measured = behaviour_table(tables).rename(columns={"behaviour": "label"})
     parts = [measured, *(part for labels in list_labels() if len(part := labels.find(tables)))]
@@ -234,7 +238,7 @@ def _shares(tables: Tables) -> Shares:
     return found
 
 
-def _gist(place: Place, labels: Sequence[str], shares: Shares) -> str:
+def describe_head(place: Place, labels: Sequence[str], shares: Shares) -> str:
     """Where it looks, what it finds, and what says little of it; or what comes nearest."""
     if list(labels) == [OTHER.name]:
         return _nearest_behaviour(place, shares)

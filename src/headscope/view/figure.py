@@ -23,6 +23,7 @@ __all__ = [
     "GREY",
     "HEAD",
     "INTERVAL",
+    "KIND_TITLES",
     "SEQUENTIAL",
     "TEXT",
     "Chart",

@@ -9,6 +9,7 @@ import pandas as pd
 from headscope.data.example import Example
 from headscope.data.table import Tables
 from headscope.registry import load_presentations
+from headscope.view.answer import AnswerMaker
 from headscope.view.behaviour import Behaviour, Labels, behaviour_table
 from headscope.view.card import FactMaker
 from headscope.view.claim import Claim
@@ -151,6 +152,7 @@ class Presentation:
     section: Section = MORE
     figures: tuple[Figure, ...] = ()
     claims: tuple[Claim, ...] = ()
+    answers: tuple[AnswerMaker, ...] = ()  # sentences for the answer in short
     facts: tuple[FactMaker, ...] = ()  # what the card of a head says
     printed: tuple[PrintedTable, ...] = ()
     page_tables: tuple[PageTable, ...] = ()

@@ -1,23 +1,34 @@
 """A run in the terminal: readable tables, or the same as CSV or JSON."""
 
 import json
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
+from shutil import get_terminal_size
 from typing import Any
 
 import pandas as pd
 
 from headscope.data.table import KIND, Tables, split_kinds
 from headscope.registry import load_presentations
+from headscope.view.answer import Answer
 from headscope.view.behaviour import behaviour_table
 from headscope.view.numbers import ROUND_PERCENT
 from headscope.view.presentation import PrintedTable
 from headscope.view.table import Format, TextTable, from_frame, print_table
 
-__all__ = ["describe_counts", "describe_documents", "print_frame", "print_run", "summary_table"]
+__all__ = [
+    "describe_answers",
+    "describe_counts",
+    "describe_documents",
+    "print_frame",
+    "print_run",
+    "summary_table",
+]
 
 BEHAVIOURS = "behaviours"
 SHOWN_HEADS = 5
 FEW_DOCUMENTS = 20
+PIPE_WIDTH = 100  # of sentences, where there is no terminal
 
 
 def print_run(tables: Tables, format: Format, min_count: int) -> None:
@@ -67,9 +78,27 @@ def summary_table(behaviours: pd.DataFrame) -> TextTable:
     return TextTable((*labels[:-1], *columns), tuple(rows))
 
 
-def describe_counts(key: str, counts: Mapping[str, Any]) -> str:
-    """What became of the examples of a pass, in a line."""
-    parts = [f"{counts['used']} examples used ({counts['tokens']} tokens)"]
+def describe_answers(answers: Sequence[Answer], width: int | None = None) -> str:
+    """The sentences, one a line; long ones go on under themselves, and no word is split."""
+    width = width or get_terminal_size((PIPE_WIDTH, 24)).columns
+    wrapped = [
+        textwrap.fill(
+            answer.text.replace(" %", "\u00a0%"),  # a number stays with its unit
+            width,
+            initial_indent="- ",
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for answer in answers
+    ]
+    return "\n".join(wrapped).replace("\u00a0", " ")
+
+
+def describe_counts(key: str, counts: Mapping[str, Any], available: int | None = None) -> str:
+    """What became of the examples of a pass, in a line; `available` is how many there were."""
+    of_all = f" of {available:,}" if available else ""
+    parts = [f"{counts['used']:,}{of_all} examples used ({counts['tokens']:,} tokens)"]
     parts += [describe_documents(counts)] if "documents" in counts else []
     if counts["truncated"]:
         parts.append(f"{counts['truncated']} cut to the token limit")

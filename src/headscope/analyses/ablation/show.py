@@ -6,7 +6,9 @@ import altair as alt
 import pandas as pd
 
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.claim import name_head, top_row
 from headscope.view.figure import Chart, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.layer_dots import LayerDots, how_to_read
@@ -62,6 +64,22 @@ def ablation_facts(tables: Tables) -> Facts:
     return by_head(table, "ablation", phrase)
 
 
+def answer_ablation(tables: Tables) -> list[Answer]:
+    """The head without which most changes."""
+    table = tables["ablation"]
+    rows = table[(table["mode"] == table["mode"].iloc[0]) & table["change"].notna()]
+    if rows.empty:
+        return []
+    row = top_row(rows, "change")
+    name = name_head(row)
+    text = (
+        f"Head {name} matters most: without it {EFFECTS[row['effect']]} "
+        f"{SMALL.number(row['change'])}."
+    )
+    detail = f"Head {MODES.get(row['mode'], row['mode'])}: {SMALL.row(row, 'change')}."
+    return [Answer(text, 0.85, detail, (name,), "ablation")]
+
+
 def read_changes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
     """For each way to alter a head the mean change, and the heads that change most."""
     answer = "loss" if _effect(table) == "loss" else "hidden states (1 - cosine)"
@@ -105,6 +123,7 @@ FIGURES = (
 PRESENTATION = Presentation(
     section=IMPORTANCE,
     figures=FIGURES,
+    answers=(AnswerMaker(("ablation",), answer_ablation),),
     facts=(FactMaker(("ablation",), ablation_facts),),
     printed=(PrintedTable("ablation", read_changes),),
 )

@@ -9,6 +9,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from headscope.analyses.coreference.answers import ANSWERS
 from headscope.analyses.coreference.measure import CANDIDATES, DIRECTIONS, Coreference
 from headscope.data.example import Example
 from headscope.data.table import Tables
@@ -414,6 +415,7 @@ PRESENTATION = Presentation(
     section=ANTECEDENTS,
     figures=(BEST_FIGURE,),
     claims=CLAIMS,
+    answers=ANSWERS,
     facts=(
         card.FactMaker(("coreference-best",), best_head_facts),
         card.FactMaker(("coreference",), antecedent_facts),
@@ -426,6 +428,7 @@ PRESENTATION = Presentation(
             find_labels,
             name="coreference",
             called="antecedents",
+            short="coref",
         ),
     ),
     notable_heads=find_notable_heads,

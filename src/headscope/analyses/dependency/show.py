@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from headscope.analyses.dependency.answers import ANSWERS
 from headscope.analyses.dependency.claims import (
     CLAIMS,
     MIN_COUNT,
@@ -375,6 +376,7 @@ PRESENTATION = Presentation(
     section=SYNTAX,
     figures=FIGURES,
     claims=CLAIMS,
+    answers=ANSWERS,
     facts=(
         card.FactMaker(("dependency-best",), best_head_facts),
         card.FactMaker(("dependency", "dependency-offset"), own_relation_facts),

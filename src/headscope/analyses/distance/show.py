@@ -12,6 +12,7 @@ from headscope.analyses.distance.charts import (
     draw_matrix,
 )
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.behaviour import OTHER
 from headscope.view.card import FactMaker, Facts, by_head
 from headscope.view.claim import Claim, Outcome, judge
@@ -244,6 +245,24 @@ def cluster_facts(tables: Tables) -> Facts:
     return by_head(layout.assign(others=others), "cluster", phrase)
 
 
+def answer_layers(tables: Tables) -> list[Answer]:
+    """Whether heads of a layer attend alike."""
+    layers = tables["distance-layers"]
+    rows = layers[layers["layer"].isna() & layers["within"].notna() & layers["between"].notna()]
+    if rows.empty:
+        return []
+    row = rows.iloc[0]
+    is_alike = row["difference"] > 0
+    text = (
+        f"Heads of the same layer attend {'more' if is_alike else 'no more'} alike than heads of "
+        f"different layers (mean divergence {NATS.number(row['within'])} against "
+        f"{NATS.number(row['between'])} nats; 0.69 is the most)."
+    )
+    more = row_estimate(row, "difference", "difference_low", "difference_high")
+    detail = f"Difference {NATS.estimate(more)} nats."
+    return [Answer(text, 0.45 if is_alike else 0.3, detail, (), "heads-map-layers")]
+
+
 LAYERS = (
     Column(
         "distance between heads",
@@ -264,6 +283,7 @@ PRESENTATION = Presentation(
     section=MAP,
     figures=(HEADS_MAP, HEADS_MAP_LAYERS, DISTANCE_MATRIX, DENDROGRAM),
     claims=(LAYERS_ATTEND_ALIKE, ENDS_ATTEND_ALIKE, HEADS_CLUSTER_BY_BEHAVIOUR),
+    answers=(AnswerMaker(("distance-layers",), answer_layers),),
     facts=(
         FactMaker(("distance-nearest",), nearest_facts),
         FactMaker(("distance-heads",), mean_facts),

@@ -8,6 +8,7 @@ import pandas as pd
 
 from headscope.data.depth import count_layers
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker, write_percent
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
 from headscope.view.claim import (
@@ -19,9 +20,11 @@ from headscope.view.claim import (
     judge,
     judge_count,
     list_heads,
+    name_head,
     note_open,
     passing,
     place_heads,
+    top_row,
 )
 from headscope.view.figure import COLOURS, Chart, Figure, number
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
@@ -102,6 +105,27 @@ def entropy_facts(tables: Tables) -> Facts:
         return f"{source}{NATS.row(row, 'nats')} ({share}; rank {row.rank:.0f} of {n_heads})"
 
     return by_head(ranked, "entropy", phrase)
+
+
+def answer_breadth(tables: Tables) -> list[Answer]:
+    """How many heads attend broadly, and the broadest."""
+    shares = breadth(tables["entropy"])
+    shares = shares[shares["share"].notna()]
+    if shares.empty:
+        return []
+    top, n_found = top_row(shares, "share"), int((shares["share"] > BROAD).sum())
+    head, attend = name_head(top), "head attends" if n_found == 1 else "heads attend"
+    text = (
+        f"{n_found} of {len(shares)} {attend} broadly, to most of the text rather than to a few "
+        f"tokens; the broadest is {head}."
+    )
+    if not n_found:
+        text = f"No head attends broadly, to most of the text; the broadest is {head}."
+    detail = (
+        f"Broad: over {write_percent(BROAD)} of the entropy of even attention. {head} has "
+        f"{SHARE.row(top, 'share')}."
+    )
+    return [Answer(text, 0.65 if n_found else 0.25, detail, (head,), "entropy")]
 
 
 def check_broad(tables: Tables) -> Outcome:
@@ -273,11 +297,13 @@ BREADTH = Behaviour(
     breadth,
     ranking="broad",
     is_background=True,
+    short="broad",
 )
 PRESENTATION = Presentation(
     section=SURFACE,
     figures=FIGURES,
     claims=CLAIMS,
+    answers=(AnswerMaker(("entropy",), answer_breadth),),
     facts=(FactMaker(("entropy",), entropy_facts),),
     behaviours=(BREADTH,),
 )

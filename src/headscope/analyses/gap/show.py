@@ -4,9 +4,11 @@ import pandas as pd
 
 from headscope.analyses.coreference.show import WAYS
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.best_bars import corpus_columns
 from headscope.view.card import FactMaker, Facts, accuracy_facts
-from headscope.view.numbers import PERCENT, RATIO, held_out, percent, row_estimate
+from headscope.view.claim import name_head
+from headscope.view.numbers import PERCENT, RATIO, SHARE, held_out, percent, row_estimate
 from headscope.view.presentation import ANTECEDENTS, Presentation, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
@@ -41,8 +43,25 @@ def gap_facts(tables: Tables) -> Facts:
     return accuracy_facts("GAP: right names", table[is_whole & (table["system"] == "head")], WAYS)
 
 
+def answer_names(tables: Tables) -> list[Answer]:
+    """How often the best head picks the right one of two names."""
+    best = tables["gap-best"]
+    rows = best[(best["system"] == "head") & (best["candidates"] == "mentions")]
+    if rows.empty or pd.isna(rows["heldout_accuracy"].iloc[0]):
+        return []
+    row = rows.iloc[0]
+    head, found = name_head(row), held_out(row)
+    text = (
+        f"Of two names, head {head} attends to the right one for {100 * found.value:.0f} of 100 "
+        "pronouns (held out)."
+    )
+    detail = f"{SHARE.estimate(found)} of {row['count']} pronouns."
+    return [Answer(text, 0.75, detail, (head,))]
+
+
 PRESENTATION = Presentation(
     section=ANTECEDENTS,
+    answers=(AnswerMaker(("gap-best",), answer_names),),
     facts=(FactMaker(("gap",), gap_facts),),
     printed=(PrintedTable("gap-best", read_best),),
 )

@@ -9,6 +9,7 @@ from headscope.analyses.gradient.measure import UPPER
 from headscope.analyses.special_tokens.show import PANELS, TARGETS, check_step, find_sink
 from headscope.data.depth import count_layers, like_paper, name_layers
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.card import FactMaker, Facts, by_head
 from headscope.view.claim import Claim, Outcome, fill_exact, judge
 from headscope.view.figure import Chart, Figure
@@ -64,6 +65,23 @@ def read_gradients(table: pd.DataFrame, min_count: int) -> list[TextTable]:
         for target, row in means.iterrows()
     ]
     return [TextTable(columns, tuple(rows))]
+
+
+def answer_gradient(tables: Tables) -> list[Answer]:
+    """Whether the loss depends on attention to what serves as a sink."""
+    target, called, _ = find_sink(tables["gradient"], "gradient")
+    table = tables["gradient-layers"]
+    rows = table[(table["layers"] == UPPER) & (table["target"] == target) & table["ratio"].notna()]
+    if rows.empty:
+        return []
+    row, n_layers = rows.iloc[0], count_layers(tables["gradient"])
+    where = name_layers(like_paper(5, 12, n_layers), n_layers)
+    text = (
+        f"In {where}, the loss depends {RATIO.number(row['ratio'])} times as much on attention to "
+        f"{called} as on attention to ordinary tokens."
+    )
+    detail = f"Ratio of the gradients: {RATIO.row(row, 'ratio')}."
+    return [Answer(text, 0.65, detail, (), "gradient")]
 
 
 def check_small(tables: Tables) -> Outcome:
@@ -138,6 +156,7 @@ PRESENTATION = Presentation(
     section=IMPORTANCE,
     figures=(FIGURE,),
     claims=CLAIMS,
+    answers=(AnswerMaker(("gradient", "gradient-layers"), answer_gradient),),
     facts=(FactMaker(("gradient",), gradient_facts),),
     printed=(PrintedTable("gradient", read_gradients),),
 )

@@ -4,8 +4,9 @@ from typing import Any
 
 from headscope.analyses.entropy.show import BROAD
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker, write_percent
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
-from headscope.view.claim import Claim, Outcome, judge_count, name_head, note_open, passing
+from headscope.view.claim import Claim, Outcome, judge_count, name_head, note_open, passing, top_row
 from headscope.view.figure import Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.numbers import SHARE, percent
@@ -25,6 +26,22 @@ def max_weight_facts(tables: Tables) -> Facts:
         return f"{SHARE.row(row, 'weight')} in the mean (rank {row.rank:.0f} of {len(table)})"
 
     return by_head(add_rank(table, "weight"), "largest weight of a row", phrase)
+
+
+def answer_largest(tables: Tables) -> list[Answer]:
+    """How much heads put on a single token."""
+    table = tables["max-weight"]
+    table = table[table["weight"].notna()]
+    if table.empty:
+        return []
+    top = top_row(table, "weight")
+    head = name_head(top)
+    text = (
+        f"Half of the heads put over {write_percent(table['weight'].median())} of their attention "
+        f"on a single token; the narrowest, {head}, puts {write_percent(top['weight'])}."
+    )
+    detail = f"Mean largest weight of a row: {head} {SHARE.row(top, 'weight')}."
+    return [Answer(text, 0.35, detail, (head,), "max-weight")]
 
 
 def check_little(tables: Tables) -> Outcome:
@@ -77,5 +94,6 @@ PRESENTATION = Presentation(
             "max-weight",
         ),
     ),
+    answers=(AnswerMaker(("max-weight",), answer_largest),),
     facts=(FactMaker(("max-weight",), max_weight_facts),),
 )

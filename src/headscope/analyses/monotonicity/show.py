@@ -5,8 +5,10 @@ from typing import Any
 import pandas as pd
 
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.claim import name_head, top_row
 from headscope.view.figure import COLOURS, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.numbers import Form
@@ -28,6 +30,23 @@ def order_facts(tables: Tables) -> Facts:
         return f"{CORRELATION.row(row, 'correlation')} (rank {row.rank:.0f} of {len(table)})"
 
     return by_head(add_rank(table, "correlation"), "order of the source", phrase)
+
+
+def answer_order(tables: Tables) -> list[Answer]:
+    """How many heads read the source in order, and the one that does so most."""
+    table = tables["monotonicity"]
+    table = table[table["correlation"].notna()]
+    if table.empty:
+        return []
+    top = top_row(table, "correlation")
+    name, n_found = name_head(top), int((table["correlation"] > THRESHOLD.default).sum())
+    correlation = f"{name} (correlation {CORRELATION.number(top['correlation'])})"
+    read = "head reads" if n_found == 1 else "heads read"
+    text = f"{n_found} of {len(table)} {read} the source in order, most of all {correlation}."
+    if not n_found:
+        text = f"No head reads the source in order; the closest is {correlation}."
+    detail = f"{name} {CORRELATION.row(top, 'correlation')}; 1 is a straight diagonal."
+    return [Answer(text, 0.9 if n_found else 0.3, detail, (name,), "monotonicity")]
 
 
 def forwards(table: pd.DataFrame) -> pd.DataFrame:
@@ -58,6 +77,7 @@ PRESENTATION = Presentation(
             is_half=True,
         ),
     ),
+    answers=(AnswerMaker(("monotonicity",), answer_order),),
     facts=(FactMaker(("monotonicity",), order_facts),),
     behaviours=(
         Behaviour(
@@ -67,6 +87,7 @@ PRESENTATION = Presentation(
             THRESHOLD,
             "monotonicity",
             forwards,
+            short="order",
         ),
         Behaviour(
             "source backwards",
@@ -75,6 +96,7 @@ PRESENTATION = Presentation(
             THRESHOLD,
             "monotonicity",
             backwards,
+            short="back",
         ),
     ),
 )

@@ -6,6 +6,7 @@ import pandas as pd
 
 from headscope.data.depth import count_layers
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker, answer_by_heads, write_percent
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, share_facts
 from headscope.view.claim import (
@@ -35,13 +36,18 @@ PANELS = {"previous": "to the previous token", "self": "to itself", "next": "to 
 KIND = Kind("a neighbour or itself", COLOURS[0], "circle")
 THRESHOLD = Threshold("position", 0.5, "Threshold for calling a head positional.")
 LITTLE, MOST = 0.1, 0.5
+ANSWERED = {  # and how much it says about a model
+    "previous": ("the previous token", 0.98),
+    "next": ("the next token", 0.9),
+    "self": ("the token itself", 0.6),
+}
 
 
 def _to(table: pd.DataFrame, target: str) -> pd.DataFrame:
     return table[table["target"] == target]
 
 
-def _behaviour(name: str, target: str, at: str) -> Behaviour:
+def _behaviour(name: str, target: str, at: str, short: str) -> Behaviour:
     return Behaviour(
         name,
         f"looks at {at} ({{}})",
@@ -50,7 +56,30 @@ def _behaviour(name: str, target: str, at: str) -> Behaviour:
         "position",
         lambda table: _to(table, target).rename(columns={"weight": "share"}),
         ranking=target,
+        short=short,
     )
+
+
+def answer_position(tables: Tables) -> list[Answer]:
+    """The heads that look at a neighbour or at the token itself; or what comes nearest."""
+    table = tables["position"]
+    found = []
+    for target, (at, weight) in ANSWERED.items():
+        rows = _to(table, target)
+        rows = rows[rows["weight"] > MOST]
+        if len(rows):
+            does, do = f"looks at {at}", f"look at {at}"
+            found.append(answer_by_heads(rows, does, do, weight, "position", "weight"))
+    if found or table.empty:
+        return found
+    top = top_row(table, "weight")
+    head = name_head(top)
+    text = (
+        "No head puts over half of its attention on a neighbour or the token itself; the closest "
+        f"is {head} with {write_percent(top['weight'])} on {ANSWERED[top['target']][0]}."
+    )
+    detail = f"{head} {SHARE.row(top, 'weight')}."
+    return [Answer(text, 0.3, detail, (head,), "position")]
 
 
 def draw_position(tables: Tables) -> Chart:
@@ -160,10 +189,11 @@ PRESENTATION = Presentation(
     section=SURFACE,
     figures=FIGURES,
     claims=CLAIMS,
+    answers=(AnswerMaker(("position",), answer_position),),
     facts=(FactMaker(("position",), lambda t: share_facts("position", t["position"], TARGETS)),),
     behaviours=(
-        _behaviour("previous token", "previous", "the previous token"),
-        _behaviour("next token", "next", "the next token"),
-        _behaviour("same token", "self", "the token itself"),
+        _behaviour("previous token", "previous", "the previous token", "prev"),
+        _behaviour("next token", "next", "the next token", "next"),
+        _behaviour("same token", "self", "the token itself", "self"),
     ),
 )

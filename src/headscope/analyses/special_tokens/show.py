@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from headscope.analyses.special_tokens.answers import ANSWERS
 from headscope.analyses.special_tokens.measure import MIDDLE, THIRDS
 from headscope.data.depth import PAPER_LAYERS, count_layers, like_paper, name_layers, thirds
 from headscope.data.table import Tables
@@ -79,7 +80,7 @@ def find_sink(targets: pd.DataFrame, column: str = "weight") -> tuple[str, str, 
     return target, SINKS[target], note
 
 
-def _behaviour(name: str, target: str, at: str) -> Behaviour:
+def _behaviour(name: str, target: str, at: str, short: str) -> Behaviour:
     return Behaviour(
         name,
         f"looks at {at} ({{}})",
@@ -88,6 +89,7 @@ def _behaviour(name: str, target: str, at: str) -> Behaviour:
         "special-tokens",
         lambda table: _rows(table, "all", target).rename(columns={"weight": "share"}),
         ranking=target,
+        short=short,
     )
 
 
@@ -381,12 +383,13 @@ PRESENTATION = Presentation(
     section=SURFACE,
     figures=FIGURES,
     claims=CLAIMS,
+    answers=ANSWERS,
     facts=(FactMaker(("special-tokens",), special_token_facts),),
     behaviours=(
-        _behaviour("opening token (cls)", "cls", "the opening token"),
-        _behaviour("closing tokens (sep)", "sep", "the closing tokens"),
-        _behaviour("learned sink", "sink", "no token, but the learned sink"),
-        _behaviour("first token (sink)", "first", "the first token"),
-        _behaviour("period and comma", "punctuation", "periods and commas"),
+        _behaviour("opening token (cls)", "cls", "the opening token", "[CLS]"),
+        _behaviour("closing tokens (sep)", "sep", "the closing tokens", "[SEP]"),
+        _behaviour("learned sink", "sink", "no token, but the learned sink", "sink"),
+        _behaviour("first token (sink)", "first", "the first token", "first"),
+        _behaviour("period and comma", "punctuation", "periods and commas", ". ,"),
     ),
 )

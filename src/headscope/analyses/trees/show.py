@@ -1,7 +1,10 @@
 """What is shown of whole parses: how much of them each head finds."""
 
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker, write_percent
 from headscope.view.card import FactMaker, Facts, accuracy_facts
+from headscope.view.claim import name_head, top_row
+from headscope.view.numbers import SHARE
 from headscope.view.presentation import SYNTAX, Presentation
 
 __all__ = ["PRESENTATION"]
@@ -14,4 +17,26 @@ def tree_facts(tables: Tables) -> Facts:
     return accuracy_facts("whole trees, without direction", rows, {})
 
 
-PRESENTATION = Presentation(section=SYNTAX, facts=(FactMaker(("trees",), tree_facts),))
+def answer_trees(tables: Tables) -> list[Answer]:
+    """The head with the best whole trees, beside a chain of neighbours."""
+    table = tables["trees"]
+    rows = table[(table["tree"] == "undirected") & table["accuracy"].notna()]
+    heads, chain = rows[rows["system"] == "head"], rows[rows["system"] == "adjacent chain"]
+    if heads.empty:
+        return []
+    row = top_row(heads, "accuracy")
+    name = name_head(row)
+    right = write_percent(row["accuracy"])
+    text = f"Trees drawn from the attention of head {name} have {right} of the arcs right"
+    if len(chain):
+        share = chain["accuracy"].iloc[0]
+        text += f"; joining each word to its neighbour gets {write_percent(share)}"
+    detail = f"{SHARE.row(row, 'accuracy')} of {row['count']} arcs, without direction."
+    return [Answer(f"{text}.", 0.4, detail, (name,))]
+
+
+PRESENTATION = Presentation(
+    section=SYNTAX,
+    answers=(AnswerMaker(("trees",), answer_trees),),
+    facts=(FactMaker(("trees",), tree_facts),),
+)

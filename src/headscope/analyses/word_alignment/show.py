@@ -5,7 +5,9 @@ from typing import Any
 import pandas as pd
 
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker, write_percent
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.claim import name_head, top_row
 from headscope.view.figure import Chart, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.numbers import SHARE
@@ -36,6 +38,22 @@ def alignment_facts(tables: Tables) -> Facts:
         return f"{rate} (rank {row.rank:.0f} of {n_heads})"
 
     return by_head(ranked, "word alignment", phrase)
+
+
+def answer_alignment(tables: Tables) -> list[Answer]:
+    """The head that aligns best, beside the diagonal."""
+    table = tables["word-alignment"]
+    table = table[table["aer"].notna()]
+    if table.empty:
+        return []
+    row = top_row(table.assign(right=1 - table["aer"]), "right")
+    name = name_head(row)
+    text = (
+        f"Head {name} aligns words best: its alignment error rate is {write_percent(row['aer'])} "
+        f"(the diagonal has {write_percent(row['diagonal_aer'])}; 0 % is perfect)."
+    )
+    detail = f"{SHARE.row(row, 'aer')}, read {STEPS[row['step']]}."
+    return [Answer(text, 0.95, detail, (name,), "word-alignment")]
 
 
 def read_best(table: pd.DataFrame, min_count: int) -> list[TextTable]:
@@ -69,6 +87,7 @@ PRESENTATION = Presentation(
             is_half=True,
         ),
     ),
+    answers=(AnswerMaker(("word-alignment",), answer_alignment),),
     facts=(FactMaker(("word-alignment",), alignment_facts),),
     printed=(PrintedTable("word-alignment", read_best),),
 )

@@ -96,10 +96,12 @@ function keepCards(all) {
   }
   names = [...cards.keys()];
 }
-// Cards of a large model are read when the first figure is drawn, which people see before.
+// Cards of a large model are read when the first figure is drawn, or one of them is asked for.
+let reading = null;
+const readCards = () => (reading ??= read("cards").then(keepCards));
 if (isPlain(written("cards"))) keepCards(JSON.parse(written("cards")));
-else if (!places.length) read("cards").then(keepCards);
-else addEventListener("first-figure", () => read("cards").then(keepCards), { once: true });
+else if (!places.length) readCards();
+else addEventListener("first-figure", readCards, { once: true });
 const dialog = document.getElementById("card");
 let shownCard = null;
 
@@ -143,6 +145,40 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button.head");
   if (button) openCard(button.dataset.head);
 });
+
+// A link to a head opens its card; without this script it leads to the head's row.
+async function openAddress() {
+  const name = location.hash.match(/^#head-(\d+-\d+)$/)?.[1];
+  if (!name) return;
+  if (!cards.size) await readCards();
+  openCard(name);
+}
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest('a[href^="#head-"]');
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  if (!cards.size) await readCards();
+  openCard(link.hash.slice("#head-".length));
+});
+addEventListener("hashchange", openAddress);
+openAddress();
+
+// The picture of all heads is one stop of the Tab key; arrows move within it.
+for (const grid of document.querySelectorAll("table.grid")) {
+  const first = grid.querySelector("a");
+  if (first) first.tabIndex = 0;
+  grid.addEventListener("keydown", (event) => {
+    const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] ?? [0, 0];
+    const cell = event.target.closest("td");
+    if (!cell || (!down && !right)) return;
+    const next = grid.rows[cell.parentNode.rowIndex + down]?.cells[cell.cellIndex + right]?.querySelector("a");
+    event.preventDefault();
+    if (!next) return;
+    event.target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+}
 
 // Search.
 const search = document.getElementById("search");

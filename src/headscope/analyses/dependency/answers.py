@@ -1,0 +1,120 @@
+"""Which syntactic relations heads find, in plain sentences."""
+
+import pandas as pd
+
+from headscope.analyses.dependency.claims import beats_offsets, is_relation
+from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker, cases, join_words
+from headscope.view.card import name_corpus
+from headscope.view.claim import name_head
+from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
+
+__all__ = ["ANSWERS"]
+
+SHOWN_HEADS = 3
+FIGURE = "dependency-best"
+# The dependent and its head in plain words, of Universal Dependencies and of Stanford's labels.
+WORDS = {
+    "acl:relcl": ("relative clause", "noun"),
+    "advmod": ("adverb", "word that it modifies"),
+    "amod": ("adjective", "noun"),
+    "appos": ("apposition", "noun"),
+    "aux": ("auxiliary", "verb"),
+    "aux:pass": ("passive auxiliary", "verb"),
+    "auxpass": ("passive auxiliary", "verb"),
+    "case": ("preposition", "noun"),
+    "cc": ("conjunction", "word that it joins"),
+    "compound": ("compound modifier", "noun"),
+    "compound:prt": ("particle", "verb"),
+    "conj": ("later conjunct", "first conjunct"),
+    "cop": ("copula", "predicate"),
+    "det": ("determiner", "noun"),
+    "dobj": ("direct object", "verb"),
+    "iobj": ("indirect object", "verb"),
+    "mark": ("clause marker", "verb"),
+    "neg": ("negation", "verb"),
+    "nmod:poss": ("possessor", "noun"),
+    "nn": ("compound modifier", "noun"),
+    "nsubj": ("subject", "verb"),
+    "nsubj:pass": ("passive subject", "verb"),
+    "nsubjpass": ("passive subject", "verb"),
+    "num": ("number", "noun"),
+    "nummod": ("number", "noun"),
+    "obj": ("direct object", "verb"),
+    "pobj": ("noun", "preposition"),
+    "poss": ("possessor", "noun"),
+    "possessive": ("possessive 's", "possessor"),
+    "prt": ("particle", "verb"),
+    "rcmod": ("relative clause", "noun"),
+}
+
+
+def answer_relations(tables: Tables) -> list[Answer]:
+    """The relations that a head finds furthest above the best fixed distance."""
+    best = tables["dependency-best"]
+    relations = best[is_relation(best)]
+    if relations.empty:
+        return []
+    if relations["heldout_accuracy"].isna().all():
+        gains = relations["accuracy"] - relations["baseline_accuracy"]
+        top = relations.loc[[gains.idxmax()]]
+        return [_say_relation(top.iloc[0], 0.5, top.iloc[1:])]
+    found = relations[beats_offsets(relations)]
+    found = found.sort_values("heldout_difference", ascending=False, kind="stable")
+    if found.empty:
+        none = "No head finds a syntactic relation clearly better than a fixed distance does."
+        return [Answer(none, 0.3, "By held-out accuracy and corrected p-values.", figure=FIGURE)]
+    shown = [
+        _say_relation(rows.iloc[0], 1.0 - 0.05 * place, rows.iloc[1:])
+        for place, (_, rows) in enumerate(found.groupby(["layer", "head"], sort=False))
+    ]
+    return [*shown[:SHOWN_HEADS], _count_relations(relations, found)]
+
+
+def _say_relation(row: pd.Series, weight: float, others: pd.DataFrame) -> Answer:
+    """The relation that a head is best known for; the others that it finds are in the detail."""
+    head = name_head(row)
+    accuracy = held_out(row)
+    is_held_out = not pd.isna(accuracy.value)
+    share = accuracy.value if is_held_out else row["accuracy"]
+    way = "held out" if is_held_out else "chosen on the same words"
+    text = (
+        f"Head {head} finds {_name_relation(row)} in {cases(share)} ({way}){name_corpus(row)}; the "
+        f"best fixed distance finds {100 * row['baseline_accuracy']:.0f}."
+    )
+    gain = row_estimate(row, "heldout_difference", "difference_low", "difference_high")
+    numbers = SHARE.estimate(accuracy) if is_held_out else SHARE.row(row, "accuracy")
+    more = f", difference {POINTS.estimate(gain)}" * is_held_out
+    detail = (
+        f"Relation {row['relation']}, {row['count']} words: {numbers}; best fixed distance "
+        f"({row['offset']:+}) {percent(row['baseline_accuracy'])} %{more}."
+    )
+    also = [
+        f"{r['relation']} ({SHARE.number(r['heldout_accuracy'])})" for _, r in others.iterrows()
+    ]
+    detail += f" It is also the best head for {join_words(also)}." * bool(also)
+    return Answer(text, weight, detail, (head,), FIGURE)
+
+
+def _name_relation(row: pd.Series) -> str:
+    """What the head finds: of a dependent its head, or the other way."""
+    is_to_head = row["direction"] == "dependent-to-head"
+    if row["relation"] not in WORDS:
+        return f"the {'head' if is_to_head else 'dependent'} of the relation {row['relation']}"
+    dependent, head = WORDS[row["relation"]]
+    found, given = (head, dependent) if is_to_head else (dependent, head)
+    article = "an" if given[0] in "aeiou" else "a"
+    return f"the {found} of {article} {given}"
+
+
+def _count_relations(relations: pd.DataFrame, found: pd.DataFrame) -> Answer:
+    n_all, n_found = relations["relation"].nunique(), found["relation"].nunique()
+    named = ", ".join(dict.fromkeys(found["relation"].map(str)))
+    text = (
+        f"Single heads find {n_found} of {n_all} frequent syntactic relations better than any "
+        "fixed distance does."
+    )
+    return Answer(text, 0.6, f"These are {named}.", figure=FIGURE)
+
+
+ANSWERS = (AnswerMaker(("dependency-best",), answer_relations),)

@@ -1,0 +1,157 @@
+"""The answer in short: a few plain sentences that the analyses write from their tables."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from headscope.data.table import Tables, split_kinds
+from headscope.registry import load_presentations
+from headscope.view.numbers import SHARE
+
+__all__ = [
+    "Answer",
+    "AnswerMaker",
+    "answer_by_heads",
+    "cases",
+    "choose_answers",
+    "join_words",
+    "name_heads",
+    "write_percent",
+]
+
+MOST = 5  # sentences
+NAMED_HEADS = 3
+AGAIN = 0.7  # what a further sentence of the same analysis or kind of attention is worth
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+KINDS = {"cross": "cross attention"}
+HEAD = re.compile(r"\b\d+-\d+\b")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A sentence, and how much it says about a model.
+
+    `weight` is about 1 for a head with one clear function, 0.5 for a summary over all heads, and
+    0.2 for the news that something was not found.
+    """
+
+    text: str
+    weight: float
+    detail: str = ""  # the numbers with their intervals
+    heads: tuple[str, ...] = ()  # those that the text names, as "3-3"
+    figure: str = ""  # the figure that shows it
+
+    def parts(self) -> Iterator[tuple[str, bool]]:
+        """The text in parts: heads, which link to their cards, and what is between them."""
+        place = 0
+        for match in HEAD.finditer(self.text):
+            if match[0] in self.heads:
+                yield self.text[place : match.start()], False
+                yield match[0], True
+                place = match.end()
+        yield self.text[place:], False
+
+
+@dataclass(frozen=True)
+class AnswerMaker:
+    """Sentences of an analysis, and the tables they are read off."""
+
+    needs: tuple[str, ...]
+    make: Callable[[Tables], list[Answer]]
+
+
+def choose_answers(tables: Tables, most: int = MOST) -> list[Answer]:
+    """The sentences that say most, from different analyses where possible."""
+    found = [
+        (answer, (analysis, kind))
+        for kind, own in split_kinds(tables).items()
+        for analysis, shown in load_presentations().items()
+        for maker in shown.answers
+        if all(len(own.get(name, ())) for name in maker.needs)
+        for answer in _of_kind(maker.make(own), kind)
+    ]
+    chosen: list[Answer] = []
+    told: list[str] = []
+
+    def worth(item: tuple[Answer, tuple[str, str]]) -> float:
+        answer, sources = item
+        return answer.weight * AGAIN ** sum(told.count(source) for source in sources if source)
+
+    while found and len(chosen) < most:
+        best = max(found, key=worth)
+        found.remove(best)
+        chosen.append(best[0])
+        told += best[1]
+    return chosen
+
+
+def _of_kind(answers: Sequence[Answer], kind: str) -> list[Answer]:
+    """The sentences with the kind of attention that they are about, where there are several."""
+    if not kind:
+        return list(answers)
+    said = KINDS.get(kind, kind).capitalize()
+    return [replace(answer, text=f"{said}: {answer.text}") for answer in answers]
+
+
+# The parts of sentences, for `show.py`.
+
+
+def answer_by_heads(
+    rows: pd.DataFrame, does: str, do: str, weight: float, figure: str, column: str = "share"
+) -> Answer:
+    """How many heads do something, and which do it most: "Two heads look at ...: 3-3 (97 %)".
+
+    `does` is said of one head, `do` of several; the rows are the heads that do it.
+    """
+    ranked = rows.sort_values(column, ascending=False, kind="stable")
+    n_heads = len(ranked)
+    shown = ranked.head(n_heads if n_heads <= NAMED_HEADS + 1 else NAMED_HEADS)
+    heads = name_heads(shown)
+    said = [
+        f"{name} ({write_percent(share)})" for name, share in zip(heads, shown[column], strict=True)
+    ]
+    count = NUMBERS[n_heads] if n_heads < len(NUMBERS) else f"{n_heads:,}"
+    which = ": " if len(shown) == n_heads else ", most of all "
+    subject = f"{count} head {does}" if n_heads == 1 else f"{count} heads {do}"
+    text = f"{subject[0].upper()}{subject[1:]}{which}{join_words(said)}."
+    numbers = [
+        f"{name} {SHARE.row(row, column)}"
+        for name, row in zip(heads, shown.to_dict("records"), strict=True)
+    ]
+    return Answer(text, weight, f"{', '.join(numbers)}.", heads, figure)
+
+
+def name_heads(rows: pd.DataFrame) -> tuple[str, ...]:
+    """The heads of these rows as people name them."""
+    places: list[Mapping[Any, Any]] = rows[["layer", "head"]].to_dict("records")
+    return tuple(f"{int(place['layer'])}-{int(place['head'])}" for place in places)
+
+
+def join_words(words: Sequence[str]) -> str:
+    """A list as a sentence has it.
+
+    >>> join_words(["a", "b", "c"]), join_words(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join([*[", ".join(words[:-1])] * (len(words) > 1), *words[-1:]])
+
+
+def write_percent(share: float) -> str:
+    """A share in whole percent.
+
+    >>> write_percent(0.974)
+    '97 %'
+    """
+    return f"{100 * share:.0f} %"
+
+
+def cases(share: float) -> str:
+    """A share of answers as a count of a hundred.
+
+    >>> cases(0.903)
+    '90 of 100 cases'
+    """
+    return f"{100 * share:.0f} of 100 cases"
