@@ -112,18 +112,17 @@ def weight_facts(tables: Tables) -> Facts:
 
 def answer_probes(tables: Tables) -> list[Answer]:
     """What the strongest probe over attention finds, beside branching to the right."""
-    scores = tables["probes"].set_index("probe")
-    name = next((probe for probe in (WORDS, ATTENTION) if probe in scores.index), None)
+    uas = {str(row["probe"]): row_estimate(row, "uas") for _, row in tables["probes"].iterrows()}
+    name = next((probe for probe in (WORDS, ATTENTION) if probe in uas), None)
     if name is None:
         return []
-    row = scores.loc[name]
     text = (
-        f"All heads together find the syntactic head of {100 * row['uas']:.0f} of 100 words "
+        f"All heads together find the syntactic head of {100 * uas[name].value:.0f} of 100 words "
         f"(probe {name})"
     )
-    if RIGHT in scores.index:
-        text += f"; taking the next word finds {100 * scores.loc[RIGHT, 'uas']:.0f}"
-    return [Answer(f"{text}.", 0.95, f"UAS {SHARE.row(row, 'uas')}.", (), "probes")]
+    if RIGHT in uas:
+        text += f"; taking the next word finds {100 * uas[RIGHT].value:.0f}"
+    return [Answer(f"{text}.", 0.95, f"UAS {SHARE.estimate(uas[name])}.", (), "probes")]
 
 
 def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:

@@ -75,6 +75,7 @@ def render_report(
         has_untrained=any(finding.untrained for finding in findings),
         drawn=drawn,
         answers=choose_answers(tables),
+        has_intervals=_has_intervals(manifest),
         overview=overview,
         kinds=_list_colours(overview),
         kind_index={line.kind.name: n for n, line in enumerate(overview.legend, start=1)},
@@ -133,6 +134,12 @@ def _tiles(
     if any(finding.untrained for finding in findings):
         n_untrained = sum(bool(finding.note) for finding in findings)
         yield {"number": f"{n_untrained} of {n_holding}", "label": "of these hold untrained too"}
+
+
+def _has_intervals(manifest: Manifest) -> bool:
+    """Whether some corpus has documents enough for intervals."""
+    counts = manifest.get("counts", {}).values()
+    return any(of_pass.get("documents", 2) > 1 for of_pass in counts)
 
 
 def _list_colours(overview: Overview) -> list[dict[str, str]]:

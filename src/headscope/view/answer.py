@@ -1,9 +1,8 @@
 """The answer in short: a few plain sentences that the analyses write from their tables."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
@@ -126,8 +125,8 @@ def answer_by_heads(
 
 def name_heads(rows: pd.DataFrame) -> tuple[str, ...]:
     """The heads of these rows as people name them."""
-    places: list[Mapping[Any, Any]] = rows[["layer", "head"]].to_dict("records")
-    return tuple(f"{int(place['layer'])}-{int(place['head'])}" for place in places)
+    places = rows[["layer", "head"]].astype(int).itertuples(index=False)
+    return tuple(f"{layer}-{head}" for layer, head in places)
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -218,13 +218,22 @@ def find_heads(tables: Tables) -> list[Place]:
 
 
 def label_places(tables: Tables, places: Sequence[Place]) -> dict[Place, list[str]]:
-    """Each head's behaviours: those of the map, whose thresholds a user may have set, or new."""
+    """Each head's behaviours: those of the map, whose thresholds a user may have set, or new.
+
+    Of a large model the map has some heads only.
+    """
     labelled = next((table for table in tables.values() if "behaviours" in table), None)
-    if labelled is None or labelled.empty:
-        labelled = label_heads(pd.DataFrame(places, columns=["layer", "head"]), tables)
+    found = {} if labelled is None else _read_labels(labelled)
+    rest = [place for place in places if place not in found]
+    if rest:
+        heads = pd.DataFrame(rest, columns=["layer", "head"])
+        found |= _read_labels(label_heads(heads, tables))
+    return {place: found[place] for place in places}
+
+
+def _read_labels(labelled: pd.DataFrame) -> dict[Place, list[str]]:
     rows = labelled[["layer", "head", "behaviours"]].itertuples(index=False)
-    found = {(int(layer), int(head)): str(names).split("; ") for layer, head, names in rows}
-    return {place: found.get(place, [OTHER.name]) for place in places}
+    return {(int(layer), int(head)): str(names).split("; ") for layer, head, names in rows}
 
 
 def label_shares(tables: Tables) -> Shares:

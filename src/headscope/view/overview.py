@@ -24,6 +24,7 @@ class Cell:
     share: float  # how much of it
     says: str
     is_strongest: bool  # of its label
+    attention: str  # the kind of attention, of an encoder-decoder
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Overview:
 
 def make_overview(tables: Tables) -> Overview:
     """All heads that the tables speak of; of an encoder-decoder a grid for each attention."""
-    grids = [_make_grid(KIND_TITLES.get(k, k), own) for k, own in split_kinds(tables).items()]
+    grids = [_make_grid(attention, own) for attention, own in split_kinds(tables).items()]
     grids = [grid for grid in grids if grid.rows]
     cells = [cell for grid in grids for cell in grid.cells]
     kinds = [kind for kind in dict.fromkeys(cell.kind for cell in cells) if kind != OTHER]
@@ -79,7 +80,7 @@ def make_overview(tables: Tables) -> Overview:
     )
 
 
-def _make_grid(title: str, tables: Tables) -> Grid:
+def _make_grid(attention: str, tables: Tables) -> Grid:
     places = find_heads(tables)
     labels, shares = label_places(tables, places), label_shares(tables)
     strongest: dict[str, Place] = {}
@@ -100,8 +101,9 @@ def _make_grid(title: str, tables: Tables) -> Grid:
             share=shares.get((*place, label), 0.0),
             says=describe_head(place, labels[place], shares),
             is_strongest=is_strongest,
+            attention=attention,
         )
-    return Grid(title, rows)
+    return Grid(KIND_TITLES.get(attention, attention), rows)
 
 
 def _list_shorts() -> dict[str, str]:

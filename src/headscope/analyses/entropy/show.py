@@ -222,7 +222,8 @@ def _claim(
     check: Callable[[Tables], Outcome],
     table: str = "entropy",
 ) -> Claim:
-    return Claim(name, "3.3", says, paper, (table,), "--text FILE", check, "entropy")
+    needs = tuple(dict.fromkeys(("entropy", table)))
+    return Claim(name, "3.3", says, paper, needs, "--text FILE", check, "entropy")
 
 
 FIGURES = (

@@ -33,18 +33,21 @@ def order_facts(tables: Tables) -> Facts:
 
 
 def answer_order(tables: Tables) -> list[Answer]:
-    """How many heads read the source in order, and the one that does so most."""
+    """How many heads read the source in order, or backwards, and the one that does so most."""
     table = tables["monotonicity"]
     table = table[table["correlation"].notna()]
     if table.empty:
         return []
-    top = top_row(table, "correlation")
-    name, n_found = name_head(top), int((table["correlation"] > THRESHOLD.default).sum())
+    is_back = abs(table["correlation"].min()) > table["correlation"].max()
+    order = "backwards" if is_back else "in order"
+    sizes = -table["correlation"] if is_back else table["correlation"]
+    top = top_row(table.assign(size=sizes), "size")
+    name, n_found = name_head(top), int((sizes > THRESHOLD.default).sum())
     correlation = f"{name} (correlation {CORRELATION.number(top['correlation'])})"
     read = "head reads" if n_found == 1 else "heads read"
-    text = f"{n_found} of {len(table)} {read} the source in order, most of all {correlation}."
+    text = f"{n_found} of {len(table)} {read} the source {order}, most of all {correlation}."
     if not n_found:
-        text = f"No head reads the source in order; the closest is {correlation}."
+        text = f"No head reads the source in order or backwards; the closest is {correlation}."
     detail = f"{name} {CORRELATION.row(top, 'correlation')}; 1 is a straight diagonal."
     return [Answer(text, 0.9 if n_found else 0.3, detail, (name,), "monotonicity")]
 
