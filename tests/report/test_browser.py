@@ -62,6 +62,52 @@ def test_all_figures_draw_without_an_error_or_a_request(visit: Visit, path: Path
     assert visit.page.locator(".canvas svg, .canvas canvas").count() >= 10
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (400, 850)])
+def test_the_first_screen_has_the_answer_and_the_picture(
+    visit: Visit, width: int, height: int
+) -> None:
+    visit.page.set_viewport_size({"width": width, "height": height})
+    answer, picture = visit.page.locator("#answer"), visit.page.locator("#overview")
+    assert answer.locator("li").count() >= 3
+    assert answer.bounding_box()["y"] + 100 < height
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+    box = picture.locator("table.grid").bounding_box()
+    if width > 1000:  # beside each other, and both within the screen
+        assert box["y"] + box["height"] < height
+        assert box["x"] > answer.bounding_box()["x"] + answer.bounding_box()["width"]
+        assert box["width"] > 500
+    numbers = answer.locator("details").first
+    numbers.locator("summary").click()
+    assert "[" in numbers.inner_text()
+
+
+def test_cells_and_heads_in_sentences_open_cards_by_mouse_and_keyboard(visit: Visit) -> None:
+    title = visit.page.locator("#card-title")
+    visit.page.locator('.grid a[href="#head-2-3"]').click()
+    assert title.inner_text() == "Head 2-3"
+    visit.page.keyboard.press("Escape")
+    named = visit.page.locator("#answer a.head").first
+    name = named.inner_text()
+    named.click()
+    assert title.inner_text() == f"Head {name}"
+    visit.page.keyboard.press("Escape")
+    assert visit.page.locator(".grid a[tabindex='0']").count() == 1, "one stop of the Tab key"
+    visit.page.locator(".grid a[tabindex='0']").focus()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowUp", "ArrowUp", "Enter"):
+        visit.page.keyboard.press(key)
+    assert title.inner_text() == "Head 1-3"
+
+
+def test_a_card_has_an_address_and_an_unknown_one_harms_nothing(browser: Any, path: Path) -> None:
+    opened = Visit(browser, path)
+    for name, is_known in (("3-1", True), ("99-1", False)):
+        opened.page.goto("about:blank")
+        opened.page.goto(f"{path.as_uri()}#head-{name}")
+        assert opened.page.locator("dialog#card").is_visible() is is_known
+    assert opened.said == []
+    opened.page.close()
+
+
 def test_a_click_on_a_dot_opens_the_card_of_its_head(visit: Visit) -> None:
     visit.wait_until_drawn()
     dots = visit.page.locator('#figure-position path[aria-roledescription="circle"]')
@@ -181,9 +227,12 @@ def test_the_largest_models_open_soon_in_a_page_of_bounded_size(
     opened = Visit(browser, path)
     opened.page.wait_for_function(FIRST_DRAWN, timeout=30_000)
     seconds = opened.page.evaluate("performance.now()") / 1000
+    name = f"{n_layers}-{n_heads}"
+    opened.page.locator(f'.grid a[href="#head-{name}"]').click()
+    opened.page.locator("#card-title", has_text=f"Head {name}").wait_for()
+    opened.page.keyboard.press("Escape")
     opened.wait_until_drawn()
     assert opened.said == []
-    name = f"{n_layers}-{n_heads}"
     opened.page.fill("#search", name)
     rows = opened.page.locator("#heads-table tbody tr:visible")
     assert rows.count() == 1

@@ -88,6 +88,30 @@ def test_every_inner_link_leads_somewhere(text: str) -> None:
     assert {link[1:] for link in links} <= {*page.ids}
 
 
+def test_the_page_begins_with_sentences_and_a_picture_whose_cells_lead_to_cards(text: str) -> None:
+    header = text.partition("<nav")[0]
+    assert "looks at the previous token: <a" in header
+    assert re.search(r'<p title="1-2 \d+\.\d % \[', header), "the interval shows on hover"
+    assert '<a class="to" href="#figure-position">' in header
+    cells = re.findall(r'<td class="kind-\d+(?: top)?"><a href="#head-(\d+-\d+)"', header)
+    assert cells == [f"{layer}-{head}" for layer in (1, 2, 3) for head in range(1, 6)]
+    assert text.index('id="claims"') > text.index('id="figure-position"')
+
+
+def test_runs_of_one_document_one_analysis_or_no_table_have_a_first_screen_too() -> None:
+    run = planted_run()
+    position = run.tables["position"].assign(low=float("nan"), high=float("nan"))
+    counts = {key: {**own, "documents": 1} for key, own in run.manifest["counts"].items()}
+    header = render(Run({"position": position}, {**run.manifest, "counts": counts}))
+    header = header.partition("<nav")[0]
+    assert "looks at the previous token" in header
+    assert "no intervals" in header
+    assert header.count('href="#head-') > 15
+    bare = render(Run({}, run.manifest)).partition("<nav")[0]
+    assert "give no short answer" in bare
+    assert 'class="grid' not in bare
+
+
 def test_what_a_run_lacks_is_named_with_the_command_that_measures_it(text: str) -> None:
     assert "headscope analyze MODEL --coref" in text
     assert "--also gradient" in text

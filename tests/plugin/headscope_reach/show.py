@@ -5,9 +5,10 @@ from typing import Any
 import pandas as pd
 
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
-from headscope.view.claim import Claim, Outcome, judge
+from headscope.view.claim import Claim, Outcome, judge, name_head, top_row
 from headscope.view.figure import COLOURS, Chart, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.numbers import Form, row_estimate
@@ -41,6 +42,13 @@ def reach_facts(tables: Tables) -> Facts:
         return f"{TOKENS.row(row, 'tokens')} in the mean (rank {row.rank:.0f} of {len(table)})"
 
     return by_head(add_rank(table, "tokens"), "reach", phrase)
+
+
+def answer_reach(tables: Tables) -> list[Answer]:
+    """The head that looks farthest, in a sentence."""
+    row = top_row(tables["reach"], "tokens")
+    text = f"Head {name_head(row)} looks farthest: {TOKENS.number(row['tokens'])} in the mean."
+    return [Answer(text, 0.7, f"{TOKENS.row(row, 'tokens')}.", (name_head(row),), "reach")]
 
 
 def read_reach(table: pd.DataFrame, min_count: int) -> list[TextTable]:
@@ -83,6 +91,7 @@ PRESENTATION = Presentation(
             unless="A model of one layer cannot have it.",
         ),
     ),
+    answers=(AnswerMaker(("reach",), answer_reach),),
     facts=(FactMaker(("reach",), reach_facts),),
     printed=(PrintedTable("reach", read_reach),),
     behaviours=(

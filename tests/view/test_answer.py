@@ -1,0 +1,227 @@
+"""The answer in short: sentences from tables, the best of them chosen, in plain English."""
+
+from math import nan
+
+import pandas as pd
+import pytest
+
+from headscope.data.table import join_kinds
+from headscope.registry import load_presentations
+from headscope.view.answer import Answer, AnswerMaker, answer_by_heads, choose_answers
+from headscope.view.presentation import Presentation
+from headscope.view.terminal import describe_answers
+
+Tables = dict[str, pd.DataFrame]
+
+
+def shares(*rows: tuple[int, int, str, float], width: float = 0.01) -> pd.DataFrame:
+    columns = ["layer", "head", "target", "weight"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(low=table["weight"] - width, high=table["weight"] + width)
+
+
+def relation(name: str, layer: int, head: int, **changed: object) -> dict[str, object]:
+    return {
+        "relation": name,
+        "count": 200,
+        "layer": layer,
+        "head": head,
+        "direction": "dependent-to-head",
+        "heldout_accuracy": 0.903,
+        "heldout_low": 0.85,
+        "heldout_high": 0.94,
+        "accuracy": 0.91,
+        "low": 0.86,
+        "high": 0.95,
+        "offset": 1,
+        "baseline_accuracy": 0.571,
+        "heldout_difference": 0.33,
+        "difference_low": 0.25,
+        "difference_high": 0.4,
+        "p_value": 0.001,
+        **changed,
+    }
+
+
+def texts(tables: Tables) -> list[str]:
+    return [answer.text for answer in choose_answers(tables)]
+
+
+# One, several, many and no heads.
+
+
+def test_heads_are_counted_and_named_with_their_shares() -> None:
+    rows = [(3, 3, "previous", 0.974), (1, 7, "previous", 0.53), (1, 1, "previous", 0.1)]
+    (answer,) = choose_answers({"position": shares(*rows)})
+    assert answer.text == "Two heads look at the previous token: 3-3 (97 %) and 1-7 (53 %)."
+    assert answer.detail == "3-3 97.4 % [96.4-98.4], 1-7 53.0 % [52.0-54.0]."
+    assert answer.heads == ("3-3", "1-7")
+    assert answer.figure == "position"
+    one = texts({"position": shares(*rows[:1])})
+    assert one == ["One head looks at the previous token: 3-3 (97 %)."]
+
+
+def test_of_many_heads_the_strongest_are_named() -> None:
+    rows = [(1, head, "next", 0.6 + head / 100) for head in range(1, 12)]
+    assert texts({"position": shares(*rows)}) == [
+        "11 heads look at the next token, most of all 1-11 (71 %), 1-10 (70 %) and 1-9 (69 %)."
+    ]
+
+
+def test_that_no_head_does_something_is_said_with_what_comes_closest() -> None:
+    rows = [(1, 1, "previous", 0.2), (2, 3, "next", 0.34), (2, 3, "self", 0.1)]
+    assert texts({"position": shares(*rows)}) == [
+        "No head puts over half of its attention on a neighbour or the token itself; the closest "
+        "is 2-3 with 34 % on the next token."
+    ]
+
+
+def test_without_intervals_the_detail_has_the_numbers_alone() -> None:
+    table = shares((1, 2, "previous", 0.9)).assign(low=nan, high=nan)
+    (answer,) = choose_answers({"position": table})
+    assert answer.detail == "1-2 90.0 %."
+
+
+def test_empty_and_unknown_tables_give_no_answer() -> None:
+    assert choose_answers({}) == []
+    empty = shares((1, 1, "previous", 0.9)).iloc[:0]
+    assert choose_answers({"position": empty, "mine": pd.DataFrame({"x": [1]})}) == []
+
+
+# Special tokens, of encoders and decoders.
+
+
+def special(target: str, weight: float, step: dict[str, float] | None = None) -> Tables:
+    row = {"layers": "all", "source": "all", "target": target, "weight": weight}
+    tables = {"special-tokens-layers": pd.DataFrame([{**row, "low": nan, "high": nan}])}
+    if step:
+        numbers = {"low": nan, "high": nan, "ratio_low": nan, "ratio_high": nan, **step}
+        tables["special-tokens-steps"] = pd.DataFrame([{"target": target, **numbers}])
+    return tables
+
+
+def test_attention_to_a_sink_is_told_with_the_layer_where_it_rises() -> None:
+    step = {"layer": 5, "before": 0.05, "after": 0.33, "ratio": 6.6}
+    assert texts(special("sep", 0.24, step)) == [
+        "From layer 5 on, 33 % of attention goes to the closing token ([SEP]); before it is 5 %."
+    ]
+    flat = {**step, "before": 0.3, "ratio": 1.1}
+    assert texts(special("sep", 0.24, flat)) == [
+        "24 % of all attention goes to the closing token ([SEP])."
+    ]
+
+
+def test_a_decoder_has_its_first_token_as_a_sink_and_no_next_token() -> None:
+    position = shares((1, 1, "previous", 0.7), (1, 1, "next", 0.0))
+    said = texts({**special("first", 0.62), "position": position})
+    assert said == [
+        "62 % of all attention goes to the first token.",
+        "One head looks at the previous token: 1-1 (70 %).",
+    ] or said == [
+        "One head looks at the previous token: 1-1 (70 %).",
+        "62 % of all attention goes to the first token.",
+    ]
+
+
+# Relations.
+
+
+def test_a_relation_is_told_in_plain_words_beside_the_fixed_distance() -> None:
+    best = pd.DataFrame([relation("det", 5, 5), relation("case", 5, 5, heldout_difference=0.2)])
+    (first, *_) = choose_answers({"dependency-best": best})
+    assert first.text == (
+        "Head 5-5 finds the noun of a determiner in 90 of 100 cases (held out); the best fixed "
+        "distance finds 57."
+    )
+    assert "90.3 % [85.0-94.0]" in first.detail
+    assert "also the best head for case (90.3 %)" in first.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "expected"),
+    [
+        ("aux", "dependent-to-head", "the verb of an auxiliary"),
+        ("obj", "head-to-dependent", "the direct object of a verb"),
+        ("xyz", "dependent-to-head", "the head of the relation xyz"),
+    ],
+)
+def test_directions_and_unknown_relations(name: str, direction: str, expected: str) -> None:
+    best = pd.DataFrame([relation(name, 2, 3, direction=direction)])
+    assert f"Head 2-3 finds {expected} in " in texts({"dependency-best": best})[0]
+
+
+def test_a_relation_that_no_head_surely_finds_is_not_claimed() -> None:
+    best = pd.DataFrame([relation("det", 5, 5, p_value=0.3), relation("punct", 1, 1)])
+    assert texts({"dependency-best": best}) == [
+        "No head finds a syntactic relation clearly better than a fixed distance does."
+    ]
+
+
+def test_of_one_document_it_is_said_that_nothing_was_held_out() -> None:
+    alone = dict.fromkeys(["heldout_accuracy", "heldout_low", "heldout_difference", "p_value"], nan)
+    best = pd.DataFrame([relation("det", 5, 5, **alone)])
+    (said,) = texts({"dependency-best": best})
+    assert "91 of 100 cases (chosen on the same words)" in said
+    assert "held out" not in said
+
+
+# Choosing.
+
+
+def made(monkeypatch: pytest.MonkeyPatch, **weights: list[float]) -> None:
+    shown = {
+        name: Presentation(
+            answers=(
+                AnswerMaker(
+                    ("position",),
+                    lambda tables, n=name, w=own: [Answer(f"{n} {v}", v) for v in w],  # type: ignore[misc]
+                ),
+            )
+        )
+        for name, own in weights.items()
+    }
+    monkeypatch.setattr("headscope.view.answer.load_presentations", lambda: shown)
+
+
+def test_the_best_five_are_chosen_and_not_all_of_one_analysis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made(monkeypatch, a=[1.0, 0.99, 0.98, 0.97, 0.96, 0.95], b=[0.8], c=[0.6], d=[0.1])
+    found = texts({"position": shares((1, 1, "previous", 0.1))})
+    assert found == ["a 1.0", "b 0.8", "a 0.99", "c 0.6", "a 0.98"]
+
+
+def test_answers_of_an_encoder_decoder_say_which_attention_they_are_about() -> None:
+    parts = {
+        kind: {"position": shares((1, 2, "previous", share))}
+        for kind, share in {"encoder": 0.9, "cross": 0.8}.items()
+    }
+    assert texts(join_kinds(parts)) == [
+        "Encoder: One head looks at the previous token: 1-2 (90 %).",
+        "Cross attention: One head looks at the previous token: 1-2 (80 %).",
+    ]
+
+
+def test_the_parts_of_a_sentence_find_its_heads_and_no_other_numbers() -> None:
+    answer = Answer("In layers 5-12 head 3-3 is like 13-3.", 1.0, heads=("3-3",))
+    assert [part for part, is_head in answer.parts() if is_head] == ["3-3"]
+    assert "".join(part for part, _ in answer.parts()) == answer.text
+
+
+def test_the_terminal_splits_no_word_and_no_number() -> None:
+    rows = shares(*((12, head, "x", 0.97 - head / 100) for head in range(10, 13)))
+    answer = answer_by_heads(rows, "looks", "look at the previous token", 1, "", "weight")
+    for width in range(20, 90):
+        lines = describe_answers([answer], width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert " ".join(line[2:] for line in lines) == answer.text
+        assert not any(line.strip().startswith("%") for line in lines)
+
+
+def test_every_answer_names_a_figure_that_there_is() -> None:
+    figures = {f.name for shown in load_presentations().values() for f in shown.figures}
+    position = {"position": shares((1, 1, "previous", 0.9))}
+    best = {"dependency-best": pd.DataFrame([relation("det", 5, 5)])}
+    found = choose_answers({**position, **best, **special("sep", 0.3)})
+    assert len(found) == 4
+    assert {answer.figure for answer in found} <= figures
