@@ -24,7 +24,7 @@ from headscope.options import (
 )
 from headscope.view.drawing import Drawing, draw_head, draw_heads, find_words
 
-__all__ = ["show"]
+__all__ = ["show", "split_words"]
 
 LAYER_COLUMNS = 4  # of heads with their tokens side by side
 
@@ -129,7 +129,7 @@ def _find_example(text: str | None, treebank: Any, sentence: str | None, words: 
         )
     if not words:
         return Example("the text", text=text)
-    split = list(_split_words(text))
+    split = list(split_words(text))
     found, spaces = tuple(word for word, _ in split), tuple(space for _, space in split)
     return Example("the text", words=found, spaces=spaces)
 
@@ -154,10 +154,10 @@ def _find_sentence(corpus: Any, sentence: str | None) -> Example:
     )
 
 
-def _split_words(text: str) -> Iterator[tuple[str, bool]]:
+def split_words(text: str) -> Iterator[tuple[str, bool]]:
     """Words, and the punctuation around them, each with whether a space stands before it.
 
-    >>> [word for word, _ in _split_words("(Don't go!)")]
+    >>> [word for word, _ in split_words("(Don't go!)")]
     ['(', "Don't", 'go', '!', ')']
     """
     for number, chunk in enumerate(text.split()):

@@ -68,6 +68,11 @@ class LoadedModel:
     def n_heads(self) -> int:
         return self._probed[2]
 
+    @property
+    def is_tapped(self) -> bool:
+        """Whether the tap sees its attention, and so can change it."""
+        return self._probed[0] is observe_tap
+
     def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
         """The examples in tokens, truncated to `max_tokens`."""
         return self.encoder.encode(examples, max_tokens)
@@ -92,7 +97,7 @@ class LoadedModel:
             "heads": self.n_heads,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "device": str(self.device),
-            "seen_by": "tap" if self._probed[0] is observe_tap else "output_attentions",
+            "seen_by": "tap" if self.is_tapped else "output_attentions",
         }
 
     def without_head(self) -> "LoadedModel":
