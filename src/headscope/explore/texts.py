@@ -1,7 +1,7 @@
 """What can be looked at: a typed text, or an example of a corpus with its tree and mentions."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class Shelf:
     """The examples that the page offers, by corpus."""
 
     examples: Mapping[str, Mapping[str, Example]]  # corpus -> id -> example
+    treebanks: Mapping[str, str] = field(default_factory=dict)  # corpus -> what --treebank takes
 
     def find(self, id: str) -> Example:
         """The example of this id, or an error."""
@@ -41,7 +42,11 @@ class Shelf:
     def list(self) -> list[dict[str, Any]]:
         """What the page lists: each corpus with the ids and beginnings of its examples."""
         return [
-            {"corpus": name, "examples": [[e.id, _excerpt(e)] for e in of_corpus.values()]}
+            {
+                "corpus": name,
+                "treebank": self.treebanks.get(name, ""),
+                "examples": [[e.id, _excerpt(e)] for e in of_corpus.values()],
+            }
             for name, of_corpus in self.examples.items()
         ]
 
@@ -56,6 +61,7 @@ def open_shelf(passes: Iterable[Mapping[str, Any]]) -> Shelf:
         wanted = {(STARTER, role, STARTER) for role in (CorpusRole.TREEBANK, CorpusRole.COREF)}
     order = [CorpusRole.TREEBANK, CorpusRole.COREF, CorpusRole.TEXT]
     examples: dict[str, dict[str, Example]] = {}
+    treebanks: dict[str, str] = {}
     for path, role, name in sorted(wanted, key=lambda one: (order.index(one[1]), one[2])):
         try:
             listed = list(islice(open_corpus(path, role), LISTED))
@@ -63,7 +69,9 @@ def open_shelf(passes: Iterable[Mapping[str, Any]]) -> Shelf:
             continue
         kind = {"treebank": "sentences", "coref": "documents", "text": "texts"}[role]
         examples[f"{name}, {kind}"] = {example.id: example for example in listed}
-    return Shelf(examples)
+        if role is CorpusRole.TREEBANK:
+            treebanks[f"{name}, {kind}"] = path
+    return Shelf(examples, treebanks)
 
 
 def read_texts(text: str) -> list[str]:

@@ -12,6 +12,7 @@ export function drawCard(boot) {
   const head = state.heads[0], card = boot.run?.cards[head], place = byId("card-body");
   byId("gist").textContent = card?.gist ?? "";
   byId("card-part").hidden = !card;
+  byId("examples-part").hidden = true;
   if (!card) { place.replaceChildren(); return; }
   const facts = card.facts.flatMap(([topic, text]) => [make("dt", {}, topic), make("dd", {}, text)]);
   place.replaceChildren(make("dl", { class: "facts" }, ...facts));

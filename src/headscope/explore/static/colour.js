@@ -1,13 +1,19 @@
 // Colours: the page's own, in either theme, and shades of the accent for weights.
 
 // Okabe and Ito's, as in the report's figures.
-export const HEAD_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"];
+const HEAD_COLOURS = { light: ["#0072B2", "#D55E00", "#009E73", "#CC79A7"], dark: ["#56B4E9", "#F0893B", "#3FCF9F", "#E59BC8"] };
+export const MOST_HEADS = 4; // over each other
 const RAMP = [[255, 255, 217], [199, 233, 180], [65, 182, 196], [34, 94, 168], [8, 29, 88]];
 
 /** A colour of the page by its name in the style sheet.
  * @param {string} name */
 export function pageColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+/** The colours of several heads, in this theme. */
+export function headColours() {
+  return HEAD_COLOURS[document.documentElement.dataset.theme === "dark" ? "dark" : "light"];
 }
 
 /** @param {string} hex @returns {[number, number, number]} */

@@ -7,7 +7,7 @@ import { isFound, measureOf, range, sayMeasure } from "./measures.js";
 /** @typedef {import("./types.js").Boot} Boot */
 /** @typedef {import("./types.js").Shown} Shown */
 
-const AXIS = 26, GAP = 3, SMALLEST = 9, LARGEST = 78;
+const AXIS = 26, GAP = 3, SMALLEST = 9, COMFORTABLE = 26, LARGEST = 78, MOST_HEIGHT = 900;
 
 /** The grid on its two canvases: the maps, and what moves over them.
  * @param {Boot} boot @param {(head: string, isAdded: boolean) => void} choose */
@@ -56,7 +56,8 @@ export function makeGrid(boot, choose) {
     const room = base.parentElement.clientWidth;
     const isSorted = state.sort !== "layer" && Boolean(measure);
     const label = isSorted ? 14 : 0;
-    const fitting = Math.floor((room - AXIS) / heads) - GAP;
+    const tallest = Math.max(COMFORTABLE, Math.floor(MOST_HEIGHT / layers) - GAP); // many layers: smaller
+    const fitting = Math.min(Math.floor((room - AXIS) / heads) - GAP, tallest);
     const cell = Math.max(SMALLEST, Math.min(LARGEST, isSorted ? 58 : fitting));
     const columns = isSorted ? Math.max(1, Math.floor((room - AXIS) / (cell + GAP + 6))) : heads;
     const names = [];
@@ -83,6 +84,7 @@ export function makeGrid(boot, choose) {
     const { heads } = boot.models[shown.pane.model], size = shown.looked.thumbSize;
     const measure = measureOf(boot, state.measure), soft = pageColour("soft"), line = pageColour("line");
     const span = measure ? range(measure) : null;
+    context.imageSmoothingQuality = "high";
     context.imageSmoothingEnabled = at.cell * window.devicePixelRatio < size;
     context.font = `11px ${getComputedStyle(document.body).fontFamily}`;
     for (const { head, x, y, isFaint } of at.cells) {

@@ -1,11 +1,11 @@
 // One head, or several, over the text: lines or the matrix, with what a token attends to in words.
 import { byId, checkbox, keepFocus, make, segments, sharpen } from "./dom.js";
-import { HEAD_COLOURS, pageColour } from "./colour.js";
+import { MOST_HEADS, headColours, pageColour } from "./colour.js";
 import { findUnit, linesScene } from "./lines.js";
 import { findCell, mapImage, matrixScene } from "./matrix.js";
 import { paint } from "./scene.js";
 import { state, update } from "./state.js";
-import { difference, goldPairs, hasWords, poolUnits, strongest } from "./units.js";
+import { difference, goldPairs, hasWords, poolUnits, strongest, strongestPairs } from "./units.js";
 
 /** @typedef {import("./types.js").Boot} Boot */
 /** @typedef {import("./types.js").Shown} Shown */
@@ -66,7 +66,7 @@ export function makeHead(boot, source) {
   /** @param {Shown} one @param {HTMLElement} figure @param {boolean} isPair @returns {Promise<Drawing>} */
   async function drawPane(one, figure, isPair) {
     const { looked, pane } = one, model = boot.models[pane.model];
-    const heads = (state.mode === "one" ? state.heads.slice(0, 1) : state.heads).slice(0, HEAD_COLOURS.length);
+    const heads = (state.mode === "one" ? state.heads.slice(0, 1) : state.heads).slice(0, MOST_HEADS);
     for (const head of heads) {
       const [layer, number] = head.split("-").map(Number);
       if (layer > model.layers || number > model.heads) throw new Error(`${model.name} has no head ${head}: it has ${model.layers} layers of ${model.heads} heads.`);
@@ -107,11 +107,11 @@ export function makeHead(boot, source) {
       const title = `${boot.models[one.pane.model].name}, ${titleOf().toLowerCase()}`;
       if (isLines) {
         const layers = units.map((own, i) => ({
-          units: own, colour: isDifference || units.length > 1 ? HEAD_COLOURS[i] : colours.ink, negative: isDifference ? HEAD_COLOURS[1] : undefined,
+          units: own, colour: isDifference || units.length > 1 ? headColours()[i] : colours.ink, negative: isDifference ? headColours()[1] : undefined,
         }));
         scene = linesScene(layers, marked, Math.min(room(), 720), focus, colours, title);
       } else {
-        image ??= mapImage(units[0], { low: pageColour("map-low"), high: pageColour("map-high"), negative: HEAD_COLOURS[1] }, isDifference);
+        image ??= mapImage(units[0], { low: pageColour("map-low"), high: pageColour("map-high"), negative: headColours()[1] }, isDifference);
         scene = matrixScene(units[0], image, marked, Math.min(room(), 820), focus ? { row: focus.unit, column } : null, colours, title);
       }
       paint(sharpen(canvas, scene.width, scene.height), scene.shapes);
@@ -122,7 +122,11 @@ export function makeHead(boot, source) {
     /** @param {{unit: number, isFrom: boolean} | null} focus */
     function describeRow(focus) {
       if (!focus) {
-        row.replaceChildren(make("span", { class: "soft" }, "Hover a token to see what it attends to; click to keep it. "
+        const parts = units.map((own, i) => make("div", { class: "bars" },
+          make("strong", {}, `${units.length > 1 ? `${heads[i]}: s` : "S"}trongest between words`),
+          ...strongestPairs(own, 5).map(([from, to, weight]) => bar(`${own.names[from]} → ${own.names[to]}`, weight))));
+        row.replaceChildren(...parts, make("span", { class: "soft" }, "Hover a token to see what it attends to; click to keep it. "
+          + (isLines ? "" : `Full colour: ${sayWeight(Number(image?.dataset.full ?? 1))} and more. `)
           + (isLines || units.length < 2 ? "" : "The matrix shows the first head.")));
         return;
       }
@@ -182,7 +186,7 @@ export function makeHead(boot, source) {
     keepFocus(tools, () => tools.replaceChildren(
       segments("Drawing", [["auto", "Auto"], ["lines", "Lines"], ["matrix", "Matrix"]], state.view, (view) => update({ view })),
       ...(isSeveral ? [segments("Several heads", [["one", "First only"], ["overlay", "Overlay"], ...(state.heads.length === 2 ? [/** @type {[string, string]} */ (["difference", "Difference"])] : [])], state.mode, (mode) => update({ mode }))] : []),
-      segments("Weights", boot.isLive ? [["attention", "Attention"], ["norm", "Norms"]] : [["attention", "Attention"]], state.weights, (weights) => update({ weights })),
+      ...(boot.isLive ? [segments("Weights", [["attention", "Attention"], ["norm", "Norms"]], state.weights, (weights) => update({ weights }))] : []),
       checkbox("words", state.words && knowsWords, (words) => update({ words, token: -1 }), knowsWords ? "Attention between words: sums over the pieces attended to, means over those that attend" : "The words of this text are not known", !knowsWords),
       checkbox("hide special tokens", state.hide, (hide) => update({ hide, token: -1 }), "The remaining weights of each row sum to 1 again"),
       ...(golds.length ? [goldTool(golds)] : []),
@@ -203,9 +207,9 @@ export function makeHead(boot, source) {
   }
 
   function legendOf() {
-    return make("span", { class: "legend" }, ...state.heads.slice(0, HEAD_COLOURS.length).map((head, i) => {
+    return make("span", { class: "legend" }, ...state.heads.slice(0, MOST_HEADS).map((head, i) => {
       const dot = make("span", { class: "dot" });
-      dot.style.background = state.mode === "one" && i ? "transparent" : HEAD_COLOURS[i];
+      dot.style.background = state.mode === "one" && i ? "transparent" : headColours()[i];
       return make("button", { type: "button", class: "chip", title: `Take head ${head} away`,
         "aria-label": `Take head ${head} away`, onclick: () => update({ heads: state.heads.filter((own) => own !== head), mode: state.heads.length <= 2 ? "one" : state.mode }) }, dot, head, " ×");
     }));

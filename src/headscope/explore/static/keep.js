@@ -67,10 +67,14 @@ export function toCsv(drawing) {
  * @param {string} text */
 const quote = (text) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 
-/** The command that draws the same.
+/** The command that draws the same: of the text, or of a sentence of a treebank with its arcs.
  * @param {Boot} boot @param {string} text */
 export function drawCommand(boot, text) {
-  const parts = ["headscope", "show", shell(boot.models[state.model].path), shell(text), "--head", state.heads[0]];
+  const shelf = boot.shelf.find(({ treebank, examples }) => treebank && examples.some(([id]) => id === state.id));
+  const what = shelf ? ["--treebank", shell(shelf.treebank), "--sentence", shell(state.id)] : [shell(text)];
+  const parts = ["headscope", "show", shell(boot.models[state.model].path), ...what, "--head", state.heads[0]];
+  if (shelf && state.gold && !/ relations$|^coreference$/.test(state.gold)) parts.push("--relation", shell(state.gold));
+  if (shelf && state.way === "down") parts.push("--direction", "head-to-dependent");
   if (state.words) parts.push("--words");
   if (state.hide) parts.push("--hide-special");
   byId("command").textContent = parts.join(" ");

@@ -126,6 +126,12 @@ function drawControls() {
   byId("clear").hidden = !isFiltered;
 }
 
+/** What is shown first: what the address says, else what the page was started with. */
+function beginning() {
+  const asked = fromHash(location.hash), start = fromHash(new URLSearchParams(boot.start).toString());
+  return asked.text || asked.id ? asked : { ...start, ...asked };
+}
+
 const LOOKS = ["text", "id", "model", "text2", "id2", "model2", "pair", "weights"];
 listen((_, changed) => {
   const has = (/** @type {string[]} */ ...names) => names.some((name) => changed.has(name));
@@ -146,7 +152,7 @@ function begin() {
   document.title = `headscope explore: ${boot.models.map(({ name }) => name).join(" and ")}`;
   byId("model-name").textContent = boot.models.map(({ name }) => name).join(" and ");
   byId("no-run").hidden = hasRun;
-  byId("tab-scatter").hidden = !hasRun;
+  byId("tabs").hidden = !hasRun;
   byId("measure-tools").hidden = !hasRun;
   if (hasRun) fillMeasures(boot, byId("measure"), "no measure");
   byId("kinds").replaceChildren(...(boot.run?.kinds ?? []).map(({ name, colour }) => {
@@ -164,7 +170,7 @@ function begin() {
   let width = window.innerWidth;
   window.addEventListener("resize", () => { if (window.innerWidth !== width) { width = window.innerWidth; drawAll(); } });
   window.addEventListener("hashchange", () => update({ ...DEFAULTS, ...fromHash(location.hash) }));
-  Object.assign(state, fromHash(new URLSearchParams(boot.start).toString()), fromHash(location.hash));
+  Object.assign(state, beginning());
   state.model = Math.min(Math.max(state.model, 0), boot.models.length - 1);
   state.model2 = Math.min(Math.max(state.model2, 0), boot.models.length - 1);
   if (!state.heads.length) state.heads = [firstHead()];

@@ -11,6 +11,7 @@ import { shorten } from "./lines.js";
 /** @typedef {{low: string, high: string, negative: string}} MapColours */
 
 const MOST_PIXELS = 1024; // rows of the picture; longer texts are pooled
+const FEW = 0.002; // of all cells
 const LABELLED = 9; // pixels of a row that can carry a label
 
 /** @param {string[]} names @param {number} width */
@@ -33,18 +34,31 @@ export function layMatrix(names, width) {
 export function mapImage(units, colours, isDifference) {
   const n = units.names.length, block = Math.ceil(n / MOST_PIXELS), size = Math.ceil(n / block);
   const weights = block > 1 ? poolBlocks(units.weights, n, block, size) : units.weights;
+  const full = fullColour(weights);
   const more = shades(colours.low, colours.high), less = shades(colours.low, colours.negative);
   const canvas = document.createElement("canvas");
+  canvas.dataset.full = String(full);
   canvas.width = canvas.height = size;
   const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const image = context.createImageData(size, size);
   const pixels = new Uint32Array(image.data.buffer);
   for (let i = 0; i < pixels.length; i++) {
-    const weight = weights[i], shade = Math.round(255 * Math.sqrt(Math.min(1, Math.abs(weight))));
+    const weight = weights[i], shade = Math.round(255 * Math.sqrt(Math.min(1, Math.abs(weight) / full)));
     pixels[i] = isDifference && weight < 0 ? less[shade] : more[shade];
   }
   context.putImageData(image, 0, 0);
   return canvas;
+}
+
+/** The weight from which a cell has the full colour: one that few cells are above. In a long text
+ * all weights are small, and would be pale beside 1.
+ * @param {Float32Array} weights */
+export function fullColour(weights) {
+  const bins = new Uint32Array(1001);
+  for (let i = 0; i < weights.length; i++) bins[Math.round(1000 * Math.min(1, Math.sqrt(Math.abs(weights[i]))))]++;
+  let above = 0, bin = 1000;
+  while (bin > 0 && (above += bins[bin]) <= weights.length * FEW) bin--;
+  return Math.max(0.01, (bin / 1000) ** 2);
 }
 
 /** Sums over the keys of a block, means over its queries, as between words.

@@ -2,11 +2,11 @@
 import { byId, make, sharpen } from "./dom.js";
 import { faded, measureColour, pageColour } from "./colour.js";
 import { state, update } from "./state.js";
-import { fillMeasures, isFound, measureOf, range, sayMeasure, sayValue } from "./measures.js";
+import { fillMeasures, fullName, isFound, measureOf, range, sayMeasure, sayValue } from "./measures.js";
 
 /** @typedef {import("./types.js").Boot} Boot */
 
-const LEFT = 52, BOTTOM = 44, TOP = 12, RIGHT = 16, NEAR = 14;
+const LEFT = 70, BOTTOM = 44, TOP = 12, RIGHT = 16, NEAR = 14;
 
 /** @param {Boot} boot @param {(head: string, isAdded: boolean) => void} choose */
 export function makeScatter(boot, choose) {
@@ -26,8 +26,9 @@ export function makeScatter(boot, choose) {
   }
 
   function axes() {
-    const names = (boot.run?.measures ?? []).map((measure) => `${measure.group}: ${measure.name}`);
-    return { x: measureOf(boot, state.x || names[0]), y: measureOf(boot, state.y || names[Math.min(2, names.length - 1)]) };
+    const measures = boot.run?.measures ?? [], first = measures[0];
+    const other = measures.find(({ group, isShare }) => group !== first?.group && !isShare) ?? measures[measures.length - 1];
+    return { x: measureOf(boot, state.x || (first ? fullName(first) : "")), y: measureOf(boot, state.y || (other ? fullName(other) : "")) };
   }
 
   function draw() {

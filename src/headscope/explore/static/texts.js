@@ -28,6 +28,7 @@ export function wireTexts(boot) {
       if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); go(); }
     });
   }
+  byId("compare").hidden = !boot.isLive && (boot.texts ?? []).length < 2;
   byId("compare").addEventListener("click", () => {
     const isPair = !state.pair;
     if (isPair && !second.value) { second.value = first.value; second.dataset.id = first.dataset.id ?? ""; if (!second.dataset.id) delete second.dataset.id; }
@@ -56,7 +57,7 @@ export function fillBox(text, id, number) {
  * @param {Boot} boot @param {(id: string, excerpt: string) => void} choose */
 function wireChooser(boot, choose) {
   const dialog = byId("chooser"), list = byId("chooser-list"), find = byId("chooser-find");
-  const all = boot.isLive ? boot.shelf : [{ corpus: "In this file", examples: (boot.texts ?? []).map((text) => /** @type {[string, string]} */ ([text.id ?? "", text.text ?? ""])) }];
+  const all = boot.isLive ? boot.shelf : [{ corpus: "In this file", treebank: "", examples: (boot.texts ?? []).map((text) => /** @type {[string, string]} */ ([text.id ?? "", text.text ?? ""])) }];
   const hasAny = all.some(({ examples }) => examples.length > (boot.isLive ? 0 : 1));
   for (const id of ["choose", "choose2"]) {
     byId(id).hidden = !hasAny;

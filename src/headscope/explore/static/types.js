@@ -25,7 +25,7 @@
  *   model?: number}} Looked */
 
 /** @typedef {{version: string, isLive: boolean, models: Model[], run: Run | null,
- *   shelf: {corpus: string, examples: [string, string][]}[], start: Record<string, string>,
+ *   shelf: {corpus: string, treebank: string, examples: [string, string][]}[], start: Record<string, string>,
  *   meanOf: string, texts?: Looked[]}} Boot */
 
 /** @typedef {{text: string, id: string, model: number}} Pane */

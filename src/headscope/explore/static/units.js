@@ -80,6 +80,25 @@ export function strongest(units, unit, isRow, count) {
   return found.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, count);
 }
 
+/** The strongest weights between different units that are no special tokens: [from, to, weight].
+ * @param {Units} units @param {number} count @returns {[number, number, number][]} */
+export function strongestPairs(units, count) {
+  const n = units.names.length;
+  /** @type {[number, number, number][]} */
+  const best = [];
+  for (let from = 0, i = 0; from < n; from++) {
+    for (let to = 0; to < n; to++, i++) {
+      const weight = units.weights[i], size = Math.abs(weight);
+      if (from === to || units.special[from] || units.special[to] || size < 0.0005) continue;
+      if (best.length === count && size <= Math.abs(best[count - 1][2])) continue;
+      best.push([from, to, weight]);
+      best.sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
+      best.length = Math.min(best.length, count);
+    }
+  }
+  return best;
+}
+
 /** Gold pairs of units, of all relations or one; chains of coreference too.
  * @param {Looked} looked @param {number[][]} tokens @param {string} gold @param {string} way
  * @returns {[number, number][]} */
