@@ -21,6 +21,8 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@if command -v tsc > /dev/null; then tsc -p src/headscope/explore/static/jsconfig.json; \
+		else echo "No tsc (npm install -g typescript): types of the JavaScript are not checked."; fi
 
 # The report is tested in a real browser where there is one, or where one may be installed.
 browser:

@@ -51,7 +51,9 @@ def packed_and_true(source: LoadedModel) -> tuple[PackedMaps, float]:
     return packed, worst
 
 
-@pytest.mark.parametrize("name", ["bert", "llama", "gpt2", "gemma2", "modernbert", "bart", "t5", "deberta-v2", "bloom"])
+@pytest.mark.parametrize(
+    "name", ["bert", "llama", "gpt2", "gemma2", "modernbert", "bart", "t5", "deberta-v2", "bloom"]
+)
 def test_packed_maps_are_the_models_to_the_stated_precision(name: str) -> None:
     packed, worst = packed_and_true(source_of(name))
     assert worst <= packed.precision + 1e-6

@@ -124,13 +124,15 @@ def test_examples_come_with_trees_and_chains() -> None:
     session = make_session()
     told = session.look({"id": "starter_encyclopedia_beaver-5"}, go_on)
     assert [0, 1, "det"] in [list(arc) for arc in told["arcs"]]
-    document = next(iter(session.shelf.examples["starter, documents"]))
+    documents = session.shelf.corpora[1]
+    assert documents.title == "starter, documents"
+    document = next(iter(documents.examples))
     assert session.look({"id": document}, go_on)["chains"]
 
 
 def test_a_run_whose_corpus_is_gone_still_opens() -> None:
     gone = {"path": "/nowhere/at/all.conllu", "role": "treebank", "corpus": "all.conllu"}
-    assert open_shelf([gone]).examples == {}
+    assert open_shelf([gone]) == Shelf()
 
 
 def test_texts_of_a_file_are_its_lines(tmp_path: Path) -> None:
@@ -209,7 +211,7 @@ def test_a_model_without_a_language_head_says_so() -> None:
 
 
 def test_mean_outputs_need_a_corpus() -> None:
-    session = Session([demo_models()], Shelf({}))
+    session = Session([demo_models()], Shelf())
     with pytest.raises(StudyError, match="corpus"):
         session.change({"text": TEXT, "heads": ["1-1"], "mode": "mean"}, go_on)
 

@@ -114,7 +114,8 @@ def _card_values(card: Any) -> dict[str, Any]:
     names = next((f.text.split("; ") for f in card.facts if f.topic == "behaviour"), [])
     plain = [PLAIN_WORDS[name] for name in names if name in PLAIN_WORDS]
     facts = [[fact.topic, fact.text] for fact in card.facts]
-    words = re.sub(r"\s+", " ", " ".join([card.gist, *names, *plain])).lower()
+    said = [card.gist, *names, *plain] if names else []  # not what a head is only nearest to
+    words = re.sub(r"\s+", " ", " ".join(said)).lower()
     kind = find_kind(names[0]).name if names else find_kind("other").name
     return {"gist": card.gist, "facts": facts, "behaviours": names, "kind": kind, "words": words}
 

@@ -76,6 +76,7 @@ class LiveServer:
             "look": lambda asked, check: JSONResponse(self.session.look(asked, check)),
             "map": lambda asked, check: Response(self.session.map(asked, check)),
             "change": lambda asked, check: JSONResponse(self.session.change(asked, check)),
+            "spread": lambda asked, check: JSONResponse(self.session.spread(asked, check)),
             "save": lambda asked, check: Response(write_page(self.session, asked)),
         }
         routes = [

@@ -15,11 +15,13 @@ from headscope.contracts import AttentionSource
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
+from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import Models
 from headscope.errors import StudyError
 from headscope.explore.change import MEAN_EXAMPLES, find_means, measure_change
 from headscope.explore.maps import PRECISION, Check, Look, Thumbs, look_at, pack_roots
 from headscope.explore.run_facts import describe_run
+from headscope.explore.spread import Scored, find_spreads, score_corpora
 from headscope.explore.texts import Shelf, describe_tokens, encode_text, refuse_empty
 from headscope.models.language import find_objective
 from headscope.models.loaded import WEIGHTS, LoadedModel
@@ -42,6 +44,7 @@ class Session:
     texts: Sequence[str] = ()  # those of a page without a server
     _looks: OrderedDict[tuple[Any, ...], tuple[Look, int]] = field(default_factory=OrderedDict)
     _means: dict[int, Tensor] = field(default_factory=dict)
+    _scored: list[Scored] | None = None
 
     def boot(self) -> dict[str, Any]:
         """What the page knows from the start."""
@@ -52,7 +55,7 @@ class Session:
             "shelf": self.shelf.list(),
             "run": describe_run(self.run) if self.run else None,
             "start": dict(self.start),
-            "meanOf": f"{MEAN_EXAMPLES} examples of {next(iter(self.shelf.examples), 'nothing')}",
+            "meanOf": f"{MEAN_EXAMPLES} examples of {self._mean_corpus or 'nothing'}",
         }
 
     def look(self, request: Request, check: Check) -> dict[str, Any]:
@@ -82,6 +85,20 @@ class Session:
         means = self._mean_outputs(number) if mode == "mean" else None
         where = place if isinstance(place, int) else None
         return measure_change(models, encoding, heads, mode, where, means, check)
+
+    def spread(self, request: Request, check: Check) -> list[dict[str, Any]]:
+        """One head over the run's corpora, for each role that it was ranked by."""
+        if self.run is None:
+            raise StudyError("No run is open. Expected --run RUN; start the page with it.")
+        if self._scored is None:
+            self._scored = score_corpora(self.models[0].source, self.shelf, self.run, check)
+        (place,) = _read_heads([request.get("head")])
+        refuse_absent_heads(self.models[0].source, [place])
+        return list(find_spreads(self._scored, place))
+
+    @property
+    def _mean_corpus(self) -> str:
+        return self.shelf.corpora[0].title if self.shelf.corpora else ""
 
     def encode(self, request: Request) -> tuple[AttentionSource, Encoding, int]:
         """The model and the tokens that a request is about."""
@@ -124,7 +141,7 @@ class Session:
     def _mean_outputs(self, number: int) -> Float[Tensor, "layer head part"]:
         if number not in self._means:
             source = self.models[number].source
-            examples = next(iter(self.shelf.examples.values()), {}).values()
+            examples = self.shelf.corpora[0].examples.values() if self.shelf.corpora else ()
             if not isinstance(source, LoadedModel) or not examples:
                 raise StudyError("There is no corpus to take mean outputs of. Choose zero or sink.")
             self._means[number] = find_means(source, examples)

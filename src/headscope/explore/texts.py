@@ -1,7 +1,7 @@
 """What can be looked at: a typed text, or an example of a corpus with its tree and mentions."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,10 @@ from headscope.engine.show import split_words
 from headscope.errors import HeadscopeError, StudyError
 from headscope.view.svg import show_unit
 
-__all__ = ["Shelf", "describe_tokens", "encode_text", "open_shelf", "read_texts", "refuse_empty"]
+__all__ = [
+    "Shelf", "ShelfCorpus", "describe_tokens", "encode_text", "excerpt", "open_shelf", "read_texts",
+    "refuse_empty",
+]  # fmt: skip
 
 MOST_CHARACTERS = 60_000  # of a text; more than any 4,096 tokens
 MOST_TOKENS = 4096
@@ -23,31 +26,45 @@ NO_LIMIT = 10**9  # tokens: to say how long a text really is
 LISTED = 300  # examples of a corpus that can be chosen
 EXCERPT = 110  # characters of an example in the list
 STARTER = "starter"
+TITLES = {
+    CorpusRole.TREEBANK: "sentences",
+    CorpusRole.COREF: "documents",
+    CorpusRole.TEXT: "texts",
+}
+
+
+@dataclass(frozen=True)
+class ShelfCorpus:
+    """Examples of one corpus, read for one role."""
+
+    title: str
+    role: CorpusRole
+    path: str  # or its registered name
+    examples: Mapping[str, Example]  # by id
 
 
 @dataclass(frozen=True)
 class Shelf:
-    """The examples that the page offers, by corpus."""
+    """The examples that the page offers."""
 
-    examples: Mapping[str, Mapping[str, Example]]  # corpus -> id -> example
-    treebanks: Mapping[str, str] = field(default_factory=dict)  # corpus -> what --treebank takes
+    corpora: tuple[ShelfCorpus, ...] = ()
 
     def find(self, id: str) -> Example:
         """The example of this id, or an error."""
-        for of_corpus in self.examples.values():
-            if id in of_corpus:
-                return of_corpus[id]
+        for corpus in self.corpora:
+            if id in corpus.examples:
+                return corpus.examples[id]
         raise StudyError(f"No example {id!r} is listed. Expected one of the list; choose another.")
 
     def list(self) -> list[dict[str, Any]]:
         """What the page lists: each corpus with the ids and beginnings of its examples."""
         return [
             {
-                "corpus": name,
-                "treebank": self.treebanks.get(name, ""),
-                "examples": [[e.id, _excerpt(e)] for e in of_corpus.values()],
+                "corpus": corpus.title,
+                "treebank": corpus.path if corpus.role is CorpusRole.TREEBANK else "",
+                "examples": [[e.id, excerpt(e)] for e in corpus.examples.values()],
             }
-            for name, of_corpus in self.examples.items()
+            for corpus in self.corpora
         ]
 
 
@@ -59,19 +76,16 @@ def open_shelf(passes: Iterable[Mapping[str, Any]]) -> Shelf:
     wanted = {(str(p["path"]), CorpusRole(p["role"]), str(p["corpus"])) for p in passes}
     if not wanted:
         wanted = {(STARTER, role, STARTER) for role in (CorpusRole.TREEBANK, CorpusRole.COREF)}
-    order = [CorpusRole.TREEBANK, CorpusRole.COREF, CorpusRole.TEXT]
-    examples: dict[str, dict[str, Example]] = {}
-    treebanks: dict[str, str] = {}
+    order = list(TITLES)
+    corpora = []
     for path, role, name in sorted(wanted, key=lambda one: (order.index(one[1]), one[2])):
         try:
             listed = list(islice(open_corpus(path, role), LISTED))
         except HeadscopeError:  # gone or changed since: the page does without
             continue
-        kind = {"treebank": "sentences", "coref": "documents", "text": "texts"}[role]
-        examples[f"{name}, {kind}"] = {example.id: example for example in listed}
-        if role is CorpusRole.TREEBANK:
-            treebanks[f"{name}, {kind}"] = path
-    return Shelf(examples, treebanks)
+        by_id = {example.id: example for example in listed}
+        corpora.append(ShelfCorpus(f"{name}, {TITLES[role]}", role, path, by_id))
+    return Shelf(tuple(corpora))
 
 
 def read_texts(text: str) -> list[str]:
@@ -163,6 +177,6 @@ def _ids(encoding: Encoding) -> list[int]:
     return ids
 
 
-def _excerpt(example: Example) -> str:
+def excerpt(example: Example) -> str:
     text = example.text if example.text is not None else " ".join(example.words or ())
     return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…"

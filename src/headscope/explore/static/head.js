@@ -2,7 +2,7 @@
 import { byId, checkbox, keepFocus, make, segments, sharpen } from "./dom.js";
 import { MOST_HEADS, headColours, pageColour } from "./colour.js";
 import { findUnit, linesScene } from "./lines.js";
-import { findCell, mapImage, matrixScene } from "./matrix.js";
+import { cellsOf, findCell, mapImage, matrixScene } from "./matrix.js";
 import { paint } from "./scene.js";
 import { state, update } from "./state.js";
 import { difference, goldPairs, hasWords, poolUnits, strongest, strongestPairs } from "./units.js";
@@ -115,6 +115,7 @@ export function makeHead(boot, source) {
         scene = matrixScene(units[0], image, marked, Math.min(room(), 820), focus ? { row: focus.unit, column } : null, colours, title);
       }
       paint(sharpen(canvas, scene.width, scene.height), scene.shapes);
+      if (!isLines) canvas.dataset.cells = cellsOf(units[0].names, Math.min(room(), 820));
       canvas.setAttribute("aria-label", `${title}. Arrow keys go through the tokens.`);
       describeRow(focus);
     }

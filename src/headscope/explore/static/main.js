@@ -8,6 +8,7 @@ import { makeHead } from "./head.js";
 import { drawCommand, wireKeep } from "./keep.js";
 import { fillMeasures, isFound } from "./measures.js";
 import { makeScatter } from "./scatter.js";
+import { makeSpread } from "./spread.js";
 import { Unreachable, fileSource, liveSource } from "./source.js";
 import { DEFAULTS, fromHash, listen, state, update } from "./state.js";
 import { fillBox, wireTexts } from "./texts.js";
@@ -24,7 +25,7 @@ const shown = [null, null];
 /** @type {AbortController | null} */
 let asking = null;
 
-const grid = makeGrid(boot, choose), head = makeHead(boot, source), change = makeChange(boot, source);
+const grid = makeGrid(boot, choose), head = makeHead(boot, source), change = makeChange(boot, source), spread = makeSpread(boot, source);
 const scatter = boot.run ? makeScatter(boot, choose) : { draw() {} };
 
 /** @param {string} message @param {boolean} [isProblem] */
@@ -90,6 +91,7 @@ function drawAll() {
   scatter.draw();
   head.show(both);
   drawCard(boot);
+  spread.show();
   change.show(both[0]);
   const words = both[0].pane.text || both[0].looked.words.join(" ");
   drawCommand(boot, words);
@@ -142,9 +144,9 @@ listen((_, changed) => {
   if (has("measure", "sort", "filter", "brushed", "tab", "side")) grid.show(shown[state.side] ?? shown[0]);
   if (has("heads", "off")) grid.drawOver();
   if (has("x", "y", "c", "heads", "filter", "brushed", "tab")) scatter.draw();
-  if (has("heads")) drawCard(boot);
+  if (has("heads")) { drawCard(boot); spread.show(); }
   if (has("heads", "off", "how", "place")) change.show(shown[0] ?? undefined);
-  if (has("heads", "words", "hide") && shown[0]) drawCommand(boot, shown[0].pane.text || shown[0].looked.words.join(" "));
+  if (has("heads", "words", "hide", "gold", "way") && shown[0]) drawCommand(boot, shown[0].pane.text || shown[0].looked.words.join(" "));
 });
 
 function begin() {

@@ -116,6 +116,13 @@ function frame(x, y, width, height, colour, alpha) {
     points: [x, y, right, y, right, y, right, bottom, right, bottom, x, bottom, x, bottom, x, y] }];
 }
 
+/** Where the cells are: left, top and size, for whoever looks from outside.
+ * @param {string[]} names @param {number} width */
+export function cellsOf(names, width) {
+  const { left, top, cell } = layMatrix(names, width);
+  return `${left} ${top} ${cell}`;
+}
+
 /** The cell under the mouse.
  * @param {string[]} names @param {number} width @param {number} x @param {number} y */
 export function findCell(names, width, x, y) {

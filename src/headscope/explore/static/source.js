@@ -82,6 +82,9 @@ export function liveSource(boot) {
       return (await ask("change", question, waiting.signal)).json();
     },
 
+    /** @param {object} question @returns {Promise<import("./types.js").Spread[]>} */
+    spread: async (question) => (await ask("spread", question)).json(),
+
     /** @param {object} question @returns {Promise<Blob>} */
     save: async (question) => (await ask("save", question)).blob(),
   };
@@ -130,6 +133,9 @@ export function fileSource(boot) {
 
     /** @returns {Promise<import("./types.js").Change>} */
     change: async () => { throw new Error("This file has no model in it."); },
+
+    /** @returns {Promise<import("./types.js").Spread[]>} */
+    spread: async () => [],
 
     /** @returns {Promise<Blob>} */
     save: async () => { throw new Error("This is that file."); },

@@ -39,4 +39,7 @@
  *   place?: number | null, true?: number | null,
  *   predictions?: [string, number, number][]}} Change */
 
+/** @typedef {{role: string, corpus: string, count: number, mean: number, tenths: {low: number,
+ *   high: number, count: number, examples: [string, number, string][]}[]}} Spread */
+
 export {};
