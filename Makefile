@@ -35,11 +35,17 @@ test: check browser
 
 # What the README and the pages show, drawn from the demo's run.
 PICTURES := position dependency-best heads-map
+EXPLORED := id=starter_encyclopedia_beaver-5&heads=3-9&words=true&hide=true&gold=det&measure=dependency:+det+·+dependent-to-head+(accuracy)
 pictures: demo
 	$(BIN)/headscope report runs/demo --figures png
 	cp $(PICTURES:%=runs/demo/figures/%.png) docs/images
 	$(BIN)/headscope show demo --treebank starter --sentence starter_encyclopedia_beaver-5 \
 		--head 3-9 --relation det --words --hide-special --out docs/images/determiners.png
+	$(BIN)/headscope explore demo --run runs/demo --sentence starter_encyclopedia_beaver-5 \
+		--out runs/demo/explore.html
+	chromium --headless --no-sandbox --hide-scrollbars --window-size=1280,960 \
+		--virtual-time-budget=5000 --screenshot=docs/images/explore.png \
+		"file://$(CURDIR)/runs/demo/explore.html#$(EXPLORED)"
 
 bench: setup
 	$(BIN)/python -m benchmarks

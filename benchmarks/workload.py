@@ -62,7 +62,7 @@ def wide(n_layers: int, n_heads: int, size: int) -> LoadedModel:
             num_hidden_layers=n_layers,
             num_attention_heads=n_heads,
             intermediate_size=n_heads * size,
-        )  # fmt: skip
+        )
     )
 
 

@@ -74,6 +74,15 @@ def test_a_long_text_keeps_one_layer_and_runs_again_for_another(
     assert list(look._layers) == [4]
 
 
+def test_old_texts_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = make_session()
+    session.look({"text": TEXT}, go_on)
+    assert session._n_bytes == 4 * 72 * len(true_map(TEXT, 0, 0)) ** 2
+    monkeypatch.setattr("headscope.explore.session.KEPT_BYTES", session._n_bytes)
+    session.look({"text": "Bees fly far."}, go_on)
+    assert [key[-1] for key in session._looks] == ["Bees fly far."]
+
+
 def test_typed_text_has_the_tokens_of_running_text_and_words() -> None:
     source = demo_models().source
     encoding, n_whole = encode_text(source, Example("x", text="Unbelievable, isn't it?"))

@@ -37,6 +37,7 @@ def explore(
     """See all heads of MODEL on any text, live in the browser; or write the page to --out."""
     from headscope.explore.start import open_session, save_page, serve  # torch: only when needed
 
+    typer.echo(f"Loading {model} ...", err=True)
     session = open_session(
         model, run=run, text=text, sentence=sentence, head=head, beside=beside, **options
     )

@@ -20,10 +20,19 @@ from headscope.data.encoding import Encoding
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import refuse_not_finite
 
-__all__ = ["PRECISION", "Look", "Thumbs", "look_at", "pack_roots", "shrink", "thumb_size"]
+__all__ = [
+    "KEPT_BYTES",
+    "PRECISION",
+    "Look",
+    "Thumbs",
+    "look_at",
+    "pack_roots",
+    "shrink",
+    "thumb_size",
+]
 
 PRECISION = 0.00002  # of a weight that was a root in 16 bits
-KEPT_BYTES = 600_000_000  # maps of one text that stay in memory; of a longer text one layer does
+KEPT_BYTES = 600_000_000  # maps that stay in memory; of a longer text one layer does
 SIZES = ((300, 64), (1500, 32))  # for at most so many heads, a small map has so many rows
 SMALLEST = 16
 
@@ -47,6 +56,11 @@ class Look:
     thumbs: Thumbs
     keeps_all: bool
     _layers: dict[int, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_bytes(self) -> int:
+        """What its maps take in memory."""
+        return sum(layer.nbytes for layer in self._layers.values())
 
     def weights(self, layer: int, head: int, check: Check = lambda: None) -> Float[Tensor, "q k"]:
         """The map of one head; the model runs again where its layer was not kept."""

@@ -19,7 +19,7 @@ from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import Models
 from headscope.errors import StudyError
 from headscope.explore.change import MEAN_EXAMPLES, find_means, measure_change
-from headscope.explore.maps import PRECISION, Check, Look, Thumbs, look_at, pack_roots
+from headscope.explore.maps import KEPT_BYTES, PRECISION, Check, Look, Thumbs, look_at, pack_roots
 from headscope.explore.run_facts import describe_run
 from headscope.explore.spread import Scored, find_spreads, score_corpora
 from headscope.explore.texts import Shelf, describe_tokens, encode_text, refuse_empty
@@ -29,7 +29,6 @@ from headscope.runs.run import Run
 
 __all__ = ["Session", "describe_model", "thumbs_values"]
 
-KEPT_LOOKS = 4  # texts whose maps stay in memory
 Request = Mapping[str, Any]  # what the page asks, as it was sent
 
 
@@ -114,9 +113,13 @@ class Session:
             encoding, n_whole = encode_text(source, example)
             self._looks[key] = look_at(source, encoding, check), n_whole
         self._looks.move_to_end(key)
-        while len(self._looks) > KEPT_LOOKS:
-            self._looks.popitem(last=False)
+        while len(self._looks) > 1 and self._n_bytes > KEPT_BYTES:
+            self._looks.popitem(last=False)  # the one that was asked for longest ago
         return self._looks[key]
+
+    @property
+    def _n_bytes(self) -> int:
+        return sum(look.n_bytes for look, _ in self._looks.values())
 
     def _model_number(self, request: Request) -> int:
         number = request.get("model", 0)

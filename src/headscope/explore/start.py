@@ -10,7 +10,7 @@ from headscope.engine.open_models import open_models
 from headscope.errors import OutputError, StudyError
 from headscope.explore.one_file import render_page
 from headscope.explore.session import Session
-from headscope.explore.texts import open_shelf, read_texts
+from headscope.explore.texts import Shelf, open_shelf, read_texts
 from headscope.files import write_atomically
 from headscope.options import (
     ModelOptions,
@@ -46,7 +46,7 @@ def open_session(
         raise StudyError("Both a text and --sentence were given. Expected one; leave one out.")
     texts = read_texts(text) if text is not None else []
     loaded = load_run(run, skip_missing=True) if isinstance(run, (str, Path)) else run
-    shelf = open_shelf((loaded.manifest.get("passes") or {}).values() if loaded else ())
+    shelf = _open_shelf(loaded, sentence)
     if sentence is not None:
         shelf.find(sentence)  # an error if it is not there
     chosen: ModelOptions = build_options(ModelOptions, options)
@@ -85,6 +85,13 @@ def serve(session: Session, port: int = 0) -> "LiveServer":
             "extra 'explore': pip install 'headscope[explore]'; or write a file with --out."
         ) from error
     return LiveServer(session, port)
+
+
+def _open_shelf(run: Run | None, sentence: str | None) -> Shelf:
+    """The corpora of a run with the examples it shows, and the one that was asked for."""
+    passes = (run.manifest.get("passes") or {}).values() if run else ()
+    shown = {shown.view.example for shown in run.examples} if run else set()
+    return open_shelf(passes, shown | {sentence} if sentence is not None else shown)
 
 
 def _start(

@@ -1,6 +1,6 @@
 """What can be looked at: a typed text, or an example of a corpus with its tree and mentions."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,7 @@ MOST_CHARACTERS = 60_000  # of a text; more than any 4,096 tokens
 MOST_TOKENS = 4096
 NO_LIMIT = 10**9  # tokens: to say how long a text really is
 LISTED = 300  # examples of a corpus that can be chosen
+READ = 20_000  # examples among which others are looked for
 EXCERPT = 110  # characters of an example in the list
 STARTER = "starter"
 TITLES = {
@@ -68,24 +69,36 @@ class Shelf:
         ]
 
 
-def open_shelf(passes: Iterable[Mapping[str, Any]]) -> Shelf:
-    """The corpora that a run read, as far as they can be read again; else the embedded one.
+def open_shelf(passes: Iterable[Mapping[str, Any]], also: Collection[str] = ()) -> Shelf:
+    """The first examples of the corpora that a run read, and those with ids in `also`, as far as
+    they can be read again; without a run, the embedded corpus.
 
     Sentences and documents with annotation come first.
     """
-    wanted = {(str(p["path"]), CorpusRole(p["role"]), str(p["corpus"])) for p in passes}
+    wanted = {(str(p.get("path")), CorpusRole(p["role"]), str(p["corpus"])) for p in passes}
     if not wanted:
         wanted = {(STARTER, role, STARTER) for role in (CorpusRole.TREEBANK, CorpusRole.COREF)}
     order = list(TITLES)
     corpora = []
     for path, role, name in sorted(wanted, key=lambda one: (order.index(one[1]), one[2])):
         try:
-            listed = list(islice(open_corpus(path, role), LISTED))
+            by_id = _list_examples(open_corpus(path, role), also)
         except HeadscopeError:  # gone or changed since: the page does without
             continue
-        by_id = {example.id: example for example in listed}
         corpora.append(ShelfCorpus(f"{name}, {TITLES[role]}", role, path, by_id))
     return Shelf(tuple(corpora))
+
+
+def _list_examples(corpus: Iterable[Example], also: Collection[str]) -> dict[str, Example]:
+    listed: dict[str, Example] = {}
+    missing = set(also)
+    for number, example in enumerate(islice(corpus, READ)):
+        if number >= LISTED and not missing:
+            break
+        if number < LISTED or example.id in missing:
+            listed[example.id] = example
+            missing.discard(example.id)
+    return listed
 
 
 def read_texts(text: str) -> list[str]:

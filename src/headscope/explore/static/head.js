@@ -201,7 +201,8 @@ export function makeHead(boot, source) {
       make("option", { value: "" }, "no gold arcs"), ...golds.map((name) => make("option", { value: name }, name)));
     select.value = golds.includes(state.gold) ? state.gold : "";
     select.addEventListener("change", () => update({ gold: select.value }));
-    const way = make("select", { "aria-label": "Direction of gold arcs" }, make("option", { value: "up" }, "from the dependent, or later mention"), make("option", { value: "down" }, "from the head, or earlier mention"));
+    const [low, high] = state.gold === "coreference" ? ["mention", "antecedent"] : ["dependent", "head"];
+    const way = make("select", { "aria-label": "Direction of gold arcs" }, make("option", { value: "up" }, `${low} → ${high}`), make("option", { value: "down" }, `${high} → ${low}`));
     way.value = state.way;
     way.addEventListener("change", () => update({ way: way.value }));
     return make("span", { class: "gold-tool" }, select, ...(state.gold ? [way] : []));

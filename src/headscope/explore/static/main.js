@@ -171,7 +171,7 @@ function begin() {
   byId("clear").addEventListener("click", () => update({ filter: "", brushed: [] }));
   let width = window.innerWidth;
   window.addEventListener("resize", () => { if (window.innerWidth !== width) { width = window.innerWidth; drawAll(); } });
-  window.addEventListener("hashchange", () => update({ ...DEFAULTS, ...fromHash(location.hash) }));
+  window.addEventListener("hashchange", () => update({ ...DEFAULTS, heads: [firstHead()], ...beginning() }));
   Object.assign(state, beginning());
   state.model = Math.min(Math.max(state.model, 0), boot.models.length - 1);
   state.model2 = Math.min(Math.max(state.model2, 0), boot.models.length - 1);
