@@ -247,8 +247,8 @@ def test_two_texts_stand_side_by_side(visit: Visit) -> None:
     visit.page.locator("#compare").click()
     visit.page.locator("#text2").fill("The keeper lit her pipe.")
     visit.page.keyboard.press("Enter")
-    visit.page.wait_for_function("() => document.querySelectorAll('canvas.attention').length === 2")
-    assert "8 tokens" in visit.text_of("#note")
+    visit.page.locator("#note", has_text=" 8 tokens").wait_for()
+    assert visit.page.locator("canvas.attention").count() == 2
     visit.page.locator("#side-1").click()
     assert visit.said == []
 

@@ -133,4 +133,5 @@ def _token_shares(
     with torch.inference_mode(), switch(model, batch):
         output = model.model(**inputs, **extra)
     logits = output.logits if "logits" in output else output.prediction_logits
-    return logits[0, place].float().softmax(-1).cpu()
+    shares: Tensor = logits[0, place].float().softmax(-1).cpu()
+    return shares

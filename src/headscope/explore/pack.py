@@ -147,7 +147,7 @@ def _error(parts: Parts) -> float:
 
 
 def _pack8(weights: Tensor) -> bytes:
-    return np.rint(weights.clamp(0, 1).sqrt().numpy() * 255).astype(np.uint8).tobytes()
+    return bytes(np.rint(weights.clamp(0, 1).sqrt().numpy() * 255).astype(np.uint8))
 
 
 def _compress(piece: bytes) -> str:

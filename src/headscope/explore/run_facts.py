@@ -111,7 +111,7 @@ def _round(number: Any) -> float | None:
 
 def _card_values(card: Any) -> dict[str, Any]:
     """A card with its behaviours, and the words by which the head is found."""
-    names = next((f.text.split("; ") for f in card.facts if f.topic == "behaviour"), [])
+    names: list[str] = next((f.text.split("; ") for f in card.facts if f.topic == "behaviour"), [])
     plain = [PLAIN_WORDS[name] for name in names if name in PLAIN_WORDS]
     facts = [[fact.topic, fact.text] for fact in card.facts]
     said = [card.gist, *names, *plain] if names else []  # not what a head is only nearest to
