@@ -72,6 +72,7 @@ def test_a_long_text_keeps_one_layer_and_runs_again_for_another(
     assert list(look._layers) == [0]
     np.testing.assert_allclose(look.weights(4, 2).numpy(), true_map(TEXT, 4, 2), atol=1e-6)
     assert list(look._layers) == [4]
+    assert list(look_at(source, encoding, first_layer=3)._layers) == [3]
 
 
 def test_old_texts_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,8 +76,10 @@ class Look:
         return self._layers[layer][head]
 
 
-def look_at(source: AttentionSource, encoding: Encoding, check: Check = lambda: None) -> Look:
-    """Run the model once over a text."""
+def look_at(
+    source: AttentionSource, encoding: Encoding, check: Check = lambda: None, first_layer: int = 0
+) -> Look:
+    """Run the model once over a text. Of a long one, the layer that is shown first is kept."""
     n_tokens, n_heads = len(encoding), source.n_layers * source.n_heads
     keeps_all = 4 * n_heads * n_tokens**2 <= KEPT_BYTES
     layers: dict[int, Tensor] = {}
@@ -89,7 +91,7 @@ def look_at(source: AttentionSource, encoding: Encoding, check: Check = lambda: 
         refuse_not_finite(attention)
         weights = attention.weights[0]  # [head, query, key]
         small.append(shrink(weights, size))
-        if keeps_all or attention.layer == 0:
+        if keeps_all or attention.layer == first_layer:
             layers[attention.layer] = weights.detach().cpu()
 
     source.attend(source.batch([encoding]), observe)
@@ -120,8 +122,8 @@ def shrink(
     n_blocks = ceil(n_tokens / block)
     spare = n_blocks * block - n_tokens
     padded = torch.nn.functional.pad(weights.float(), (0, spare, 0, spare)) if spare else weights
-    shape = (n_heads, n_blocks, block, n_blocks, block)
-    sums = padded.float().reshape(shape).sum(dim=(2, 4))  # [head, block, block]
+    rows = padded.float().reshape(n_heads, n_blocks, block, -1).sum(dim=2)  # [head, block, key]
+    sums = rows.reshape(n_heads, n_blocks, n_blocks, block).sum(dim=-1)  # [head, block, block]
     counts = torch.full((n_blocks, 1), float(block))
     counts[-1] -= spare
     roots = (sums.cpu() / counts).clamp(0, 1).sqrt()

@@ -111,7 +111,8 @@ class Session:
         if key not in self._looks:
             source = self._with_weights(self.models[number].source, weights)
             encoding, n_whole = encode_text(source, example)
-            self._looks[key] = look_at(source, encoding, check), n_whole
+            head = parse_head_name(str(request.get("head", "")))
+            self._looks[key] = look_at(source, encoding, check, head[0] if head else 0), n_whole
         self._looks.move_to_end(key)
         while len(self._looks) > 1 and self._n_bytes > KEPT_BYTES:
             self._looks.popitem(last=False)  # the one that was asked for longest ago

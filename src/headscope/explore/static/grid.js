@@ -8,10 +8,13 @@ import { isFound, measureOf, range, sayMeasure } from "./measures.js";
 /** @typedef {import("./types.js").Shown} Shown */
 
 const AXIS = 26, GAP = 3, SMALLEST = 9, COMFORTABLE = 26, LARGEST = 78, MOST_HEIGHT = 900;
+const REST = 80; // milliseconds
 
-/** The grid on its two canvases: the maps, and what moves over them.
- * @param {Boot} boot @param {(head: string, isAdded: boolean) => void} choose */
-export function makeGrid(boot, choose) {
+/** The grid on its two canvases: the maps, and what moves over them. `expect` is told on which head
+ * the mouse rests, so that its map is there when it is clicked.
+ * @param {Boot} boot @param {(head: string, isAdded: boolean) => void} choose
+ * @param {(head: string, shown: Shown) => void} expect */
+export function makeGrid(boot, choose, expect) {
   const base = byId("grid-maps"), over = byId("grid-over"), tip = byId("tip"), said = byId("grid-said");
   /** @type {Shown | null} */
   let shown = null;
@@ -20,7 +23,7 @@ export function makeGrid(boot, choose) {
   /** @type {{cell: number, bar: number, columns: number, cells: {head: string, x: number, y: number, isFaint: boolean}[],
    *   width: number, height: number, isSorted: boolean, label: number}} */
   let at = { cell: 0, bar: 0, columns: 0, cells: [], width: 0, height: 0, isSorted: false, label: 0 };
-  let cursor = -1;
+  let cursor = -1, resting = 0;
 
   /** @param {Shown | null} next */
   function show(next) {
@@ -158,6 +161,9 @@ export function makeGrid(boot, choose) {
     const measured = sayMeasure(boot, state.measure, head);
     said.textContent = [`Head ${head}`, gist, measured].filter(Boolean).join(". ");
     if (withTip) showTip(head, x, y, gist, measured);
+    clearTimeout(resting);
+    const own = shown;
+    resting = window.setTimeout(() => expect(head, own), REST);
   }
 
   /** The head enlarged, beside the mouse.

@@ -25,7 +25,9 @@ const shown = [null, null];
 /** @type {AbortController | null} */
 let asking = null;
 
-const grid = makeGrid(boot, choose), head = makeHead(boot, source), change = makeChange(boot, source), spread = makeSpread(boot, source);
+/** @param {string} name @param {Shown} one */
+const expect = (name, one) => { if (one.looked.keepsAll !== false) source.map(one.pane, state.weights, name).catch(() => {}); };
+const grid = makeGrid(boot, choose, expect), head = makeHead(boot, source), change = makeChange(boot, source), spread = makeSpread(boot, source);
 const scatter = boot.run ? makeScatter(boot, choose) : { draw() {} };
 
 /** @param {string} message @param {boolean} [isProblem] */
@@ -54,7 +56,7 @@ async function look() {
   const started = performance.now();
   try {
     for (const [i, pane] of panes.entries()) {
-      const looked = await source.look(pane, state.weights, mine.signal);
+      const looked = await source.look(pane, state.weights, state.heads[0], mine.signal);
       shown[i] = { pane, looked, thumbs: fromBase64(looked.thumbs) };
       fillBox(pane.text || (looked.words.length ? looked.words : looked.tokens.filter((_, t) => !looked.special[t])).join(" "), pane.id, i);
     }

@@ -22,8 +22,9 @@ export function layMatrix(names, width) {
     context.font = `11px ${FONT}`;
     return names.reduce((most, name) => Math.max(most, context.measureText(shorten(name)).width), 20);
   };
-  const roomy = Math.min(120, widest() + 10);
-  const isLabelled = (width - roomy - 24) / n >= LABELLED;
+  const isShort = width / n >= LABELLED; // else no label could fit, and none is measured
+  const roomy = isShort ? Math.min(120, widest() + 10) : 0;
+  const isLabelled = isShort && (width - roomy - 24) / n >= LABELLED;
   const left = isLabelled ? roomy : 24, top = isLabelled ? roomy * 0.9 + 6 : 24;
   const side = Math.min(width - left - (isLabelled ? 24 : 2), 760, isLabelled ? n * 26 : 760);
   return { n, left, top, side, cell: side / n, isLabelled, width: left + side + (isLabelled ? 24 : 2), height: top + side + 4 };

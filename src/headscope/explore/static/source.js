@@ -68,8 +68,9 @@ export function liveSource(boot) {
   }
 
   return {
-    /** @param {Pane} pane @param {string} weights @param {AbortSignal} [signal] @returns {Promise<Looked>} */
-    look: async (pane, weights, signal) => (await ask("look", { ...pane, weights }, signal)).json(),
+    /** @param {Pane} pane @param {string} weights @param {string} head that will be asked for first
+     * @param {AbortSignal} [signal] @returns {Promise<Looked>} */
+    look: async (pane, weights, head, signal) => (await ask("look", { ...pane, weights, head }, signal)).json(),
 
     /** @param {Pane} pane @param {string} weights @param {string} head */
     map: (pane, weights, head) => memory.get(JSON.stringify([pane, weights, head]), async () =>

@@ -20,7 +20,7 @@
 
 /** @typedef {{tokens: string[], special: number[], wordOf: number[], words: string[],
  *   cutFrom: number, arcs: [number, number, string][], chains: [number, number, string][],
- *   thumbSize: number, thumbs: string, precision: number, form?: string,
+ *   thumbSize: number, thumbs: string, precision: number, keepsAll?: boolean, form?: string,
  *   shape?: {groups: number, parts: number}, text?: string, id?: string, number?: number,
  *   model?: number}} Looked */
 
