@@ -155,7 +155,7 @@ function begin() {
   const hasRun = Boolean(boot.run);
   document.title = `headscope explore: ${boot.models.map(({ name }) => name).join(" and ")}`;
   byId("model-name").textContent = boot.models.map(({ name }) => name).join(" and ");
-  byId("no-run").hidden = hasRun;
+  byId("no-run").hidden = hasRun || !boot.isLive;
   byId("tabs").hidden = !hasRun;
   byId("measure-tools").hidden = !hasRun;
   if (hasRun) fillMeasures(boot, byId("measure"), "no measure");
