@@ -49,4 +49,7 @@ def explore(
     typer.echo("Open this address in a browser on this machine. Ctrl-C stops.", err=True)
     if browser:
         typer.launch(server.address)
-    server.run()
+    try:
+        server.run()
+    except KeyboardInterrupt:  # the way to stop it
+        typer.echo("\nStopped.", err=True)

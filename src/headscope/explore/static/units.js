@@ -86,14 +86,15 @@ export function strongestPairs(units, count) {
   const n = units.names.length;
   /** @type {[number, number, number][]} */
   const best = [];
+  let least = 0.0005; // what is weaker is not worth saying
   for (let from = 0, i = 0; from < n; from++) {
     for (let to = 0; to < n; to++, i++) {
-      const weight = units.weights[i], size = Math.abs(weight);
-      if (from === to || units.special[from] || units.special[to] || size < 0.0005) continue;
-      if (best.length === count && size <= Math.abs(best[count - 1][2])) continue;
+      const weight = units.weights[i];
+      if (Math.abs(weight) <= least || from === to || units.special[from] || units.special[to]) continue;
       best.push([from, to, weight]);
       best.sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
       best.length = Math.min(best.length, count);
+      if (best.length === count) least = Math.abs(best[count - 1][2]);
     }
   }
   return best;
