@@ -5,6 +5,7 @@ import { fromBase64, fromRoots, inflate, readHead } from "./decode.js";
 /** @typedef {import("./types.js").Pane} Pane */
 /** @typedef {import("./types.js").Looked} Looked */
 
+const KEPT_LAYERS = 16; // of a file, unpacked
 const KEPT_NUMBERS = 60_000_000; // of maps that stay in memory
 
 export class Unreachable extends Error {}
@@ -115,14 +116,25 @@ export function fileSource(boot) {
       const text = document.getElementById(id)?.textContent ?? "";
       bytes = inflate(fromBase64(text));
       layers.set(id, bytes);
-      if (layers.size > 12) layers.delete(/** @type {string} */ (layers.keys().next().value));
+      if (layers.size > KEPT_LAYERS) layers.delete(/** @type {string} */ (layers.keys().next().value));
     }
     return bytes;
   }
 
+  /** Unpack layers while nothing else is done, so that their heads open at once.
+   * @param {Looked} looked @param {number} layer */
+  function unpack(looked, layer) {
+    if (layer >= Math.min(boot.models[looked.model ?? 0].layers, KEPT_LAYERS)) return;
+    window.requestIdleCallback?.(() => layerBytes(`layer-${looked.number}-${layer}`).then(() => unpack(looked, layer + 1)));
+  }
+
   return {
     /** @param {Pane} pane @returns {Promise<Looked>} */
-    look: async (pane) => find(pane),
+    look: async (pane) => {
+      const looked = find(pane);
+      unpack(looked, 0);
+      return looked;
+    },
 
     /** @param {Pane} pane @param {string} weights @param {string} head */
     map: (pane, weights, head) => memory.get(JSON.stringify([pane, head]), async () => {
