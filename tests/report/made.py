@@ -12,6 +12,8 @@ from headscope.data.attention import spread_heads
 from headscope.data.head_view import HeadView, ShownExample
 from headscope.engine.analyze import analyze
 from headscope.runs.run import Run
+from headscope.stats.bucket import N_BUCKETS
+from headscope.stats.tally import Tally
 from headscope.view.presentation import MapOptions
 from tests.making import make_example
 from tests.planted import PLANTED
@@ -65,8 +67,11 @@ def large_tables(n_layers: int, n_heads: int) -> dict[str, pd.DataFrame]:
     most = min(n_heads, Distance.max_heads // n_layers)
     compared = [spread_heads(n_heads, most) for _ in range(n_layers)]
     n_compared = n_layers * most
-    divergence = draw.uniform(0, 0.7, (1, n_compared * (n_compared - 1) // 2))
-    distances = Distances(divergence, compared)
+    divergence = np.zeros((N_BUCKETS, 1, n_compared * (n_compared - 1) // 2))
+    divergence[:2, 0] = draw.uniform(0, 0.7, (2, divergence.shape[-1]))
+    rows = np.zeros((N_BUCKETS, 1))
+    rows[:2] = 1
+    distances = Distances(Tally({"divergence": divergence, "rows": rows}), compared)
     return {
         "position": table("weight", target=["previous", "self", "next"]),
         "special-tokens": table("weight", source=["all", "sep", "other"], target=classes),

@@ -411,7 +411,7 @@ CLAIMS = (
         '"for all relations in Table 1 except pobj, the dependent attends to the head word rather '
         'than the other way around"',
         check_direction,
-        needs=("dependency-directions",),
+        needs=("dependency-directions", "dependency"),
     ),
     _claim(
         "prepositions-look-at-objects",

@@ -196,9 +196,9 @@ def _claim(
     says: str,
     paper: str,
     check: Callable[[Tables], Outcome],
-    table: str = "entropy",
+    needs: tuple[str, ...] = ("entropy",),
 ) -> Claim:
-    return Claim(name, "3.3", says, paper, (table,), "--text FILE", check, "entropy")
+    return Claim(name, "3.3", says, paper, needs, "--text FILE", check, "entropy")
 
 
 FIGURES = (
@@ -253,7 +253,7 @@ CLAIMS = (
         '"the last layer has a high entropy from [CLS] of 3.89 nats, indicating very broad '
         'attention": about 80 % of even attention over 128 tokens',
         check_cls_last,
-        "entropy-layers",
+        ("entropy-layers", "entropy"),
     ),
     _claim(
         "cls-is-like-others-below",
@@ -261,7 +261,7 @@ CLAIMS = (
         "within a tenth of even attention).",
         '"the average entropies from [CLS] for most layers are very close"',
         check_cls_close,
-        "entropy-layers",
+        ("entropy-layers", "entropy"),
     ),
 )
 BREADTH = Behaviour(
