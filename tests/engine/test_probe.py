@@ -69,6 +69,19 @@ def test_tables_have_their_documented_columns(run: Run) -> None:
     assert "docs/tables.md#probes" in (ROOT / "README.md").read_text()
 
 
+def test_probes_are_compared_with_those_that_ran_too(run: Run, vectors: Path) -> None:
+    table, found = run.tables["probe-differences"], uas(run)
+    pairs = set(zip(table["probe"], table["other"], strict=True))
+    assert ("attention-only", "distances-and-words") in pairs
+    assert ("attention-and-words", "attention-only") in pairs
+    assert not any(name.startswith("random-init") for pair in pairs for name in pair)
+    for row in table.itertuples():
+        assert row.difference == pytest.approx(found[row.probe] - found[row.other])
+    assert table["documents"].unique().tolist() == [len(TEST)]
+    alone = run_probes(None, vectors, curve=False, only=["attention-only"])
+    assert len(alone.tables["probe-differences"]) == 0
+
+
 def test_the_weights_are_a_table_of_heads(run: Run) -> None:
     weights = run.tables["probe-weights"]
     assert len(weights) == 4 * N_LAYERS * N_HEADS + 1
