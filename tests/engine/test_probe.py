@@ -1,6 +1,7 @@
 """Runs of probes from end to end: tables, folders, resuming, bad input."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -200,8 +201,10 @@ def test_the_command_prints_the_table_beside_the_papers(tmp_path: Path) -> None:
     arguments += [*options, "--out", str(tmp_path / "run"), "--format"]
     done = CliRunner(env={"COLUMNS": "160"}).invoke(app, [*arguments, "table"])
     assert done.exit_code == 0, done.stderr
-    lines = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line}
+    scores, differences, *_ = done.stdout.split("\n\n")  # tables with an empty line between them
+    lines = {line.split()[0]: line.split() for line in scores.splitlines() if line}
     assert lines["attention-only"][-3:] == ["60", "289", "61"]
+    assert re.search(r"attention-only +right-branching +\+\d\d\.\d points \[", differences)
     assert float(lines["attention-only"][1]) > 20 + float(lines["right-branching"][1])
     assert 'id="figure-probe-weights"' in (tmp_path / "run/report.html").read_text()
     again = CliRunner().invoke(app, [*arguments, "json", "--resume"])
