@@ -77,7 +77,7 @@ def test_probes_are_compared_with_those_that_ran_too(run: Run, vectors: Path) ->
     assert ("attention-and-words", "attention-only") in pairs
     assert not any(name.startswith("random-init") for pair in pairs for name in pair)
     for row in table.itertuples():
-        assert row.difference == pytest.approx(found[row.probe] - found[row.other])
+        assert row.difference == pytest.approx(found[str(row.probe)] - found[str(row.other)])
     assert table["documents"].unique().tolist() == [len(TEST)]
     alone = run_probes(None, vectors, curve=False, only=["attention-only"])
     assert len(alone.tables["probe-differences"]) == 0
