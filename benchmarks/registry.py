@@ -1,6 +1,16 @@
 """All benchmarks by name. To add one, write a file with a `run` and add a line here."""
 
-from benchmarks import coreference, dependency, distance, importance, memory, padding, probes, speed
+from benchmarks import (
+    coreference,
+    dependency,
+    distance,
+    explore,
+    importance,
+    memory,
+    padding,
+    probes,
+    speed,
+)
 from benchmarks.row import Benchmark
 
 __all__ = ["BENCHMARKS"]
@@ -14,4 +24,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "importance": importance.run,
     "distance": distance.run,
     "probes": probes.run,
+    "explore": explore.run,
 }

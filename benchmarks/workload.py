@@ -25,7 +25,7 @@ from headscope.models.loaded import LoadedModel, wrap_model
 
 __all__ = [
     "ANALYSES", "bert_base", "bert_base_with_head", "build_analyses", "encode_ahead", "forward",
-    "make_segments", "make_sentences", "minilm",
+    "make_segments", "make_sentences", "minilm", "wide",
 ]  # fmt: skip
 
 ANALYSES = ("position", "special-tokens", "entropy")
@@ -50,6 +50,18 @@ def minilm() -> LoadedModel:
     return _build(
         BertConfig(
             hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
+        )
+    )
+
+
+def wide(n_layers: int, n_heads: int, size: int) -> LoadedModel:
+    """So many layers of so many heads, each of a size."""
+    return _build(
+        BertConfig(
+            hidden_size=n_heads * size,
+            num_hidden_layers=n_layers,
+            num_attention_heads=n_heads,
+            intermediate_size=n_heads * size,
         )
     )
 

@@ -35,7 +35,10 @@ except SystemExit:
 @pytest.mark.parametrize(
     "arguments",
     ["", "--help", "--version", "list models", "list analyses"]
-    + [f"{command} --help" for command in ("show", "probe", "report", "card", "table", "merge")],
+    + [
+        f"{command} --help"
+        for command in ("show", "explore", "probe", "report", "card", "table", "merge")
+    ],
 )
 def test_help_and_lists_load_nothing_heavy(arguments: str) -> None:
     assert loaded_by(run(arguments)) == set()

@@ -19,9 +19,10 @@ MOST_LINES = 450
 
 # A room may import from its own rank only within itself, and from lower ranks freely.
 RANKS = {
-    "cli": 11,
-    "commands": 10,
-    "testing": 10,
+    "cli": 12,
+    "commands": 11,
+    "testing": 11,
+    "explore": 10,
     "engine": 9,
     "runs": 8,
     "report": 7,

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from headscope.commands.analyze import analyze
+from headscope.commands.explore import explore
 from headscope.commands.probe import probe
 from headscope.commands.runs import card, distance, layout, list_names, merge, report, table
 from headscope.commands.shared import expand_options
@@ -58,6 +59,7 @@ def build_app(command: str | None = "") -> typer.Typer:
     panels: dict[Any, dict[str, Any]] = {
         analyze: {OF_ANALYSES: [], OF_RUN: [RunOptions], OF_MODEL: [ModelOptions]},
         show: {"Drawing": [ShowOptions], OF_MODEL: [ModelOptions]},
+        explore: {OF_MODEL: [ModelOptions]},
         probe: {"Probes": [ProbeOptions], OF_MODEL: [ModelOptions]},
         distance: {OF_ANALYSES: [], OF_RUN: _run_options_of_pairs(), OF_MODEL: [ModelOptions]},
         layout: {"Thresholds": []},
@@ -70,7 +72,7 @@ def build_app(command: str | None = "") -> typer.Typer:
             panels[distance if is_of_pair else analyze][OF_ANALYSES].append(kind)
     if command in ("", layout.__name__):
         panels[layout]["Thresholds"] = list(_list_thresholds())
-    for function in (analyze, report, show, card, probe, distance, layout, merge, table):
+    for function in (analyze, report, show, explore, card, probe, distance, layout, merge, table):
         called = expand_options(function, panels[function]) if function in panels else function
         app.command()(_explained("resume" in function.__annotations__)(called))
     app.command("list")(_explained(can_resume=False)(list_names))

@@ -12,7 +12,7 @@ from headscope.analyses.distance.measure import Distance
 from headscope.analyses.distance.tables import permutation_test
 from headscope.data.encoding import Encoding
 from headscope.engine.analyze import analyze
-from headscope.engine.measure import Result, _Observer, measure_examples
+from headscope.engine.measure import Result, _Observer, measure_examples, name_analyses
 from headscope.errors import StudyError
 from headscope.options import RunOptions, collect_options
 from tests.making import N_HEADS, N_LAYERS, MadeSource, encode_words, make_example, random_maps
@@ -185,7 +185,7 @@ def test_rows_of_many_heads_take_bounded_memory(
 ) -> None:
     """At most 512 MB, whatever the model: fewer heads of more, and smaller batches."""
     source = replace(MadeSource(), n_layers=n_layers, n_heads=n_heads)
-    observer = _Observer(source, [Distance()], 0, Result())
+    observer = _Observer(source, name_analyses([Distance()]), 0, Result())
     (buffer,) = observer.buffers.values()
     assert n_layers * buffer.n_heads <= 1024
     tokens = observer.most_tokens

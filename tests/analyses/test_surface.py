@@ -189,15 +189,19 @@ def widest(**weights: float) -> pd.DataFrame:
 
 def test_broad_heads_are_judged_by_their_rows() -> None:
     (claim,) = MAX_WEIGHT.claims
-    nats = {"layer": 1, "rows": "all", "uniform": 4.0, "low": 3.0, "high": 4.0}
-    entropy = pd.DataFrame([{**nats, "head": 1, "nats": 1.0}, {**nats, "head": 2, "nats": 3.6}])
-    for flat, holds in ((0.9, True), (0.3, False)):
+    entropy = pd.DataFrame({"layer": 1, "head": [1, 2], "rows": "all", "share": [0.3, 0.9]})
+    entropy = entropy.assign(share_low=entropy["share"] - 0.05, share_high=entropy["share"] + 0.05)
+    for flat, verdict in ((0.9, "holds"), (0.3, "does not hold"), (0.52, "undecided")):
         table = widest(a=0.5, b=0.05).assign(flat_rows=[1.0, flat])  # the first is not broad
+        table = table.assign(
+            flat_low=table["flat_rows"] - 0.05, flat_high=table["flat_rows"] + 0.05
+        )
         found = claim.check({"max-weight": table, "entropy": entropy})
-        assert found.holds is holds
-        assert found.shows.startswith(f"{int(holds)} of the 1 broad heads have at most 10 %")
-    none = claim.check({"max-weight": table, "entropy": entropy.assign(nats=1.0)})
-    assert none.holds is None
+        assert found.verdict == verdict
+        n_sure = int(verdict == "holds")
+        assert found.shows.startswith(f"{n_sure} of the 1 broad heads have at most 10 %")
+    none = claim.check({"max-weight": table, "entropy": entropy.assign(share_low=0.1)})
+    assert none.verdict == "not measured"
 
 
 def test_a_row_that_sees_few_tokens_cannot_be_flat_and_does_not_count() -> None:
@@ -236,5 +240,7 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("first token (sink)", "first"),
         ("period and comma", "punctuation"),
         ("everything, broadly", "broad"),
+        ("source in order", ""),
+        ("source backwards", ""),
     ]
     assert [one.name for one in list_behaviours() if one.is_background] == ["everything, broadly"]

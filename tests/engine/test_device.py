@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention, LayerChange, LayerGradient
 from headscope.data.encoding import Batch
-from headscope.engine.measure import Result, RowBuffer, _Observer
+from headscope.engine.measure import Result, RowBuffer, _Observer, name_analyses
 from headscope.errors import ModelError
 from headscope.kernels.jensen_shannon import sum_pairs_in_torch, sum_pairs_on_device
 from headscope.models.loaded import wrap_model
@@ -119,7 +119,7 @@ def test_the_engine_reads_nothing_before_the_last_layer(watch: Watch) -> None:
     analyses = [a for name in names if (a := ANALYSES.find(name).load()()).watches is watch]
     assert analyses
     source: Any = _Shows(watch)
-    observer = _Observer(source, analyses, 0, Result())
+    observer = _Observer(source, name_analyses(analyses), 0, Result())
     with pytest.raises(StopAsyncIteration):
         observer.measure(make_batch())
 
@@ -152,4 +152,4 @@ def test_numbers_that_are_none_are_told_once_the_batch_is_done() -> None:
     batch = source.batch(source.encode([make_example(3, n_words=5)], 512))
     analysis = ANALYSES.find("position").load()()
     with pytest.raises(ModelError, match=r"of layer 2 are not numbers \(NaN\) for example"):
-        _Observer(source, [analysis], 0, Result()).measure(batch)
+        _Observer(source, name_analyses([analysis]), 0, Result()).measure(batch)

@@ -62,7 +62,7 @@ def test_examples_cards_and_drawings_of_a_hybrid_agree(tmp_path: Path) -> None:
         (s.title, s.view.layer, s.view.head, s.score) for s in found.examples
     ]
     assert hs.load_run(tmp_path / "run").card("9-2").title == "Head 9-2"
-    page = render_report(found.tables, found.manifest, found.examples)
+    page = render_report(found.tables, found.manifest, found.examples, {})
     assert "Head 9-2" in page
     assert "Head 1-2" not in page
     assert "3 × 5" in page

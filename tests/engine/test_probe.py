@@ -1,6 +1,7 @@
 """Runs of probes from end to end: tables, folders, resuming, bad input."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +68,19 @@ def test_tables_have_their_documented_columns(run: Run) -> None:
         section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         assert f"Columns: {', '.join(columns)}\n" in section.replace("\n  ", " "), name
     assert "docs/tables.md#probes" in (ROOT / "README.md").read_text()
+
+
+def test_probes_are_compared_with_those_that_ran_too(run: Run, vectors: Path) -> None:
+    table, found = run.tables["probe-differences"], uas(run)
+    pairs = set(zip(table["probe"], table["other"], strict=True))
+    assert ("attention-only", "distances-and-words") in pairs
+    assert ("attention-and-words", "attention-only") in pairs
+    assert not any(name.startswith("random-init") for pair in pairs for name in pair)
+    for row in table.itertuples():
+        assert row.difference == pytest.approx(found[str(row.probe)] - found[str(row.other)])
+    assert table["documents"].unique().tolist() == [len(TEST)]
+    alone = run_probes(None, vectors, curve=False, only=["attention-only"])
+    assert len(alone.tables["probe-differences"]) == 0
 
 
 def test_the_weights_are_a_table_of_heads(run: Run) -> None:
@@ -187,8 +201,10 @@ def test_the_command_prints_the_table_beside_the_papers(tmp_path: Path) -> None:
     arguments += [*options, "--out", str(tmp_path / "run"), "--format"]
     done = CliRunner(env={"COLUMNS": "160"}).invoke(app, [*arguments, "table"])
     assert done.exit_code == 0, done.stderr
-    lines = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line}
+    scores, differences, *_ = done.stdout.split("\n\n")  # tables with an empty line between them
+    lines = {line.split()[0]: line.split() for line in scores.splitlines() if line}
     assert lines["attention-only"][-3:] == ["60", "289", "61"]
+    assert re.search(r"attention-only +right-branching +\+\d\d\.\d points \[", differences)
     assert float(lines["attention-only"][1]) > 20 + float(lines["right-branching"][1])
     assert 'id="figure-probe-weights"' in (tmp_path / "run/report.html").read_text()
     again = CliRunner().invoke(app, [*arguments, "json", "--resume"])

@@ -77,4 +77,4 @@ def test_a_truncated_document_is_its_first_tokens_alone() -> None:
     assert window.words == (whole.words or ())[:6]
     assert [m.start for m in window.mentions or ()] == [0, 3]
     assert counts.notes == {UNREAD: 1}
-    assert window.key == whole.key
+    assert window.own_document == whole.own_document

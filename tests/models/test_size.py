@@ -87,7 +87,7 @@ def test_gradients_of_an_offloaded_model_are_refused(tmp_path: Path) -> None:
     ("options", "reason"),
     [
         ({"weights": "norm", "only": "position"}, "cannot see its projections"),
-        ({"null": True, "only": "dependency"}, "random weights does not fit"),
+        ({"null": 1, "only": "dependency"}, "random weights does not fit"),
     ],
 )
 def test_what_needs_all_weights_at_once_is_refused(options: dict[str, Any], reason: str) -> None:
@@ -256,9 +256,11 @@ def test_a_run_with_probes_loads_the_model_once(
         return own(kind, *args, **kwargs)
 
     monkeypatch.setattr(PreTrainedModel, "from_pretrained", classmethod(load_and_note))
-    treebank = tmp_path / "german.conllu"
-    treebank.write_text("\n".join(german_sentence(k, t) for k, t in product(KEEPERS, THINGS)))
-    arguments = ["analyze", "demo", "--treebank", str(treebank), "--train", str(treebank)]
+    sentences = [german_sentence(k, t) for k, t in product(KEEPERS, THINGS)]
+    train, test = tmp_path / "train.conllu", tmp_path / "test.conllu"
+    train.write_text("\n".join(sentences[::2]))
+    test.write_text("\n".join(sentences[1::2]))
+    arguments = ["analyze", "demo", "--treebank", str(test), "--train", str(train)]
     arguments += ["--weights", "norm", "--only", "position", "--no-report"]
     done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "run")])
     assert done.exit_code == 0, done.output

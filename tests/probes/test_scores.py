@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import log
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,12 @@ from headscope.probes.baselines import (
     distance_features,
 )
 from headscope.probes.batches import mask_scores, score_sentences
-from headscope.probes.scores import SCORES, decode_tree, estimate_scores, score_probe
+from headscope.probes.scores import SCORES, compare_uas, decode_tree, estimate_scores, score_probe
+from headscope.probes.tables import ProbeResult, difference_table
 from headscope.probes.treebank import is_punctuation
 from tests.making import N_HEADS, N_LAYERS, MadeSource
 from tests.probes.made import PLANTED_TREE, SYNTAX, made_vectors, make_examples, store
-from tests.references.probes import attachment_counts, best_tree_score
+from tests.references.probes import attachment_counts, best_tree_score, uas_difference
 
 N_MAPS = N_LAYERS * N_HEADS
 
@@ -95,6 +97,67 @@ def test_intervals_hold_the_estimate_and_one_document_has_none(tmp_path: Path) -
         assert low < value < high
     alone = replace(found, buckets=np.zeros_like(found.buckets))
     assert np.isnan(estimate_scores(alone)["uas"].low)
+
+
+def in_documents(n_sentences: int) -> list[Example]:
+    """Examples of which two make a document."""
+    examples = make_examples(n_sentences)
+    return [replace(one, document=f"d{i // 2}") for i, one in enumerate(examples)]
+
+
+def test_differences_of_probes_equal_plain_loops_over_documents(tmp_path: Path) -> None:
+    source = MadeSource(pieces=lambda word, place: 0 if word == "boat" else 1)
+    treebank = store(tmp_path, in_documents(60), source)
+    probes = {"random": random_probe(), "next": FixedOffset(1), "previous": FixedOffset(-1)}
+    results = {n: ProbeResult(score_probe(p, treebank), 0, 0) for n, p in probes.items()}
+    by_sentence = {
+        name: [scores for _, scores in sorted(score_sentences(probe, treebank), key=itemgetter(0))]
+        for name, probe in probes.items()
+    }
+    pairs = [("random", "next"), ("random", "previous"), ("next", "previous")]
+    table = difference_table(results, pairs)
+    expected = [
+        uas_difference(treebank.sentences, by_sentence[name], by_sentence[other])
+        for name, other in pairs
+    ]
+    found = table[["difference", "low", "high", "p_raw"]].to_numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert list(zip(table["probe"], table["other"], strict=True)) == pairs
+    smallest, middle, largest = np.argsort(table["p_raw"])
+    p, corrected = table["p_raw"], table["p_value"]  # Holm: 3 times the smallest, and so on
+    assert corrected[smallest] == pytest.approx(min(1, 3 * p[smallest]))
+    assert corrected[middle] == pytest.approx(min(1, max(3 * p[smallest], 2 * p[middle])))
+    assert corrected[largest] == pytest.approx(max(corrected[middle], p[largest]))
+    assert table["documents"].tolist() == [30] * 3
+
+
+def test_a_paired_difference_is_surer_than_two_intervals(tmp_path: Path) -> None:
+    """Sentences differ much more from each other than the two probes do in each of them."""
+    found = score_probe(random_probe(), store(tmp_path, make_examples(60)))
+    count = np.full_like(found.count, 40)
+    correct = np.tile(np.arange(60.0)[:, None] % 30, len(SCORES))
+    one, other = (replace(found, count=count, correct=c) for c in (correct + 2, correct))
+    other.correct[::7] -= 0.5  # or the difference would never vary
+    high, low = estimate_scores(other)["uas"].high, estimate_scores(one)["uas"].low
+    assert low < high
+    assert compare_uas(one, other).low > 0.04
+
+
+def test_one_document_or_equal_probes_have_a_difference_without_an_interval(tmp_path: Path) -> None:
+    treebank = store(tmp_path, make_examples(20))
+    one, other = (score_probe(p, treebank) for p in (random_probe(), FixedOffset(1)))
+    same = compare_uas(one, one)
+    assert same.value == 0
+    assert np.isnan([same.low, same.p_value]).all()
+    alone = compare_uas(*(replace(s, buckets=np.zeros_like(s.buckets)) for s in (one, other)))
+    assert alone.value == compare_uas(one, other).value
+    assert np.isnan([alone.low, alone.high, alone.p_value]).all()
+
+
+def test_no_pairs_give_an_empty_table_with_its_columns() -> None:
+    table = difference_table({}, [])
+    assert len(table) == 0
+    assert {"probe", "difference", "p_value"} <= set(table.columns)
 
 
 @pytest.mark.parametrize("offset", [1, -1, 3])

@@ -4,7 +4,13 @@ from math import nan
 
 import pandas as pd
 
-from headscope.probes.show import PRESENTATION, build_table_3, read_probes, read_relations
+from headscope.probes.show import (
+    PRESENTATION,
+    build_table_3,
+    read_differences,
+    read_probes,
+    read_relations,
+)
 from headscope.registry import load_presentations
 from headscope.view.table import TextTable
 
@@ -43,6 +49,7 @@ def test_table_3_has_the_papers_probes_in_its_order() -> None:
         "probe": "attention-only",
         "UAS %": "60.0",
         "95 % interval": "59.0-61.0",
+        "attention-only is above it by": "",
         "training sentences": "2,000",
         "BERT-base: UAS %": "61",
     }
@@ -52,6 +59,38 @@ def test_table_3_has_the_papers_probes_in_its_order() -> None:
         "best-offset",
         "structural probe (paper alone)",
     ]
+
+
+def difference(probe: str, other: str, value: float, p_value: float = 0.0001) -> dict[str, object]:
+    ends = {"low": value - 0.01, "high": value + 0.01}
+    return {"probe": probe, "other": other, "difference": value, **ends, "p_value": p_value}
+
+
+def test_table_3_says_by_how_much_the_strongest_probe_is_above_each_other() -> None:
+    tables = {
+        "probes": scores(best_offset=0.3, attention_only=0.6, attention_and_words=0.7),
+        "probe-differences": pd.DataFrame(
+            [
+                difference("attention-only", "best-offset", 0.3),
+                difference("attention-and-words", "attention-only", 0.1),
+            ]
+        ),
+    }
+    (table,) = build_table_3(tables)
+    column = "attention-and-words is above it by"
+    assert row(table, "attention-only")[column] == "+10.0 points [+9.0 to +11.0]"
+    assert row(table, "best-offset")[column] == row(table, "attention-and-words")[column] == ""
+    assert row(table, "right-branching")[column] == "-"
+
+
+def test_the_terminal_compares_probes_in_pairs() -> None:
+    rows = [difference("attention-only", "best-offset", 0.3)]
+    bare = {**difference("attention-only", "attention-only", 0.0, nan), "low": nan, "high": nan}
+    (table,) = read_differences(pd.DataFrame([*rows, bare]), 0)
+    assert table.rows == (
+        ("attention-only", "best-offset", "+30.0 points [+29.0 to +31.0]", "<.001"),
+        ("attention-only", "attention-only", "+0.0 points", "-"),
+    )
 
 
 def test_without_probes_there_is_no_table_3() -> None:

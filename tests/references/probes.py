@@ -1,9 +1,10 @@
 """Probes in slow, obvious loops."""
 
 from collections.abc import Sequence
-from math import exp, log
+from math import exp, log, sqrt
 
 import numpy as np
+from scipy.stats import t as student
 
 from headscope.probes.treebank import NO_HEAD, Sentence, is_punctuation
 
@@ -90,6 +91,29 @@ def attachment_counts(sentence: Sentence, scores: np.ndarray) -> tuple[int, int,
         if not is_punctuation(relation):
             count, found = count + 1, found + is_right
     return found, count, found_all, count_all
+
+
+def uas_difference(
+    sentences: Sequence[Sentence], scores: Sequence[np.ndarray], others: Sequence[np.ndarray]
+) -> tuple[float, float, float, float]:
+    """The UAS of one probe minus another's with its interval and p-value, over buckets."""
+
+    def difference(without: int | None) -> float:
+        gap = count = 0
+        for sentence, one, other in zip(sentences, scores, others, strict=True):
+            if sentence.bucket != without:
+                (found, n, *_), (found_other, *_) = (
+                    attachment_counts(sentence, part) for part in (one, other)
+                )
+                gap, count = gap + found - found_other, count + n
+        return gap / count
+
+    buckets = sorted({sentence.bucket for sentence in sentences if sentence.is_scored.any()})
+    value, k = difference(None), len(buckets)
+    squares = sum((difference(bucket) - value) ** 2 for bucket in buckets)
+    error = sqrt((k - 1) / k * squares)
+    half = float(student.ppf(0.975, k - 1)) * error
+    return value, value - half, value + half, 2 * float(student.sf(abs(value) / error, k - 1))
 
 
 def best_tree_score(scores: np.ndarray) -> float:

@@ -68,9 +68,9 @@ def large_tables(n_layers: int, n_heads: int) -> dict[str, pd.DataFrame]:
     compared = [spread_heads(n_heads, most) for _ in range(n_layers)]
     n_compared = n_layers * most
     divergence = np.zeros((N_BUCKETS, 1, n_compared * (n_compared - 1) // 2))
-    divergence[0] = draw.uniform(0, 0.69, divergence[0].shape)  # of one document: no intervals
+    divergence[:2, 0] = draw.uniform(0, 0.7, (2, divergence.shape[-1]))
     rows = np.zeros((N_BUCKETS, 1))
-    rows[0] = 1
+    rows[:2] = 1
     distances = Distances(Tally({"divergence": divergence, "rows": rows}), compared)
     return {
         "position": table("weight", target=["previous", "self", "next"]),

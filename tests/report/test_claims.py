@@ -300,7 +300,16 @@ def probes(**uas: float) -> Tables:
         {"probe": name.replace("_", "-"), "uas": value, **spread(value)}
         for name, value in uas.items()
     ]
-    return {"probes": pd.DataFrame(rows)}
+    gaps = [
+        {"probe": one["probe"], "other": other["probe"], **gap(uas[first] - uas[second])}
+        for first, one in zip(uas, rows, strict=True)
+        for second, other in zip(uas, rows, strict=True)
+    ]
+    return {"probes": pd.DataFrame(rows), "probe-differences": pd.DataFrame(gaps)}
+
+
+def gap(value: float, width: float = 0.01) -> dict[str, float]:
+    return {"difference": value, **spread(value, width)}
 
 
 PAPER_PROBES = {
@@ -679,6 +688,23 @@ def test_a_probe_that_was_not_trained_is_named_with_what_trains_it() -> None:
     assert found.verdict == "not measured"
     assert "attention-and-words" in found.shows
     assert "--vectors FILE" in found.shows
+
+
+def test_probes_are_compared_in_pairs_not_by_their_intervals() -> None:
+    tables = probes(attention_only=0.61, distances_and_words=0.60)
+    tables["probes"] = tables["probes"].assign(low=0.5, high=0.7)  # as wide as documents differ
+    rows = tables["probe-differences"]
+    name = "attention-alone-beats-distances"
+    sure = {**tables, "probe-differences": rows.assign(low=0.005, high=0.015)}
+    assert find(name, sure).verdict == "holds"
+    assert (
+        "Minus distances-and-words (60.0 %): +1.0 points [+0.5 to +1.5]." in find(name, sure).shows
+    )
+    unsure = {**tables, "probe-differences": rows.assign(low=-0.005, high=0.025)}
+    assert find(name, unsure).verdict == "undecided"
+    assert "The 95 % interval includes +0.0 points: undecided." in find(name, unsure).shows
+    single = {**tables, "probe-differences": rows.assign(low=None, high=None)}
+    assert find(name, single).verdict == "undecided"
 
 
 @pytest.mark.parametrize(

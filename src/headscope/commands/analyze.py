@@ -69,6 +69,8 @@ def analyze(
     if model is None and not demo:
         raise StudyError("No model was named. Expected MODEL --text FILE, or --demo.")
     starter = ["starter"] if demo else None
+    if demo and not only:
+        options = {"null": 1, **options}  # which claims hold without training too
     treebank = treebank or starter
     _refuse_untested(train, treebank, vectors)
     name = model or "demo"

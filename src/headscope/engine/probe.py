@@ -224,7 +224,8 @@ class _ProbeStudy:
             (name, one) for name, probe in with_curve.items() for one in suite.run_curve(probe)
         ]
         steps += [(name, results[name]) for name, probe in probes.items() if probe.has_curve]
-        tables = self._tables(list(suites.values()), results, steps)
+        pairs = [(n, o) for n, probe in probes.items() for o in probe.compared_with if o in probes]
+        tables = self._tables(list(suites.values()), results, pairs, steps)
         tables = number_layers(tables, manifest["model"])
         final = manifest | {
             "status": "complete",
@@ -253,13 +254,14 @@ class _ProbeStudy:
         self,
         suites: Sequence[Suite],
         results: Mapping[str, ProbeResult],
+        pairs: Sequence[tuple[str, str]],
         steps: Sequence[tuple[str, ProbeResult]],
     ) -> dict[str, pd.DataFrame]:
         suite = suites[0]
         fitted = {name: probe for one in suites for name, probe in one.fitted.items()}
         counts = suite.head_counts, count_correct(suite.test)
         shape = self.source.n_layers, self.source.n_heads
-        return build_tables(results, steps, fitted, counts, shape)
+        return build_tables(results, pairs, steps, fitted, counts, shape)
 
 
 def _open_treebank(treebank: CorporaLike) -> Corpus:

@@ -24,7 +24,7 @@ from headscope.options import (
 )
 from headscope.view.drawing import Drawing, draw_head, draw_heads, find_words
 
-__all__ = ["show"]
+__all__ = ["show", "split_words"]
 
 LAYER_COLUMNS = 4  # of heads with their tokens side by side
 
@@ -130,11 +130,15 @@ def _find_example(text: str | None, treebank: Any, sentence: str | None, words: 
         )
     if not words:
         return Example("the text", text=text)
-    text = text.strip()
+    return split_words("the text", text.strip())
+
+
+def split_words(id: str, text: str) -> Example:
+    """A text as an example of words, and the punctuation around them."""
     spans = list(word_spans(text))
-    found = tuple(text[start:end] for start, end in spans)
+    words = tuple(text[start:end] for start, end in spans)
     spaces = tuple(start > 0 and text[start - 1].isspace() for start, _ in spans)
-    return Example("the text", words=found, spaces=spaces)
+    return Example(id, words=words, spaces=spaces)
 
 
 def _find_sentence(corpus: Any, sentence: str | None) -> Example:

@@ -5,8 +5,8 @@ the layer is the same for all of them, so where the model's layers can be skippe
 again: what entered the layer is kept from the run of the model as it is.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, product
@@ -27,7 +27,7 @@ from headscope.models.language import Outcome
 from headscope.models.loaded import LoadedModel, ModelView
 from headscope.models.prefix import Prefix
 
-__all__ = ["MODES", "AblationSource", "mean_outputs"]
+__all__ = ["MODES", "AblationSource", "mean_outputs", "switched_off"]
 
 MODES = ("zero", "mean", "sink")
 
@@ -123,22 +123,54 @@ class AblationSource(ModelView):
             parts = [part.reshape(n, -1, *part.shape[1:]) for part in (output, weights, values)]
             for i, (head, mode) in enumerate(copies):
                 own = [part[i] for part in parts]
-                own[0][:, :, head] = self._alter_head(layer, head, mode, own, is_sink)
+                own[0][:, :, head] = _alter_head(head, mode, own, self.means[layer, head], is_sink)
             return output
 
         return alter
 
-    def _alter_head(
-        self, layer: int, head: int, mode: str, parts: Sequence[Tensor], is_sink: Tensor
-    ) -> Float[Tensor, "example query part"]:
-        output, weights, values = parts  # [example, query, head, part], [example, head, q, k], ...
-        own = output[:, :, head]
-        if mode == "zero":
-            return torch.zeros_like(own)
-        if mode == "mean":
-            return self.means[layer, head, : own.shape[-1]].to(own).expand_as(own)
-        group = head * values.shape[1] // weights.shape[1]
-        return move_from_sinks(own, weights[:, head], values[:, group], is_sink)
+
+@contextmanager
+def switched_off(
+    model: LoadedModel,
+    batch: Batch,
+    heads: Collection[tuple[int, int]],
+    mode: str,
+    means: Float[Tensor, "layer head part"] | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
+    """For one run over the batch, the model with these heads (layer, head; from 0) off at once.
+
+    `means` is needed for the mode "mean" alone. `check` is called at every layer, and may stop the
+    run by raising.
+    """
+    if why := model.explain_fixed():
+        raise ModelError(why)
+    is_sink = find_sinks(batch)
+
+    def alter(layer: int, output: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+        check()
+        output = output.contiguous()
+        for head in (head for at, head in heads if at == layer):
+            mean = output if means is None else means[layer, head]
+            altered = _alter_head(head, mode, (output, weights, values), mean, is_sink)
+            output[:, :, head] = altered
+        return output
+
+    with _altered(model.model, alter), eval_mode(model.model), torch.inference_mode():
+        yield
+
+
+def _alter_head(
+    head: int, mode: str, parts: Sequence[Tensor], mean: Tensor, is_sink: Tensor
+) -> Float[Tensor, "example query part"]:
+    output, weights, values = parts  # [example, query, head, part], [example, head, q, k], ...
+    own = output[:, :, head]
+    if mode == "zero":
+        return torch.zeros_like(own)
+    if mode == "mean":
+        return mean[: own.shape[-1]].to(own).expand_as(own)
+    group = head * values.shape[1] // weights.shape[1]
+    return move_from_sinks(own, weights[:, head], values[:, group], is_sink)
 
 
 def find_sinks(batch: Batch) -> Bool[Tensor, "example token"]:

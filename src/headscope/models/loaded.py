@@ -88,6 +88,11 @@ class LoadedModel:
         """The numbers of the layers it shows, from 0; a hybrid has others between them."""
         return self._anatomy.numbers
 
+    @property
+    def is_tapped(self) -> bool:
+        """Whether the tap sees its attention, and so can change it."""
+        return self._anatomy.observe is not observe_outputs
+
     def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
         """The examples in tokens, truncated to `max_tokens`."""
         return self.encoder.encode(examples, max_tokens)
@@ -122,7 +127,7 @@ class LoadedModel:
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "device": str(self.device),
             "layer_numbers": [number + 1 for number in self.layer_numbers],
-            "seen_by": "output_attentions" if self._anatomy.observe is observe_outputs else "tap",
+            "seen_by": "tap" if self.is_tapped else "output_attentions",
         }
 
     def without_head(self) -> "LoadedModel":

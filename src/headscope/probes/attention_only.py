@@ -19,7 +19,7 @@ from torch import Tensor
 
 from headscope.kernels.arc_loss import N_KINDS, arc_loss
 from headscope.probes.batches import Scores, SentenceBatch, mask_scores
-from headscope.probes.lbfgs import Matrix, Minimum, Report, Vector, minimize
+from headscope.probes.minimize import Matrix, Minimum, Report, Vector, minimize
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank
 
 __all__ = [

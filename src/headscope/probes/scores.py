@@ -13,12 +13,15 @@ from headscope.probes.batches import RowOf, Scorer, score_sentences
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank, Sentence
 from headscope.stats.interval import Estimate, proportion
 from headscope.stats.tally import Tally
+from headscope.stats.tests import Difference, compare
 
 __all__ = [
-    "SCORES", "ProbeScores", "decode_tree", "estimate_relations", "estimate_scores", "score_probe",
+    "SCORES", "ProbeScores", "compare_uas", "decode_tree", "estimate_relations", "estimate_scores",
+    "score_probe",
 ]  # fmt: skip
 
 SCORES = ("uas", "uas_with_punctuation", "uuas", "mst_uas")
+UAS = SCORES.index("uas")
 ONE_ROOT = 1e6  # the cost of a child of ROOT: more than any word could gain by being one
 
 Array = NDArray[np.float64]
@@ -29,6 +32,7 @@ Heads = Int[NDArray[np.int64], " word"]
 class ProbeScores:
     """Correct heads and heads to find, by sentence: for each score, and for each relation."""
 
+    n_documents: int
     buckets: Int[NDArray[np.int64], " sentence"]
     correct: Float[Array, "sentence score"]
     count: Float[Array, "sentence score"]
@@ -46,7 +50,11 @@ def score_probe(
     buckets = np.array([sentence.bucket for sentence in treebank.sentences], np.int64)
     shape, by_relation = (len(buckets), len(SCORES)), (len(buckets), len(relations))
     zeros = np.zeros(shape), np.zeros(shape)
-    counts = ProbeScores(buckets, *zeros, relations, np.zeros(by_relation), np.zeros(by_relation))
+    n_documents = len({sentence.document for sentence in treebank.sentences})
+    counts = ProbeScores(
+        *(n_documents, buckets, *zeros),
+        *(relations, np.zeros(by_relation), np.zeros(by_relation)),
+    )
     for i, scores in score_sentences(scorer, treebank, row_of):
         sentence = treebank.sentences[i]
         best = _as_heads(scores.argmax(axis=1))
@@ -100,7 +108,21 @@ def estimate_relations(scores: ProbeScores) -> Estimate[Array]:
     return _estimate(scores.buckets, scores.relation_correct, scores.relation_count)
 
 
+def compare_uas(scores: ProbeScores, others: ProbeScores) -> Difference:
+    """The UAS of one probe minus that of another over the same words, paired by bucket."""
+    (found, count), (other, _) = (
+        _sum_by_bucket(one.buckets, one.correct, one.count) for one in (scores, others)
+    )
+    return compare(found[:, UAS], other[:, UAS], count[:, UAS])
+
+
 def _estimate(buckets: NDArray[np.int64], correct: Array, count: Array) -> Estimate[Array]:
+    return Estimate(*proportion(*_sum_by_bucket(buckets, correct, count))[:3])
+
+
+def _sum_by_bucket(
+    buckets: NDArray[np.int64], correct: Array, count: Array
+) -> tuple[Float[Array, "bucket ..."], Float[Array, "bucket ..."]]:
     tally = Tally()
     tally.add(buckets, {"correct": correct, "count": count})
-    return Estimate(*proportion(tally.totals["correct"], tally.totals["count"])[:3])
+    return tally.totals["correct"], tally.totals["count"]

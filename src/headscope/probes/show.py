@@ -9,14 +9,13 @@ import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.probes import UNTRAINED_PREFIX
-from headscope.stats.interval import Estimate
 from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.best_bars import BestBars
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
 from headscope.view.claim import Claim, Outcome, all_of, judge
 from headscope.view.figure import INTERVAL, Chart, Figure, mark_data, name_and_interval, number
 from headscope.view.heads_grid import HeadsGrid
-from headscope.view.numbers import PERCENT, SHARE, percent, row_estimate
+from headscope.view.numbers import PERCENT, POINTS, SHARE, p_value, percent, row_estimate
 from headscope.view.presentation import ALL_HEADS, PageTable, Presentation, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
@@ -27,7 +26,7 @@ ATTENTION, WORDS = "attention-only", "attention-and-words"
 UNTRAINED = f"{UNTRAINED_PREFIX}{WORDS}"
 # Clark et al. 2019, Table 3 (BERT-base on WSJ): UAS without punctuation.
 PAPER_UAS = {RIGHT: 26, DISTANCES: 58, UNTRAINED: 30, ATTENTION: 61, WORDS: 77}
-STRUCTURAL = ("structural probe (paper alone)", "", "", "", "80 UUAS")
+STRUCTURAL = ("structural probe (paper alone)", "", "", "", "", "80 UUAS")
 WITH_VECTORS = "--train FILE --treebank FILE --vectors FILE"
 DECENT, SUBSTANTIAL = 0.7, 0.05
 BETWEEN_WORDS = {"dependent-to-head": "word to candidate", "head-to-dependent": "candidate to word"}
@@ -140,14 +139,29 @@ def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
     return [build_table(table.to_dict("records"), columns)]
 
 
+def read_differences(table: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """How much more a probe finds than another of the same words."""
+    columns = (
+        Column("probe", lambda row: str(row["probe"])),
+        Column("compared with", lambda row: str(row["other"])),
+        Column("UAS", lambda row: POINTS.row(row, "difference")),
+        Column("p", lambda row: p_value(row["p_value"])),
+    )
+    return [build_table(table.to_dict("records"), columns)]
+
+
 def read_relations(table: pd.DataFrame, min_count: int) -> list[TextTable]:
     """The relations of the strongest probe beside their best single heads, most frequent first."""
-    name = next((probe for probe in (WORDS, ATTENTION) if probe in set(table["probe"])), None)
+    name = _strongest(table)
     if name is None:
         return []
     shown = table[(table["probe"] == name) & (table["count"] >= min_count)]
     columns = ("relation", "count", f"{name} %", "best head", "its %", "gain")
     return [TextTable(columns, tuple(_relation_row(row) for row in shown.to_dict("records")))]
+
+
+def _strongest(table: pd.DataFrame) -> str | None:
+    return next((probe for probe in (WORDS, ATTENTION) if probe in set(table["probe"])), None)
 
 
 def _relation_row(row: Mapping[Any, Any]) -> tuple[str, ...]:
@@ -164,39 +178,51 @@ def build_table_3(tables: Tables) -> list[TextTable]:
     """The paper's probes in its order, then the others that were trained."""
     if not len(tables.get("probes", ())):
         return []
-    rows = {name: (name, "-", "-", "-", str(uas)) for name, uas in PAPER_UAS.items()}
+    strongest = _strongest(tables["probes"]) or WORDS
+    above = _differences(tables, strongest)
+    rows = {name: (name, "-", "-", "-", "-", str(uas)) for name, uas in PAPER_UAS.items()}
     for name, row in tables["probes"].set_index("probe").iterrows():
         interval, sentences = PERCENT.interval(row["low"], row["high"]), f"{row['sentences']:,.0f}"
         paper = str(PAPER_UAS.get(str(name), ""))
-        rows[str(name)] = (str(name), percent(row["uas"]), interval, sentences, paper)
-    columns = ("probe", "UAS %", "95 % interval", "training sentences", "BERT-base: UAS %")
+        gap = POINTS.row(above[str(name)], "difference") if str(name) in above else ""
+        rows[str(name)] = (str(name), percent(row["uas"]), interval, gap, sentences, paper)
+    columns = (
+        *("probe", "UAS %", "95 % interval", f"{strongest} is above it by"),
+        *("training sentences", "BERT-base: UAS %"),
+    )
     note = (
         "Words whose syntactic head is found from the attention of all heads together, without "
-        "punctuation. BERT-base is the paper's, on the Wall Street Journal with GloVe vectors; a "
-        "dash where a probe was not trained. The structural probe reads vectors, not attention, "
-        "and is scored without direction, so it is no measure for the others."
+        "punctuation. Differences are paired: both probes are scored on the same words, and their "
+        "interval is that of the difference. BERT-base is the paper's, on the Wall Street Journal "
+        "with GloVe vectors; a dash where a probe was not trained. The structural probe reads "
+        "vectors, not attention, and is scored without direction, so it is no measure for the "
+        "others."
     )
     return [TextTable(columns, (*rows.values(), STRUCTURAL), "Probes over all heads", note)]
 
 
 def check_above(tables: Tables, probe: str, others: Sequence[str], margin: float = 0.0) -> Outcome:
-    """Whether a probe finds more than each of the others, by a margin.
-
-    By intervals that do not overlap: for scores over the same words this is on the safe side.
-    """
-    uas = {str(row["probe"]): row_estimate(row, "uas") for _, row in tables["probes"].iterrows()}
+    """Whether a probe finds more than each of the others, by a margin; paired by document."""
+    uas = {str(row["probe"]): row["uas"] for _, row in tables["probes"].iterrows()}
     missing = [name for name in (probe, *others) if name not in uas]
     if missing:
         return _not_trained(missing)
-    shows = ", ".join(f"{name} {SHARE.estimate(uas[name])}" for name in (probe, *others))
-    top = uas[probe]
-    gaps = [
-        Estimate(top.value - uas[name].value, top.low - uas[name].high, top.high - uas[name].low)
-        for name in others
-    ]
-    verdicts = [judge(gap, margin, "").verdict for gap in gaps]
-    caveat = " The intervals overlap there: undecided." * ("undecided" in verdicts)
-    return Outcome(all_of(verdicts), f"UAS: {shows}.{caveat}")
+    above = _differences(tables, probe)
+    outcomes = []
+    for other in others:
+        gap = row_estimate(above[other], "difference")
+        shows = f"Minus {other} ({SHARE.number(uas[other])}): {POINTS.estimate(gap)}."
+        outcomes.append(judge(gap, margin, shows, POINTS))
+    shows = " ".join(outcome.shows for outcome in outcomes)
+    verdict = all_of([outcome.verdict for outcome in outcomes])
+    return Outcome(verdict, f"The UAS of {probe} is {SHARE.number(uas[probe])}. {shows}")
+
+
+def _differences(tables: Tables, probe: str) -> dict[str, pd.Series]:
+    """The rows that compare a probe with others, by the other's name."""
+    table = tables.get("probe-differences", pd.DataFrame({"probe": []}))
+    own = table[table["probe"] == probe]
+    return {str(row["other"]): row for _, row in own.iterrows()}
 
 
 def check_decent(tables: Tables) -> Outcome:
@@ -219,17 +245,19 @@ def _claim(
     probes: Sequence[str],
     check: Callable[[Tables], Outcome],
     quote: str = "",
+    needs: tuple[str, ...] = ("probes",),
 ) -> Claim:
     uas = ", ".join(f"{probe} {PAPER_UAS[probe]}" for probe in probes)
     paper = f"{quote}UAS: {uas} (Table 3)"
-    return Claim(name, "5", says, paper, ("probes",), WITH_VECTORS, check, "probes")
+    return Claim(name, "5", says, paper, needs, WITH_VECTORS, check, "probes")
 
 
 def _compare(
     name: str, says: str, probe: str, *others: str, margin: float = 0.0, quote: str = ""
 ) -> Claim:
     check = partial(check_above, probe=probe, others=others, margin=margin)
-    return _claim(name, says, (probe, *others), check, quote)
+    needs = ("probes", "probe-differences")
+    return _claim(name, says, (probe, *others), check, quote, needs)
 
 
 def _figure(
@@ -310,6 +338,7 @@ PRESENTATION = Presentation(
     facts=(FactMaker(("probe-weights",), weight_facts),),
     printed=(
         PrintedTable("probes", read_probes),
+        PrintedTable("probe-differences", read_differences),
         PrintedTable("probe-relations", read_relations),
         PrintedTable("probe-curve"),
         PrintedTable("probe-weights"),

@@ -34,6 +34,7 @@ class Probe:
     needs_vectors: bool = False
     of_untrained: bool = False  # reads the attention of the model without its training
     has_curve: bool = False  # is also trained on fewer sentences, for the learning curve
+    compared_with: tuple[str, ...] = ()  # probes from whose UAS its own is to differ, if they ran
 
 
 @dataclass(eq=False)
@@ -133,7 +134,24 @@ WORDS_ONLY = Probe(partial(learn_words, name="words-only", has_distances=False),
 DISTANCES_AND_WORDS = Probe(
     partial(learn_words, name="distances-and-words", has_distances=True), needs_vectors=True
 )
-ATTENTION_ONLY = Probe(Suite.fit_attention_only, has_curve=True)
-ATTENTION_AND_WORDS = Probe(learn_attention_and_words, needs_vectors=True, has_curve=True)
-UNTRAINED_ATTENTION_ONLY = replace(ATTENTION_ONLY, of_untrained=True, has_curve=False)
-UNTRAINED_ATTENTION_AND_WORDS = replace(ATTENTION_AND_WORDS, of_untrained=True, has_curve=False)
+ATTENTION_ONLY = Probe(
+    Suite.fit_attention_only,
+    has_curve=True,
+    compared_with=(
+        *("right-branching", "best-single-head", "random-init-attention-only"),
+        "distances-and-words",
+    ),
+)
+ATTENTION_AND_WORDS = Probe(
+    learn_attention_and_words,
+    needs_vectors=True,
+    has_curve=True,
+    compared_with=(
+        *("right-branching", "best-single-head", "random-init-attention-and-words"),
+        *("distances-and-words", "attention-only"),
+    ),
+)
+UNTRAINED_ATTENTION_ONLY = Probe(Suite.fit_attention_only, of_untrained=True)
+UNTRAINED_ATTENTION_AND_WORDS = Probe(
+    learn_attention_and_words, needs_vectors=True, of_untrained=True
+)

@@ -9,7 +9,14 @@ import pandas as pd
 
 from headscope.probes.attention_only import KINDS, AttentionOnly
 from headscope.probes.baselines import HeadCounts, choose_heads
-from headscope.probes.scores import SCORES, ProbeScores, estimate_relations, estimate_scores
+from headscope.probes.scores import (
+    SCORES,
+    ProbeScores,
+    compare_uas,
+    estimate_relations,
+    estimate_scores,
+)
+from headscope.stats.tests import holm
 
 __all__ = ["TABLES", "ProbeResult", "build_tables"]
 
@@ -21,6 +28,10 @@ TABLES: dict[str, tuple[str, ...]] = {
         "probe", "uas", "low", "high",
         *(f"{score}{part}" for score in SCORES[1:] for part in ("", "_low", "_high")),
         "sentences", "parameters",
+    ),
+    "probe-differences": (
+        "probe", "other", "difference", "low", "high", "p_raw", "p_value", "detectable",
+        "documents",
     ),
     "probe-weights": ("probe", "layer", "head", "direction", "weight"),
     "probe-relations": (
@@ -42,17 +53,19 @@ class ProbeResult:
 
 def build_tables(
     results: Mapping[str, ProbeResult],
+    pairs: Sequence[tuple[str, str]],
     steps: Sequence[tuple[str, ProbeResult]],
     fitted: Mapping[str, AttentionOnly],
     counts: tuple[HeadCounts, HeadCounts],
     shape: tuple[int, int],
 ) -> dict[str, pd.DataFrame]:
-    """All tables: of the results, the steps of learning curves, the fitted attention-only probes,
-    and what heads find in training and test sentences; `shape` is that of the model, layers and
-    heads."""
+    """All tables: of the results, the pairs of probes to compare, the steps of learning curves, the
+    fitted attention-only probes, and what heads find in training and test sentences; `shape` is
+    that of the model, layers and heads."""
     n_layers, n_heads = shape
     return {
         "probes": probe_table(results),
+        "probe-differences": difference_table(results, pairs),
         "probe-weights": weight_table(fitted, n_layers),
         "probe-relations": relation_table(results, *counts, n_heads),
         "probe-curve": curve_table(steps),
@@ -70,6 +83,20 @@ def probe_table(results: Mapping[str, ProbeResult]) -> pd.DataFrame:
             row |= {score: value, f"{prefix}low": low, f"{prefix}high": high}
         rows.append(row | {"sentences": result.sentences, "parameters": result.parameters})
     return pd.DataFrame(rows, columns=list(TABLES["probes"]))
+
+
+def difference_table(
+    results: Mapping[str, ProbeResult], pairs: Sequence[tuple[str, str]]
+) -> pd.DataFrame:
+    """The UAS of a probe minus that of another; p-values are corrected for the number of pairs."""
+    rows = []
+    for name, other in pairs:
+        scores = results[name].scores
+        value, low, high, _, p_raw, detectable = compare_uas(scores, results[other].scores)
+        numbers = (value, low, high, p_raw, np.nan, detectable, scores.n_documents)
+        rows.append((name, other, *numbers))
+    table = pd.DataFrame(rows, columns=list(TABLES["probe-differences"]))
+    return table.assign(p_value=holm(table["p_raw"].to_numpy(dtype=float)))
 
 
 def weight_table(probes: Mapping[str, AttentionOnly], n_layers: int) -> pd.DataFrame:

@@ -23,13 +23,18 @@ class Sentence:
     """The words that have tokens, with their heads: an index among them, ROOT or NO_HEAD."""
 
     key: int
-    bucket: int  # of its document
+    document: str
     words: tuple[str, ...]
     heads: Int[NDArray[np.int64], " word"]
     relations: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def bucket(self) -> int:
+        """That of its document."""
+        return bucket_of(self.document)
 
     @cached_property
     def is_scored(self) -> Bool[NDArray[np.bool_], " word"]:
@@ -46,7 +51,7 @@ def keep_words(example: Example, kept: Sequence[int]) -> Sentence:
     index_of = {ROOT: ROOT} | {word: index for index, word in enumerate(kept)}
     return Sentence(
         key=example.key,
-        bucket=bucket_of(example.own_document),
+        document=example.own_document,
         words=tuple(example.words[word] for word in kept),
         heads=np.array([index_of.get(tree.heads[word], NO_HEAD) for word in kept], dtype=np.int64),
         relations=tuple(tree.relations[word] for word in kept),

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from secrets import token_urlsafe
+from shlex import quote
 from typing import Any
 
 import vl_convert
@@ -66,6 +67,7 @@ def render_report(
         nonce=token_urlsafe(16),
         version=version("headscope"),
         model=_short_name(manifest["model"]["name"]),
+        model_path=quote(manifest["model"]["name"]),
         lead=_lead(manifest),
         doubts=doubt_languages(manifest),
         tiles=list(_tiles(manifest, findings, cards)),
@@ -168,6 +170,7 @@ def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]
             "id": f"notable-{number}",
             "title": title,
             "head": head_name(layer, head),
+            "explore": f"--head {head_name(layer, head)} --sentence {quote(shown[0].view.example)}",
             "shown": [
                 {
                     "end": one.end,

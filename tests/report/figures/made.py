@@ -40,7 +40,13 @@ def make_tables(
     }
     tables |= _relations(heads, measured, label) | _probes(heads, measured)
     tables |= _distances(n_layers, n_heads, draw, label)
-    return tables | {"max-weight": measured(cross(**heads), "weight")}
+    tables |= {
+        "max-weight": measured(cross(**heads), "weight"),
+        "monotonicity": measured(cross(**heads), "correlation"),
+        "word-alignment": measured(cross(**heads, step=["output", "input"]), "aer"),
+    }
+    aligned = {"links": 40, "precision": 0.5, "recall": 0.4, "diagonal_aer": 0.6}
+    return tables | {"word-alignment": tables["word-alignment"].assign(**aligned)}
 
 
 def _relations(heads, measured, label):
@@ -50,11 +56,12 @@ def _relations(heads, measured, label):
     every = measured(cross(relation=relations, direction=directions, **heads), "accuracy")
     every = every.assign(count=every["relation"].map(counts))
     best = every.sort_values("accuracy").groupby("relation", sort=False).tail(1)
-    best = best.assign(heldout_accuracy=0.5, offset=-1, baseline_accuracy=0.4)
+    ends = {"heldout_low": 0.4, "heldout_high": 0.6}
+    best = best.assign(heldout_accuracy=0.5, **ends, offset=-1, baseline_accuracy=0.4)
     types = ["all", "pronoun", "proper", "nominal"]
     found = measured(cross(window=[128, 512], mention_type=types, candidates=["mentions"]), "a")
     found = found.rename(columns={"a": "accuracy"}).assign(
-        count=70, layer=1, head=2, direction="mention-to-antecedent", heldout_accuracy=0.5
+        count=70, layer=1, head=2, direction="mention-to-antecedent", heldout_accuracy=0.5, **ends
     )
     found = found.assign(nearest=0.2, head_match=0.3, rule_based=0.6)
     return {"dependency": every, "dependency-best": best, "coreference-best": found}

@@ -13,7 +13,6 @@ from headscope.analyses.coreference.answers import ANSWERS
 from headscope.analyses.coreference.measure import CANDIDATES, DIRECTIONS, Coreference
 from headscope.data.example import Example
 from headscope.data.table import Tables
-from headscope.stats.interval import Estimate
 from headscope.view import card
 from headscope.view.behaviour import Kind, Labels
 from headscope.view.best_bars import BestBars, corpus_columns, split_corpora
@@ -210,7 +209,7 @@ def best_head_facts(tables: Tables) -> card.Facts:
     """The types of mention of which it is the best head."""
     for row in card.rows_of(_among_mentions(tables["coreference-best"])):
         text = (
-            f"{SHARE.estimate(_held_out(row))} held out (same head word "
+            f"{SHARE.estimate(held_out(row))} held out (same head word "
             f"{percent(row.head_match)} %, rules {percent(row.rule_based)} %); "
             f"{WAYS[str(row.direction)]}"
         )
@@ -274,7 +273,7 @@ def check_head_match(row: pd.Series, tables: Tables) -> Outcome:
     if more is None:
         return Outcome("not measured", NOT_HELD_OUT)
     shows = (
-        f"Head {name_head(row)} finds {SHARE.estimate(_held_out(row))} of the antecedents held out "
+        f"Head {name_head(row)} finds {SHARE.estimate(held_out(row))} of the antecedents held out "
         f"(on all data {percent(row['accuracy'])} %), the nearest mention with the same head word "
         f"{percent(row['head_match'])} %: {POINTS.row(more, 'difference')}."
     )
@@ -285,7 +284,7 @@ def check_rules(row: pd.Series, tables: Tables) -> Outcome:
     """The best head is at most 5 points below the rules, held out."""
     gain = row_estimate(row, "heldout_difference", "difference_low", "difference_high")
     shows = (
-        f"Head {name_head(row)} finds {SHARE.estimate(_held_out(row))} held out, the rules "
+        f"Head {name_head(row)} finds {SHARE.estimate(held_out(row))} held out, the rules "
         f"{percent(row['rule_based'])} %: {POINTS.estimate(gain)}."
     )
     return judge(gain, -NEAR, shows, POINTS)
@@ -314,10 +313,6 @@ def check_nominal(row: pd.Series, tables: Tables) -> Outcome:
     )
     shows = f"Accuracy minus that of the rules, held out: {said}. Nominal {compared}."
     return Outcome(all_of(list(judged.values())), shows)
-
-
-def _held_out(row: pd.Series) -> Estimate[float]:
-    return row_estimate(row, "heldout_accuracy", "heldout_low", "heldout_high")
 
 
 def check_lengths(tables: Tables) -> Outcome:

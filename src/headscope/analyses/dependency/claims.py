@@ -26,10 +26,10 @@ from headscope.view.claim import (
     passing,
     top_row,
 )
-from headscope.view.numbers import POINTS, SHARE, percent, row_estimate
+from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
 
 __all__ = [
-    "ALPHA", "CLAIMS", "MIN_COUNT", "PAPER_TABLE_1", "beats_offsets", "held_out", "is_relation",
+    "ALPHA", "CLAIMS", "MIN_COUNT", "PAPER_TABLE_1", "beats_offsets", "is_relation",
     "is_universal", "name_in_paper",
 ]  # fmt: skip
 
@@ -76,11 +76,6 @@ NO_POBJ = (
     "The treebank has no pobj, which is Stanford's label: in Universal Dependencies the "
     "preposition hangs on its noun."
 )
-
-
-def held_out(row: object) -> Estimate[float]:
-    """The held-out accuracy of a row with its interval."""
-    return row_estimate(row, "heldout_accuracy", "heldout_low", "heldout_high")
 
 
 def _gain(row: pd.Series) -> Estimate[float]:

@@ -57,7 +57,7 @@ class Entropy:
         nats = _entropy(attention.with_sink())  # [example, head, query]
         is_cls = attention.batch.kinds == TokenKind.CLS  # [example, query]
         first = (is_cls & (is_cls.cumsum(-1) == 1)).to(nats.dtype)
-        even = torch.full_like(first, 1 / attention.n_tokens)
+        even = torch.full_like(first, 1 / attention.n_queries)
         shares = torch.stack([even, first], dim=-1)  # [example, query, rows]
         ceiling = (attention.visible + attention.has_sink).to(nats.dtype).log()  # [query]
         has_rows = torch.stack([torch.ones_like(first[:, 0]), first.sum(-1)], dim=-1)

@@ -220,9 +220,8 @@ def _claim(
     says: str,
     paper: str,
     check: Callable[[Tables], Outcome],
-    table: str = "entropy",
+    needs: tuple[str, ...] = ("entropy",),
 ) -> Claim:
-    needs = tuple(dict.fromkeys(("entropy", table)))
     return Claim(name, "3.3", says, paper, needs, "--text FILE", check, "entropy")
 
 
@@ -278,7 +277,7 @@ CLAIMS = (
         '"the last layer has a high entropy from [CLS] of 3.89 nats, indicating very broad '
         'attention": about 80 % of even attention over 128 tokens',
         check_cls_last,
-        "entropy-layers",
+        ("entropy-layers", "entropy"),
     ),
     _claim(
         "cls-is-like-others-below",
@@ -286,7 +285,7 @@ CLAIMS = (
         "within a tenth of even attention).",
         '"the average entropies from [CLS] for most layers are very close"',
         check_cls_close,
-        "entropy-layers",
+        ("entropy-layers", "entropy"),
     ),
 )
 BREADTH = Behaviour(

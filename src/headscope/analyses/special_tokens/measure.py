@@ -106,7 +106,7 @@ class SpecialTokens:
         if not tally:
             return empty_tables(self.tables)
         weight = tally.mean("weight", within=SHARE)  # [layer, head, source, target]
-        targets = classes.class_names(self.token_classes)
+        targets = self._targets(weight.value.shape[-1])
         heads = head_axes(*weight.value.shape[:2])
         axes = {**heads, "source": SOURCES, "target": targets}
         columns = dict(zip(self.tables[self.name][4:], weight, strict=True))
@@ -148,6 +148,8 @@ class SpecialTokens:
 
 def _frequency_table(tally: Tally) -> pd.DataFrame:
     """The share of periods and of commas in all tokens of text, and their rank among tokens."""
+    if "marks" not in tally.totals:
+        return empty_tables(SpecialTokens.tables)["token-frequency"]
     marks = tally.ratio("marks", "tokens", within=SHARE)  # [1, mark]
     shares = np.concatenate([marks.value[0], tally.ratio("others", "tokens").value[0]])
     values = {name: part[0] for name, part in zip(("share", "low", "high"), marks, strict=True)}

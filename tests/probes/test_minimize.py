@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headscope.probes.lbfgs import minimize
+from headscope.probes.minimize import minimize
 
 
 def valley(point: np.ndarray) -> tuple[float, np.ndarray]:
@@ -47,3 +47,15 @@ def test_a_start_at_the_minimum_is_kept() -> None:
     found = minimize(valley, start, np.eye(3), tolerance=1e-8)
     assert (found.iterations, found.evaluations, found.is_converged) == (0, 1, True)
     np.testing.assert_array_equal(found.point, start)
+
+
+def test_progress_is_told_after_every_step_and_ends_with_the_result() -> None:
+    told = list[tuple[float, float]]()
+    found = minimize(
+        valley, np.zeros(3), np.eye(3), 1e-8, report=lambda value, norm: told.append((value, norm))
+    )
+    values = [value for value, _ in told]
+    assert len(told) == found.iterations > 2
+    assert values == sorted(values, reverse=True)
+    assert told[-1] == pytest.approx((found.value, found.gradient), rel=1e-6)
+    assert all(norm > 1e-8 for _, norm in told[:-1])  # it stops as soon as it may

@@ -1,0 +1,156 @@
+"""The explorer in a real browser: size of a file, first view, another head, frames, live answers.
+
+Seconds of a browser depend on the machine; the targets are what a person calls quick.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.row import Row, Settings, at_least, at_most, under
+from benchmarks.timing import best_seconds
+from benchmarks.workload import forward, make_segments, wide
+from headscope.engine.open_models import Models
+from headscope.explore.one_file import render_page
+from headscope.explore.session import Session
+from headscope.explore.texts import Shelf
+from headscope.models.loaded import LoadedModel
+
+__all__ = ["run"]
+
+NAME = "explore"
+TOKENS = 512
+GRIDS = ((32, 32), (80, 64))  # layers, heads
+DRAWN = "#work:not([hidden]) canvas.attention"
+FRAMES = """async () => {
+  let frames = 0, isOn = true;
+  const count = () => { frames++; if (isOn) requestAnimationFrame(count); };
+  requestAnimationFrame(count);
+  const grid = document.querySelector("#grid-over"), box = grid.getBoundingClientRect();
+  const started = performance.now();
+  for (let step = 0; performance.now() - started < 2000; step++) {
+    const at = { clientX: box.left + 30 + (step * 7) % (box.width - 40),
+      clientY: box.top + 30 + (step * 3) % 400, pointerType: "mouse", bubbles: true };
+    grid.dispatchEvent(new PointerEvent("pointermove", at));
+    window.scrollBy(0, step % 40 < 20 ? 6 : -6);
+    await new Promise(requestAnimationFrame);
+  }
+  isOn = false;
+  return 1000 * frames / (performance.now() - started);
+}"""
+ANOTHER_HEAD = """async (heads) => {
+  const times = [];
+  for (const head of heads) {
+    const before = document.querySelector("canvas.attention"), started = performance.now();
+    const hash = new URLSearchParams(location.hash.slice(1));
+    hash.set("heads", head);
+    location.hash = hash.toString();
+    const isOld = () => document.querySelector("canvas.attention") === before;
+    while (isOld()) await new Promise((done) => setTimeout(done, 0));
+    times.push(performance.now() - started);
+  }
+  return times.sort((a, b) => a - b)[Math.floor(times.length / 2)];
+}"""
+
+
+def run(settings: Settings) -> Iterator[Row]:
+    """A file of 512 tokens and 12 x 12 heads, live answers, and large grids."""
+    source, text = wide(12, 12, 32), make_text(TOKENS)
+    session = session_of(source)
+    with opened_browser() as browser, TemporaryDirectory() as folder:
+        if browser is None:
+            return
+        path = Path(folder) / "page.html"
+        path.write_text(render_page(session, [{"text": text}], {"text": text, "heads": "2-2"}))
+        yield Row(NAME, "file, 512 tokens, 12 x 12", path.stat().st_size / 1e6, "MB", at_most(15))
+        yield from measure_file(browser, path, settings)
+        yield from measure_live(session, text, settings)
+        for layers, heads in GRIDS:
+            yield from measure_grid(browser, Path(folder), layers, heads)
+
+
+def measure_file(browser: Any, path: Path, settings: Settings) -> Iterator[Row]:
+    """First view, another head, frames while hovering and scrolling."""
+    first, another, frames = [], [], []
+    for _ in range(settings.repeats):
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(path.as_uri())
+        page.wait_for_selector(DRAWN, timeout=60_000)
+        first.append(page.evaluate("performance.now()") / 1000)
+        page.wait_for_timeout(1000)  # nobody clicks sooner, and layers are unpacked meanwhile
+        another.append(page.evaluate(ANOTHER_HEAD, ["5-1", "5-2", "5-3", "9-4", "11-7"]))
+        frames.append(page.evaluate(FRAMES))
+        page.close()
+    yield Row(NAME, "first view of the file", min(first), "s", under(1.5))
+    yield Row(NAME, "another head", min(another), "ms", under(50))
+    yield Row(NAME, "frames a second, hovering and scrolling", max(frames), "Hz", at_least(30))
+
+
+def measure_live(session: Session, text: str, settings: Settings) -> Iterator[Row]:
+    """The answer to a text beside the bare forward pass."""
+    source = session.models[0].source
+    assert isinstance(source, LoadedModel)
+    batch = source.batch(source.encode(make_segments(1, TOKENS), TOKENS))
+
+    def look() -> None:
+        session._looks.clear()
+        json.dumps(session.look({"text": text}, lambda: None))
+        session.map({"text": text, "head": "3-4"}, lambda: None)
+
+    works = {"forward": lambda: forward(source, [batch.inputs], "sdpa"), "look": look}
+    seconds = best_seconds(works, settings.repeats)
+    allowed = 1.5 * seconds["forward"] + 0.2
+    yield Row(
+        NAME,
+        "live answer over 1.5 forward passes + 0.2 s",
+        seconds["look"] / allowed,
+        "x",
+        at_most(1),
+    )
+
+
+def measure_grid(browser: Any, folder: Path, layers: int, heads: int) -> Iterator[Row]:
+    """The first view of a model with very many heads, and hovering over them."""
+    text, session = make_text(30), session_of(wide(layers, heads, 4))
+    path = folder / f"grid-{layers}.html"
+    path.write_text(render_page(session, [{"text": text}], {"text": text}))
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(path.as_uri())
+    page.wait_for_selector(DRAWN, timeout=60_000)
+    yield Row(
+        NAME, f"first view, {layers} x {heads}", page.evaluate("performance.now()") / 1000, "s"
+    )
+    yield Row(
+        NAME, f"frames a second, {layers} x {heads}", page.evaluate(FRAMES), "Hz", at_least(30)
+    )
+    page.close()
+
+
+def session_of(source: LoadedModel) -> Session:
+    return Session([Models(source)], Shelf())
+
+
+def make_text(n_tokens: int) -> str:
+    """A text of about so many tokens, special ones included."""
+    (example,) = make_segments(1, n_tokens)
+    return re.sub(r"\s+", " ", f"{example.text} {example.text_pair or ''}").strip()
+
+
+@contextmanager
+def opened_browser() -> Iterator[Any]:
+    """Chromium, or None where there is none."""
+    from playwright.sync_api import sync_playwright  # only for development
+
+    program = which("chromium") or which("chromium-browser") or which("google-chrome")
+    if program is None:
+        yield None
+        return
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()

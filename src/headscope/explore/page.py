@@ -1,0 +1,86 @@
+"""The page: its files as they are for the server, or all in one."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import Any
+
+from headscope.report.sections import as_script
+
+__all__ = [
+    "CONTENT_TYPES", "PAGE_FOLDER", "STYLE_FILE", "join_modules", "live_page", "read_style",
+    "whole_page",
+]  # fmt: skip
+
+PAGE_FOLDER = Path(__file__).parent / "static"
+CONTENT_TYPES = {".js": "text/javascript", ".css": "text/css"}
+STYLE_FILE = "style.css"
+STYLE, DATA = "<!-- style -->", "<!-- data -->"
+FIRST_MODULE = "main.js"
+
+IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
+EXPORT = re.compile(r"^export ((?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+
+
+def live_page(boot: dict[str, Any]) -> str:
+    """The page as the server gives it: style and modules are files of their own."""
+    page = (PAGE_FOLDER / "index.html").read_text()
+    data = _data("boot", as_script(boot)) + f'<script type="module" src="page/{FIRST_MODULE}">'
+    page = page.replace(STYLE, f'<link rel="stylesheet" href="page/{STYLE_FILE}">')
+    return page.replace(DATA, f"{data}</script>")
+
+
+def whole_page(boot: dict[str, Any], layers: dict[str, str]) -> str:
+    """The page with all it needs inside; `layers` are the maps by the id they are found under."""
+    nonce = token_urlsafe(16)
+    policy = (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    style = (
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<style nonce="{nonce}">\n{read_style()}</style>'
+    )
+    parts = [_data("boot", as_script(boot)), *(_data(id, text) for id, text in layers.items())]
+    code = join_modules(FIRST_MODULE.removesuffix(".js"))
+    parts.append(f'<script type="module" nonce="{nonce}">\n{code}</script>')
+    page = (PAGE_FOLDER / "index.html").read_text()
+    before, after = page.replace(STYLE, style).split(DATA)
+    return before + "\n".join(parts) + after
+
+
+def read_style() -> str:
+    """The report's own style, and what the explorer adds."""
+    report = files("headscope.report").joinpath("templates/report.css").read_text()
+    return f"{report}{(PAGE_FOLDER / 'explore.css').read_text()}"
+
+
+def join_modules(first: str) -> str:
+    """The modules in one, each in a function of its own, those that are imported before the rest.
+
+    It knows the two forms that these modules use: `import { a } from "./b.js";` and an `export`
+    before a declaration.
+    """
+    joined: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        source = (PAGE_FOLDER / f"{name}.js").read_text()
+        joined[name] = ""  # a circle of imports would end here
+        for _, other in IMPORT.findall(source):
+            if other not in joined:
+                add(other)
+        exported = [found for _, found in EXPORT.findall(source)]
+        body = IMPORT.sub(lambda found: f"const {found[1]} = modules.{found[2]};", source)
+        body = EXPORT.sub(r"\1", body)
+        del joined[name]  # so that it stands after what it imports
+        joined[name] = (
+            f"modules.{name} = (() => {{\n{body}\nreturn {{ {', '.join(exported)} }};\n}})();\n"
+        )
+
+    add(first)
+    return "const modules = {};\n" + "".join(joined.values()).replace("</script", "<\\/script")
+
+
+def _data(id: str, text: str) -> str:
+    return f'<script type="application/json" id="{id}">{text}</script>'

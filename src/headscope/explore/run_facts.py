@@ -1,0 +1,138 @@
+"""What the page is told of a run: measures of every head, cards, behaviours and examples."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from headscope.data.attention import head_name
+from headscope.runs.run import Run
+from headscope.view.behaviour import find_kind, list_kinds
+from headscope.view.card import CORPUS_LABELS, make_cards
+
+__all__ = ["describe_run"]
+
+ENOUGH = 0.5  # of all heads: what fewer of them have is no measure of heads
+DIGITS = 5
+# Words that a person may look for, and what treebanks call the relation.
+PLAIN_WORDS = {
+    "det": "determiner article", "nsubj": "subject", "obj": "direct object",
+    "dobj": "direct object", "iobj": "indirect object", "amod": "adjective modifier",
+    "advmod": "adverb modifier",
+    "aux": "auxiliary verb", "auxpass": "passive auxiliary verb", "aux:pass": "passive auxiliary",
+    "case": "preposition adposition", "prep": "preposition", "pobj": "object of a preposition",
+    "poss": "possessive", "nmod:poss": "possessive", "cc": "conjunction and or", "conj": "conjunct",
+    "mark": "subordinating conjunction", "punct": "punctuation", "nummod": "number numeral",
+    "cop": "copula be", "compound": "compound noun", "nn": "compound noun", "prt": "particle",
+    "acl:relcl": "relative clause", "rcmod": "relative clause", "ccomp": "clause complement",
+}  # fmt: skip
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    """Everything about the run that the page shows, as plain values."""
+    cards = make_cards(run.tables)
+    return {
+        "model": run.manifest["model"]["name"],
+        "folder": str(run.folder or ""),
+        "kinds": [{"name": kind.name, "colour": kind.colour} for kind in list_kinds()],
+        "cards": {head_name(card.layer - 1, card.head - 1): _card_values(card) for card in cards},
+        "measures": list(find_measures(run.tables)),
+        "examples": list(_examples(run)),
+    }
+
+
+def find_measures(tables: Any) -> Iterator[dict[str, Any]]:
+    """Every number that a run has of (nearly) all heads, with its interval where there is one.
+
+    A value is a column that has `low` after it, or a `..._low` of its own. Other columns of words
+    tell several measures of one table apart.
+    """
+    for table_name, table in tables.items():
+        if not {"layer", "head"} <= set(table.columns):
+            continue
+        rows = table.dropna(subset=["layer", "head"])
+        labels = [c for c in rows.columns if _is_label(rows[c]) and rows[c].nunique() > 1]
+        groups = rows.groupby(labels, sort=False, dropna=False) if labels else [((), rows)]
+        n_heads = rows.groupby(["layer", "head"]).ngroups
+        for key, group in groups:
+            is_of_heads = len(group) >= ENOUGH * n_heads and n_heads > 1
+            if not is_of_heads or group.duplicated(["layer", "head"]).any():
+                continue
+            for value, low, high in _values(group.columns):
+                said = " · ".join(_name_label(*pair) for pair in zip(labels, key, strict=True))
+                yield _measure(table_name, said, group, value, low, high)
+
+
+def _measure(
+    table: str, said: str, group: pd.DataFrame, value: str, low: str, high: str
+) -> dict[str, Any]:
+    heads = [
+        head_name(int(layer) - 1, int(head) - 1)
+        for layer, head in group[["layer", "head"]].itertuples(index=False)
+    ]
+    name = f"{said} ({value})" if said else value
+    return {
+        "group": table.replace("-", " "),
+        "name": name.replace("_", " "),
+        "isShare": value in ("weight", "accuracy"),
+        "heads": heads,
+        **{
+            part: [_round(number) for number in group[column]]
+            for part, column in (("values", value), ("low", low), ("high", high))
+            if column in group
+        },
+    }
+
+
+def _values(columns: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """The columns that hold a measure, with those of its interval."""
+    names = list(columns)
+    for before, name in pairwise(names):
+        if name == "low":
+            yield before, "low", "high"
+        elif name == f"{before}_low":
+            yield before, name, f"{before}_high"
+
+
+def _is_label(column: "pd.Series[Any]") -> bool:
+    return column.name in CORPUS_LABELS or not pd.api.types.is_numeric_dtype(column)
+
+
+def _name_label(label: str, value: object) -> str:
+    return f"{label} {value}" if label in CORPUS_LABELS else str(value)
+
+
+def _round(number: Any) -> float | None:
+    return float(f"{number:.{DIGITS}g}") if np.isfinite(number) else None
+
+
+def _card_values(card: Any) -> dict[str, Any]:
+    """A card with its behaviours, and the words by which the head is found."""
+    names: list[str] = next((f.text.split("; ") for f in card.facts if f.topic == "behaviour"), [])
+    plain = [PLAIN_WORDS[name] for name in names if name in PLAIN_WORDS]
+    facts = [[fact.topic, fact.text] for fact in card.facts]
+    said = [card.gist, *names, *plain] if names else []  # not what a head is only nearest to
+    words = re.sub(r"\s+", " ", " ".join(said)).lower()
+    kind = find_kind(names[0]).name if names else find_kind("other").name
+    return {"gist": card.gist, "facts": facts, "behaviours": names, "kind": kind, "words": words}
+
+
+def _examples(run: Run) -> Iterator[dict[str, Any]]:
+    for shown in run.examples:
+        view = shown.view
+        yield {
+            "head": head_name(view.layer, view.head),
+            "title": shown.title,
+            "end": shown.end,
+            "says": shown.says,
+            "id": view.example,
+            "view": {
+                "units": list(view.units),
+                "special": [int(special) for special in view.is_special],
+                "weights": view.to_json()["weights"],
+                "marked": [list(pair) for pair in view.marked],
+            },
+        }

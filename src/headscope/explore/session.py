@@ -1,0 +1,181 @@
+"""The models of a page and what is asked of them; no more than one question at a time."""
+
+from base64 import b64encode
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from headscope.contracts import AttentionSource
+from headscope.data.attention import head_name, parse_head_name
+from headscope.data.encoding import Encoding
+from headscope.data.example import Example
+from headscope.engine.head_views import refuse_absent_heads
+from headscope.engine.open_models import Models
+from headscope.errors import StudyError
+from headscope.explore.change import MEAN_EXAMPLES, find_means, measure_change
+from headscope.explore.maps import KEPT_BYTES, PRECISION, Check, Look, Thumbs, look_at, pack_roots
+from headscope.explore.run_facts import describe_run
+from headscope.explore.spread import Scored, find_spreads, score_corpora
+from headscope.explore.texts import Shelf, describe_tokens, encode_text, refuse_empty
+from headscope.models.language import find_objective
+from headscope.models.loaded import WEIGHTS, LoadedModel
+from headscope.runs.run import Run
+
+__all__ = ["Session", "describe_model", "thumbs_values"]
+
+Request = Mapping[str, Any]  # what the page asks, as it was sent
+
+
+@dataclass
+class Session:
+    """Models, the examples that can be chosen, and the run they are shown with."""
+
+    models: Sequence[Models]
+    shelf: Shelf
+    run: Run | None = None
+    start: Mapping[str, str] = field(default_factory=dict)  # what the page shows first
+    texts: Sequence[str] = ()  # those of a page without a server
+    _looks: OrderedDict[tuple[Any, ...], tuple[Look, int]] = field(default_factory=OrderedDict)
+    _means: dict[int, Tensor] = field(default_factory=dict)
+    _scored: list[Scored] | None = None
+
+    def boot(self) -> dict[str, Any]:
+        """What the page knows from the start."""
+        return {
+            "version": version("headscope"),
+            "isLive": True,
+            "models": [describe_model(models) for models in self.models],
+            "shelf": self.shelf.list(),
+            "run": describe_run(self.run) if self.run else None,
+            "start": dict(self.start),
+            "meanOf": f"{MEAN_EXAMPLES} examples of {self._mean_corpus or 'nothing'}",
+        }
+
+    def look(self, request: Request, check: Check) -> dict[str, Any]:
+        """The tokens of a text, and small maps of every head."""
+        look, n_whole = self._look(request, check)
+        return {
+            **describe_tokens(look.encoding, n_whole),
+            **thumbs_values(look.thumbs),
+            "precision": PRECISION,
+            "keepsAll": look.keeps_all,
+        }
+
+    def map(self, request: Request, check: Check) -> bytes:
+        """One head's map in full."""
+        look, _ = self._look(request, check)
+        return pack_roots(look.weights(*_read_heads([request.get("head")])[0], check))
+
+    def change(self, request: Request, check: Check) -> dict[str, Any]:
+        """What changes when heads are switched off."""
+        number = self._model_number(request)
+        models, mode = self.models[number], str(request.get("mode"))
+        encoding, _ = encode_text(models.source, self._example(request))
+        heads = _read_heads(request.get("heads"))
+        if not heads:
+            raise StudyError("No head was chosen. Expected at least one; click a head first.")
+        place = request.get("place")
+        means = self._mean_outputs(number) if mode == "mean" else None
+        where = place if isinstance(place, int) else None
+        return measure_change(models, encoding, heads, mode, where, means, check)
+
+    def spread(self, request: Request, check: Check) -> list[dict[str, Any]]:
+        """One head over the run's corpora, for each role that it was ranked by."""
+        if self.run is None:
+            raise StudyError("No run is open. Expected --run RUN; start the page with it.")
+        if self._scored is None:
+            self._scored = score_corpora(self.models[0].source, self.shelf, self.run, check)
+        (place,) = _read_heads([request.get("head")])
+        refuse_absent_heads(self.models[0].source, [place])
+        return list(find_spreads(self._scored, place))
+
+    @property
+    def _mean_corpus(self) -> str:
+        return self.shelf.corpora[0].title if self.shelf.corpora else ""
+
+    def encode(self, request: Request) -> tuple[AttentionSource, Encoding, int]:
+        """The model and the tokens that a request is about."""
+        source = self.models[self._model_number(request)].source
+        return source, *encode_text(source, self._example(request))
+
+    def _look(self, request: Request, check: Check) -> tuple[Look, int]:
+        number, weights = self._model_number(request), request.get("weights", WEIGHTS[0])
+        example = self._example(request)
+        key = (number, weights, example.id, example.text)
+        if key not in self._looks:
+            source = self._with_weights(self.models[number].source, weights)
+            encoding, n_whole = encode_text(source, example)
+            head = parse_head_name(str(request.get("head", "")))
+            self._looks[key] = look_at(source, encoding, check, head[0] if head else 0), n_whole
+        self._looks.move_to_end(key)
+        while len(self._looks) > 1 and self._n_bytes > KEPT_BYTES:
+            self._looks.popitem(last=False)  # the one that was asked for longest ago
+        return self._looks[key]
+
+    @property
+    def _n_bytes(self) -> int:
+        return sum(look.n_bytes for look, _ in self._looks.values())
+
+    def _model_number(self, request: Request) -> int:
+        number = request.get("model", 0)
+        if not (isinstance(number, int) and 0 <= number < len(self.models)):
+            raise StudyError(f"There is no model {number!r}. Expected 0 to {len(self.models) - 1}.")
+        return number
+
+    def _example(self, request: Request) -> Example:
+        if request.get("id"):
+            return self.shelf.find(str(request["id"]))
+        return Example("the text", text=refuse_empty(str(request.get("text", ""))))
+
+    def _with_weights(self, source: AttentionSource, weights: str) -> AttentionSource:
+        if weights == WEIGHTS[0]:
+            return source
+        if not isinstance(source, LoadedModel):
+            raise StudyError(
+                f"{source.name} has no norms: it is no transformers model. Expected attention."
+            )
+        return replace(source, weights=weights)
+
+    def _mean_outputs(self, number: int) -> Float[Tensor, "layer head part"]:
+        if number not in self._means:
+            source = self.models[number].source
+            examples = self.shelf.corpora[0].examples.values() if self.shelf.corpora else ()
+            if not isinstance(source, LoadedModel) or not examples:
+                raise StudyError("There is no corpus to take mean outputs of. Choose zero or sink.")
+            self._means[number] = find_means(source, examples)
+        return self._means[number]
+
+
+def describe_model(models: Models) -> dict[str, Any]:
+    """What the page is told of a model."""
+    source, head = models.source, models.with_head
+    return {
+        "name": Path(source.name).name if "/" in source.name else source.name,
+        "path": source.name,
+        "layers": source.n_layers,
+        "heads": source.n_heads,
+        "maxTokens": source.max_tokens,
+        "objective": find_objective(type(head.model).__name__) if head else None,
+        "whyNoHead": models.why_no_head,
+    }
+
+
+def thumbs_values(thumbs: Thumbs) -> dict[str, Any]:
+    """Small maps as the page reads them."""
+    return {"thumbSize": thumbs.size, "thumbs": b64encode(thumbs.roots.tobytes()).decode()}
+
+
+def _read_heads(names: Any) -> list[tuple[int, int]]:
+    found = [parse_head_name(str(name)) for name in names] if isinstance(names, list) else []
+    heads = [place for place in found if place is not None]
+    if len(heads) != len(found):
+        raise StudyError(
+            f"Heads {names!r:.80} cannot be read. Expected names as {head_name(7, 9)}."
+        )
+    return heads

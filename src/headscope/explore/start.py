@@ -1,0 +1,131 @@
+"""From what a user names to a page: models, run and texts, then a server or a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headscope.contracts import Watch
+from headscope.data.attention import parse_head_name
+from headscope.engine.head_views import refuse_absent_heads
+from headscope.engine.open_models import open_models
+from headscope.errors import OutputError, StudyError
+from headscope.explore.one_file import render_page
+from headscope.explore.session import Session
+from headscope.explore.texts import Shelf, open_shelf, read_texts
+from headscope.files import write_atomically
+from headscope.options import (
+    ModelOptions,
+    RunOptions,
+    build_options,
+    collect_options,
+    refuse_unknown,
+)
+from headscope.runs.run import Run, load_run
+
+if TYPE_CHECKING:
+    from headscope.explore.server import LiveServer
+
+__all__ = ["open_session", "save_page", "serve"]
+
+FIRST_TEXT = "The keeper lit her lamp before the ships came home."
+
+
+def open_session(
+    model: Any,
+    *,
+    run: str | Path | Run | None = None,
+    text: str | None = None,
+    sentence: str | None = None,
+    head: str | None = None,
+    beside: Any = None,
+    tokenizer: Any = None,
+    **options: Any,
+) -> Session:
+    """The model, or two side by side, loaded once, with what the page shows first."""
+    refuse_unknown(options, collect_options(ModelOptions))
+    if text is not None and sentence is not None:
+        raise StudyError("Both a text and --sentence were given. Expected one; leave one out.")
+    texts = read_texts(text) if text is not None else []
+    loaded = load_run(run, skip_missing=True) if isinstance(run, (str, Path)) else run
+    shelf = _open_shelf(loaded, sentence)
+    if sentence is not None:
+        shelf.find(sentence)  # an error if it is not there
+    chosen: ModelOptions = build_options(ModelOptions, options)
+    models = [
+        open_models(one, tokenizer, chosen, RunOptions(), {Watch.CHANGE})
+        for one in (model, beside)
+        if one is not None
+    ]
+    _refuse_other_model(loaded, models[0].source)
+    start = _start(texts, sentence, head, models[0].source, beside is not None)
+    return Session(models, shelf, loaded, start, texts)
+
+
+def save_page(session: Session, path: Path) -> Path:
+    """Write the page with the texts it was opened with."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise OutputError(f"{path} cannot be written: expected a file that ends in .html.")
+    start = dict(session.start)
+    sides = range(len(session.models))
+    if "id" in start:
+        panes = [{"id": start["id"], "model": side} for side in sides]
+    else:
+        texts = session.texts or [start["text"]]
+        panes = [{"text": text, "model": side} for text in texts for side in sides]
+    write_atomically(path, render_page(session, panes, start).encode())
+    return path
+
+
+def serve(session: Session, port: int = 0) -> "LiveServer":
+    """A server that is bound to its port, and not yet running."""
+    try:
+        from headscope.explore.server import LiveServer  # an extra: starlette and uvicorn
+    except ImportError as error:
+        raise StudyError(
+            f"The live page needs packages that are not installed ({error.name}). Expected the "
+            "extra 'explore': pip install 'headscope[explore]'; or write a file with --out."
+        ) from error
+    return LiveServer(session, port)
+
+
+def _open_shelf(run: Run | None, sentence: str | None) -> Shelf:
+    """The corpora of a run with the examples it shows, and the one that was asked for."""
+    passes = (run.manifest.get("passes") or {}).values() if run else ()
+    shown = {shown.view.example for shown in run.examples} if run else set()
+    return open_shelf(passes, shown | {sentence} if sentence is not None else shown)
+
+
+def _start(
+    texts: list[str], sentence: str | None, head: str | None, source: Any, is_pair: bool
+) -> dict[str, str]:
+    """What the page shows first, as its address would say it."""
+    start = (
+        {"id": sentence} if sentence is not None else {"text": texts[0] if texts else FIRST_TEXT}
+    )
+    if is_pair:
+        start |= {
+            "pair": "true",
+            "model2": "1",
+            **{f"{key}2": value for key, value in start.items()},
+        }
+    if head is not None:
+        place = parse_head_name(head)
+        if place is None:
+            raise StudyError(
+                f"Head {head!r} cannot be read. Expected layer-head; write it as 8-10."
+            )
+        refuse_absent_heads(source, [place])
+        start["heads"] = head.strip()
+    return start
+
+
+def _refuse_other_model(run: Run | None, source: Any) -> None:
+    """An error for a run whose heads are not those of the model."""
+    if run is None:
+        return
+    model = run.manifest["model"]
+    if (model.get("layers"), model.get("heads")) != (source.n_layers, source.n_heads):
+        raise StudyError(
+            f"The run is of {model['name']}, {model.get('layers')} layers of {model.get('heads')} "
+            f"heads; {source.name} has {source.n_layers} of {source.n_heads}. Expected a run of "
+            "the same model; choose another --run."
+        )

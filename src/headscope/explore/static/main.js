@@ -1,0 +1,185 @@
+// The page: reads what it was given, looks at the text, and lets each part draw itself.
+import { byId, make } from "./dom.js";
+import { drawCard } from "./card.js";
+import { makeChange } from "./change.js";
+import { fromBase64 } from "./decode.js";
+import { makeGrid, wireGridTools } from "./grid.js";
+import { makeHead } from "./head.js";
+import { drawCommand, wireKeep } from "./keep.js";
+import { fillMeasures, isFound } from "./measures.js";
+import { makeScatter } from "./scatter.js";
+import { makeSpread } from "./spread.js";
+import { Unreachable, fileSource, liveSource } from "./source.js";
+import { DEFAULTS, fromHash, listen, state, update } from "./state.js";
+import { fillBox, wireTexts } from "./texts.js";
+import { wireTheme } from "./theme.js";
+
+/** @typedef {import("./types.js").Boot} Boot */
+/** @typedef {import("./types.js").Shown} Shown */
+
+/** @type {Boot} */
+const boot = JSON.parse(byId("boot").textContent);
+const source = /** @type {import("./source.js").Source} */ (boot.isLive ? liveSource(boot) : fileSource(boot));
+/** @type {(Shown | null)[]} */
+const shown = [null, null];
+/** @type {AbortController | null} */
+let asking = null;
+
+/** @param {string} name @param {Shown} one */
+const expect = (name, one) => { if (one.looked.keepsAll !== false) source.map(one.pane, state.weights, name).catch(() => {}); };
+const grid = makeGrid(boot, choose, expect), head = makeHead(boot, source), change = makeChange(boot, source), spread = makeSpread(boot, source);
+const scatter = boot.run ? makeScatter(boot, choose) : { draw() {} };
+
+/** @param {string} message @param {boolean} [isProblem] */
+function tell(message, isProblem = false) {
+  const place = byId("note");
+  place.textContent = message;
+  place.classList.toggle("problem", isProblem);
+}
+
+/** A head was clicked: it is shown, or joins those that are.
+ * @param {string} name @param {boolean} isAdded */
+function choose(name, isAdded) {
+  if (!isAdded) { update({ heads: [name], mode: "one" }); return; }
+  const others = state.heads.filter((own) => own !== name);
+  const heads = others.length < state.heads.length && others.length ? others : [...others, name].slice(-4);
+  update({ heads, mode: heads.length > 1 ? (state.mode === "one" ? "overlay" : state.mode) : "one" });
+}
+
+/** Run the model over the text, or both texts. */
+async function look() {
+  asking?.abort();
+  const mine = asking = new AbortController();
+  const panes = [{ text: state.text, id: state.id, model: state.model }, ...(state.pair ? [{ text: state.text2, id: state.id2, model: state.model2 }] : [])];
+  if (panes.some((pane) => !pane.text && !pane.id)) { tell("The text is empty. Write a sentence or two, or choose an example.", true); return; }
+  document.body.setAttribute("aria-busy", "true");
+  const started = performance.now();
+  try {
+    for (const [i, pane] of panes.entries()) {
+      const looked = await source.look(pane, state.weights, state.heads[0], mine.signal);
+      shown[i] = { pane, looked, thumbs: fromBase64(looked.thumbs) };
+      fillBox(pane.text || (looked.words.length ? looked.words : looked.tokens.filter((_, t) => !looked.special[t])).join(" "), pane.id, i);
+    }
+    if (!state.pair) shown[1] = null;
+    tell(describe(performance.now() - started));
+  } catch (error) {
+    if (mine.signal.aborted) return;
+    tell(/** @type {Error} */ (error).message, true);
+    byId("stopped").hidden = !(error instanceof Unreachable);
+  } finally {
+    if (mine === asking) document.body.removeAttribute("aria-busy");
+  }
+  drawAll();
+}
+
+/** What was looked at, in a line.
+ * @param {number} milliseconds */
+function describe(milliseconds) {
+  return shown.flatMap((one) => {
+    if (!one) return [];
+    const model = boot.models[one.pane.model], { looked } = one, n = looked.tokens.length;
+    const cut = looked.cutFrom ? ` (the first of ${looked.cutFrom}; the rest is cut)` : "";
+    const how = { qk: "maps computed here from queries and keys in half precision", roots8: "maps kept in 8 bits" }[looked.form ?? ""] ?? "";
+    const time = boot.isLive ? `, ${Math.round(milliseconds)} ms` : "";
+    return [`${model.name}: ${n} tokens${cut}, ${model.layers} × ${model.heads} heads${time}. Weights exact to ${Number(looked.precision.toPrecision(2))}${how ? ` (${how})` : ""}.`];
+  }).join(" ");
+}
+
+function drawAll() {
+  const both = /** @type {Shown[]} */ (shown.filter(Boolean));
+  byId("work").hidden = !both.length;
+  if (!both.length) return;
+  grid.show(shown[state.side] ?? shown[0]);
+  scatter.draw();
+  head.show(both);
+  drawCard(boot);
+  spread.show();
+  change.show(both[0]);
+  const words = both[0].pane.text || both[0].looked.words.join(" ");
+  drawCommand(boot, words);
+  drawControls();
+}
+
+/** The head that is shown first: one that the run shows for what it finds, or for what it does. */
+function firstHead() {
+  const examples = boot.run?.examples ?? [];
+  return (examples.find(({ view }) => view.marked.length) ?? examples[0])?.head ?? "1-1";
+}
+
+function drawControls() {
+  byId("filter").value = state.filter;
+  byId("measure").value = state.measure;
+  byId("sort").value = state.sort;
+  byId("sort").disabled = !state.measure;
+  byId("second").hidden = !state.pair;
+  byId("compare").textContent = state.pair ? "One text" : "Compare";
+  byId("compare").setAttribute("aria-pressed", String(state.pair));
+  byId("model").value = String(state.model);
+  byId("model2").value = String(state.model2);
+  for (const name of ["maps", "scatter"]) {
+    byId(`tab-${name}`).setAttribute("aria-selected", String(state.tab === name));
+    byId(`${name}-part`).hidden = state.tab !== name;
+  }
+  byId("sides").hidden = !state.pair;
+  for (const side of [0, 1]) byId(`side-${side}`).setAttribute("aria-pressed", String(state.side === side));
+  const model = boot.models[(shown[state.side] ?? shown[0])?.pane.model ?? 0];
+  let found = 0;
+  for (let layer = 1; layer <= model.layers; layer++) for (let number = 1; number <= model.heads; number++) found += Number(isFound(boot, `${layer}-${number}`));
+  const isFiltered = state.filter.trim() || state.brushed.length;
+  byId("found").textContent = isFiltered ? `${found} of ${model.layers * model.heads} heads` : "";
+  byId("clear").hidden = !isFiltered;
+}
+
+/** What is shown first: what the address says, else what the page was started with. */
+function beginning() {
+  const asked = fromHash(location.hash), start = fromHash(new URLSearchParams(boot.start).toString());
+  return asked.text || asked.id ? asked : { ...start, ...asked };
+}
+
+const LOOKS = ["text", "id", "model", "text2", "id2", "model2", "pair", "weights"];
+listen((_, changed) => {
+  const has = (/** @type {string[]} */ ...names) => names.some((name) => changed.has(name));
+  drawControls();
+  if (has(...LOOKS)) { look(); return; }
+  if (has("heads", "mode", "view", "words", "hide", "gold", "way")) head.show(/** @type {Shown[]} */ (shown.filter(Boolean)));
+  else if (has("token")) head.draw();
+  if (has("measure", "sort", "filter", "brushed", "tab", "side")) grid.show(shown[state.side] ?? shown[0]);
+  if (has("heads", "off")) grid.drawOver();
+  if (has("x", "y", "c", "heads", "filter", "brushed", "tab")) scatter.draw();
+  if (has("heads")) { drawCard(boot); spread.show(); }
+  if (has("heads", "off", "how", "place")) change.show(shown[0] ?? undefined);
+  if (has("heads", "words", "hide", "gold", "way") && shown[0]) drawCommand(boot, shown[0].pane.text || shown[0].looked.words.join(" "));
+});
+
+function begin() {
+  const hasRun = Boolean(boot.run);
+  document.title = `headscope explore: ${boot.models.map(({ name }) => name).join(" and ")}`;
+  byId("model-name").textContent = boot.models.map(({ name }) => name).join(" and ");
+  byId("no-run").hidden = hasRun || !boot.isLive;
+  byId("tabs").hidden = !hasRun;
+  byId("measure-tools").hidden = !hasRun;
+  if (hasRun) fillMeasures(boot, byId("measure"), "no measure");
+  byId("kinds").replaceChildren(...(boot.run?.kinds ?? []).map(({ name, colour }) => {
+    const dot = make("span", { class: "dot" });
+    dot.style.background = colour;
+    return make("span", {}, dot, name);
+  }));
+  wireTexts(boot);
+  wireGridTools(boot);
+  wireKeep(boot, source, head.drawings, tell);
+  wireTheme(() => { grid.repaint(); scatter.draw(); drawAll(); });
+  for (const name of ["maps", "scatter"]) byId(`tab-${name}`).addEventListener("click", () => update({ tab: name }));
+  for (const side of [0, 1]) byId(`side-${side}`).addEventListener("click", () => update({ side }));
+  byId("clear").addEventListener("click", () => update({ filter: "", brushed: [] }));
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => { if (window.innerWidth !== width) { width = window.innerWidth; drawAll(); } });
+  window.addEventListener("hashchange", () => update({ ...DEFAULTS, heads: [firstHead()], ...beginning() }));
+  Object.assign(state, beginning());
+  state.model = Math.min(Math.max(state.model, 0), boot.models.length - 1);
+  state.model2 = Math.min(Math.max(state.model2, 0), boot.models.length - 1);
+  if (!state.heads.length) state.heads = [firstHead()];
+  drawControls();
+  look();
+}
+
+begin();

@@ -1,0 +1,45 @@
+// The values that the modules pass on, for the type checker alone.
+
+/** @typedef {{name: string, path: string, layers: number, heads: number, maxTokens: number,
+ *   objective: string | null, whyNoHead: string}} Model */
+
+/** @typedef {{gist: string, facts: [string, string][], behaviours: string[], kind: string,
+ *   words: string}} Card */
+
+/** @typedef {{group: string, name: string, isShare: boolean, heads: string[],
+ *   values: (number | null)[], low?: (number | null)[], high?: (number | null)[]}} Measure */
+
+/** @typedef {{units: string[], special: number[], weights: [number, number, number][],
+ *   marked: [number, number][]}} StoredView */
+
+/** @typedef {{head: string, title: string, end: string, says: string, id: string,
+ *   view: StoredView}} StoredExample */
+
+/** @typedef {{model: string, folder: string, kinds: {name: string, colour: string}[],
+ *   cards: Record<string, Card>, measures: Measure[], examples: StoredExample[]}} Run */
+
+/** @typedef {{tokens: string[], special: number[], wordOf: number[], words: string[],
+ *   cutFrom: number, arcs: [number, number, string][], chains: [number, number, string][],
+ *   thumbSize: number, thumbs: string, precision: number, keepsAll?: boolean, form?: string,
+ *   shape?: {groups: number, parts: number}, text?: string, id?: string, number?: number,
+ *   model?: number}} Looked */
+
+/** @typedef {{version: string, isLive: boolean, models: Model[], run: Run | null,
+ *   shelf: {corpus: string, treebank: string, examples: [string, string][]}[], start: Record<string, string>,
+ *   meanOf: string, texts?: Looked[]}} Boot */
+
+/** @typedef {{text: string, id: string, model: number}} Pane */
+
+/** @typedef {{pane: Pane, looked: Looked, thumbs: Uint8Array}} Shown */
+
+/** @typedef {{names: string[], special: boolean[], weights: Float32Array,
+ *   tokens: number[][]}} Units  one head between tokens or words; tokens[i] are those of unit i */
+
+/** @typedef {{hidden: number[], mean: number, mode: string, why?: string, objective?: string,
+ *   place?: number | null, true?: number | null,
+ *   predictions?: [string, number, number][]}} Change */
+
+/** @typedef {{role: string, corpus: string, count: number, mean: number, tenths: {low: number,
+ *   high: number, count: number, examples: [string, number, string][]}[]}} Spread */
+
+export {};

@@ -1,0 +1,33 @@
+"""Sessions of the embedded model for tests of the explorer, and its maps to compare with."""
+
+from functools import cache
+
+from numpy.typing import NDArray
+
+from headscope.contracts import Watch
+from headscope.data.example import Example
+from headscope.engine.open_models import Models, open_models
+from headscope.explore.session import Session
+from headscope.explore.texts import encode_text, open_shelf
+from headscope.options import ModelOptions, RunOptions
+from headscope.runs.run import Run
+
+TEXT = "The keeper lit her lamp before the ships came home."
+
+
+@cache
+def demo_models() -> Models:
+    return open_models("demo", None, ModelOptions(), RunOptions(), {Watch.CHANGE})
+
+
+def make_session(run: Run | None = None, **start: str) -> Session:
+    return Session([demo_models()], open_shelf(()), run, {"text": TEXT, **start}, (TEXT,))
+
+
+def true_map(text: str, layer: int, head: int) -> NDArray[float]:  # type: ignore[type-var]
+    """A head's map as the model gives it."""
+    source = demo_models().source
+    encoding, _ = encode_text(source, Example("the text", text=text))
+    found = {}
+    source.attend(source.batch([encoding]), lambda a: found.setdefault(a.layer, a.weights[0]))
+    return found[layer][head].double().numpy()
