@@ -44,7 +44,7 @@ def done() -> hs.Run:
 def test_analyses_are_named_one_by_one_in_a_list_or_with_commas(
     only: Any, measured: list[str]
 ) -> None:
-    assert list(run(only=only, examples=False).tables) == measured
+    assert list(run(only=only, examples=False).manifest["analyses"]) == measured
 
 
 def test_the_command_takes_names_with_commas_too(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_command_takes_names_with_commas_too(tmp_path: Path) -> None:
         arguments = ["--text", tmp_path / "two.txt", "--only", *only, "--no-report", "--out", out]
         done = call("analyze", "demo", *arguments)
         assert done.exit_code == 0, done.stderr
-        assert list(hs.load_run(out).tables) == ["position", "entropy"]
+        assert list(hs.load_run(out).manifest["analyses"]) == ["position", "entropy"]
 
 
 def test_a_head_may_be_named_or_counted(done: hs.Run) -> None:

@@ -46,9 +46,8 @@ def entropy(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
         for example, encoding in zip(maps, encodings, strict=True):
             nats = [-sum(a * log(a) for a in row if a > 0) for row in example[layer][head]]
             every.append(mean(nats))
-            opening += [n for n, k in zip(nats, encoding.kinds, strict=True) if k == TokenKind.CLS][
-                :1
-            ]
+            kinds = (encoding.target or encoding).kinds  # of what attends
+            opening += [n for n, k in zip(nats, kinds, strict=True) if k == TokenKind.CLS][:1]
         rows[layer + 1, head + 1, "all"] = mean(every)
         if opening:
             rows[layer + 1, head + 1, "cls"] = mean(opening)

@@ -71,9 +71,12 @@ class LayerAttention(Memory):
         return self.weights.shape[-1]
 
     @property
-    def reach(self) -> tuple[int, int]:
-        """How many tokens back and ahead a query may look at most; a decoder looks 0 ahead."""
-        return int(self.visible[-1]) - 1, int(self.visible[0]) - 1
+    def reach(self) -> tuple[Tensor, Tensor]:
+        """How many tokens back and ahead a query may look at most; a decoder looks 0 ahead.
+
+        They stay where the model is, so that a device need not wait for the host.
+        """
+        return self.visible[-1] - 1, self.visible[0] - 1
 
     def with_sink(self) -> Float[Tensor, "example head query target"]:
         """The weights, and where the model has a learned sink, its share as one more key."""

@@ -73,12 +73,12 @@ def visible_words(
     attention: LayerAttention, query_pieces: str = "mean"
 ) -> Bool[Tensor, "example word other"]:
     """Which words each word may look at: some piece of it may look at some piece of the other."""
+    key = ("visible words", query_pieces)
+    return attention.remember(key, lambda: _find_visible(attention, query_pieces))
+
+
+def _find_visible(attention: LayerAttention, query_pieces: str) -> Tensor:
     batch, (back, ahead) = attention.batch, attention.reach
-    key = ("visible words", back, ahead, query_pieces)
-    return batch.remember(key, lambda: _find_visible(batch, back, ahead, query_pieces))
-
-
-def _find_visible(batch: Batch, back: int, ahead: int, query_pieces: str) -> Tensor:
     pooling = pool_words(batch, query_pieces)
     place = torch.arange(batch.n_tokens, device=batch.device)
     distance = place - place[:, None]  # [query, key]

@@ -163,7 +163,7 @@ class Coreference:
         for place, group in enumerate(GROUPS):
             values[f"length/{group}"] = torch.from_numpy(length[:, place, None])
             values[f"singletons/{group}"] = torch.from_numpy(rules[:, place])
-        return values
+        return {name: value.to(batch.device) for name, value in values.items()}
 
     def list_questions(self, example: Example, has_tokens: HasTokens) -> Iterator[Question]:
         """Every mention that has an antecedent, what competes, and what is right."""

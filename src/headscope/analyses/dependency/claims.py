@@ -5,13 +5,8 @@ from functools import partial
 
 import pandas as pd
 
-from headscope.analyses.dependency.measure import (
-    ALL_CONTENT,
-    BY_MARK,
-    DIRECTIONS,
-    MARKED,
-    is_single,
-)
+from headscope.analyses.dependency import tables as arcs
+from headscope.analyses.dependency.tables import is_single
 from headscope.data.table import Tables
 from headscope.stats.interval import Estimate
 from headscope.view.claim import (
@@ -199,7 +194,7 @@ def _above_offsets(shown: pd.DataFrame, is_above: bool = True) -> tuple[pd.DataF
 
 def is_causal(table: pd.DataFrame) -> bool:
     """Whether every arc can be seen in one direction alone, by the table of all heads."""
-    rows = table[table["relation"] == ALL_CONTENT]
+    rows = table[table["relation"] == arcs.ALL_CONTENT]
     if rows.empty or "visible_share" not in rows:
         return False
     shares = rows.groupby(["layer", "head"])["visible_share"].sum()
@@ -282,12 +277,12 @@ def check_possessive_mark(tables: Tables) -> Outcome:
     row = best[best["relation"] == name].iloc[0]
     table = tables["dependency"]
     same = (table["layer"] == row["layer"]) & (table["head"] == row["head"])
-    own = table[same & (table["direction"] == DIRECTIONS[0])].set_index("relation")
-    marked = own[own.index == MARKED.format(name)]
+    own = table[same & (table["direction"] == arcs.DIRECTIONS[0])].set_index("relation")
+    marked = own[own.index == arcs.MARKED.format(name)]
     if marked.empty or marked["count"].iloc[0] < FEW_MARKS:
         few = f"The treebank has fewer than {FEW_MARKS} possessors with an 's."
         return Outcome("not measured", few)
-    by_word, by_mark = marked.iloc[0], own.loc[BY_MARK.format(name)]
+    by_word, by_mark = marked.iloc[0], own.loc[arcs.BY_MARK.format(name)]
     shows = (
         f"In head {name_head(row)}, the best for {name}, the 's attends most to the head word in "
         f"{SHARE.row(by_mark, 'accuracy')} of {by_word['count']} cases, the possessor itself in "

@@ -7,19 +7,36 @@ direction, offset], `visible/RELATION` [bucket, layer, 1, direction], `length/RE
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 from torch import Tensor
 
+from headscope.analyses.dependency.tables import (
+    ALL,
+    ALL_CONTENT,
+    BY_MARK,
+    DIRECTIONS,
+    LOST,
+    MARKED,
+    NO_RULE,
+    NULL,
+    OFFSETS,
+    POSSESSIVES,
+    TABLES,
+    Head,
+    best_heads,
+    is_single,
+    make_tables,
+    pool_treebanks,
+)
 from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, TokenKind
-from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
+from headscope.data.table import Tables
 from headscope.data.tree import ROOT
 from headscope.data.words import (
     check_query_pieces,
@@ -32,40 +49,18 @@ from headscope.data.words import (
 )
 from headscope.options import option, require
 from headscope.stats import accuracy
-from headscope.stats.bucket import N_BUCKETS, N_FOLDS, fold_of
-from headscope.stats.heldout import choose_best
 from headscope.stats.ranking import Values
-from headscope.stats.tally import PLAIN, Tally
-from headscope.stats.tests import compare, holm, max_null_p, pool_random_effects
+from headscope.stats.tally import Tally
+from headscope.stats.tests import holm
 
 __all__ = [
     "ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency", "Head", "best_heads",
     "is_single", "relation_name",
 ]  # fmt: skip
 
-DIRECTIONS = ["dependent-to-head", "head-to-dependent"]
-OFFSETS = [offset for offset in range(-10, 11) if offset != 0]
-ALL, ALL_CONTENT = "all", "all (no punct or root)"
-POSSESSIVES = ("poss", "nmod:poss")  # Stanford's and Universal Dependencies' name
 POSSESSIVE_MARKS = ("'s", "’s", "'", "’")
-NO_RULE, MARKED, BY_MARK = "{} (no 's rule)", "{} (before 's)", "{} (by the 's)"
-LOST = "lost to special"  # arcs of ALL_CONTENT that are found only while no special token competes
-NULL = f"{PLAIN}null/"  # begins the names of totals of moved arcs
-POOLED = ("", "_low", "_high", "_spread", "_predicted_low", "_predicted_high")
-TREEBANK_COLUMNS = (
-    *("relation", "treebanks"),
-    *(f"{name}{part}" for name in ("heldout_accuracy", "heldout_difference") for part in POOLED),
-)
 NO_WORD = -2  # where an example has fewer words than the longest
 NOTHING = -3  # the prediction of a word that attends to no other
-MIN_COUNT = 20  # words of a relation, for its best head to be combined with others
-
-DIRECTION_COLUMNS = (
-    *("relation", "count", "dependent_to_head", "head_to_dependent"),
-    *("difference", "low", "high", "p_value"),
-)
-
-Head = tuple[int, int, int]  # layer, head, direction
 
 
 class Gold(NamedTuple):
@@ -117,24 +112,7 @@ class Dependency:
     name: ClassVar[str] = "dependency"
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "dependency": (
-            *("relation", "direction", "layer", "head", *accuracy.SCORE_COLUMNS),
-            *("visible_share", "visible_accuracy"),
-        ),
-        "dependency-offset": ("relation", "direction", "offset", *accuracy.SCORE_COLUMNS),
-        "dependency-best": (
-            *("relation", *accuracy.BEST_HEAD_COLUMNS, "offset", "baseline_accuracy"),
-            *(*accuracy.DIFFERENCE_COLUMNS, "p_value", "chance_accuracy", "chance_p_value"),
-            *("visible_share", "visible_accuracy"),
-        ),
-        "dependency-special": (
-            *("direction", "layer", "head", "accuracy", "with_special"),
-            *("difference", "low", "high"),
-        ),
-        "dependency-length": ("relation", "words", "low", "high"),
-        "dependency-directions": DIRECTION_COLUMNS,
-    }
+    tables: ClassVar[dict[str, tuple[str, ...]]] = TABLES
 
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)
@@ -155,12 +133,8 @@ class Dependency:
             is_content = gold.is_relation[..., gold.relations.index(ALL_CONTENT)]
             is_lost = (is_found & (found.weights <= special)).to(is_content.dtype)
             values[LOST] = (is_lost * is_content[:, None, None]).sum(-1)
-        key = (self, attention.reach)
-        by_word, by_mark = batch.remember(("seen", *key), lambda: _find_seen(visible, gold))
-        values |= batch.remember(
-            ("count seen", *key),
-            lambda: _count_found("visible", by_word[:, None], by_mark[:, None], gold),
-        )
+        by_word, by_mark = _find_seen(visible, gold)
+        values |= _count_found("visible", by_word[:, None], by_mark[:, None], gold)
         if self.null_arcs:
             drawn = batch.remember(("null arcs", self), lambda: self._draw_null_arcs(batch, gold))
             values |= _count_null(found.words, drawn, gold)
@@ -180,32 +154,7 @@ class Dependency:
         by Holm. `chance_accuracy` is what the best of all heads finds of arcs that were moved to
         random places, and `chance_p_value` how often it does as well as here.
         """
-        relations = _list_relations(tally)
-        if not relations:
-            return empty_tables(self.tables)
-        n_layers, n_heads = tally.totals[f"correct/{relations[0]}"].shape[1:3]
-        heads = {**head_axes(n_layers, n_heads), "direction": DIRECTIONS}
-        offsets: dict[str, Sequence[Any]] = {"layer": [1], "direction": DIRECTIONS}
-        offsets["offset"] = OFFSETS
-        every = _table_by_relation(tally, "correct", heads)
-        for column, ratio in {
-            "visible_share": ("visible", "count"),
-            "visible_accuracy": ("correct", "visible"),
-        }.items():
-            every[column] = _ratios(tally, *ratio, (n_layers, n_heads, len(DIRECTIONS)))
-        columns = ["relation", "layer", "head", "direction", "visible_share", "visible_accuracy"]
-        rows = [_best_row(tally, relation) for relation in relations]
-        best = accuracy.best_table(rows, self.tables["dependency-best"][: -len(columns[4:])])
-        best["p_value"] = holm(best["p_raw"].to_numpy(dtype=float))
-        tables = {
-            "dependency": every,
-            "dependency-offset": _table_by_relation(tally, "offset", offsets),
-            "dependency-best": best.merge(every[columns], how="left"),
-            "dependency-special": _special_table(tally, heads),
-            "dependency-length": _length_table(tally),
-            "dependency-directions": _direction_table(tally, relations),
-        }
-        return {name: table[list(self.tables[name])] for name, table in tables.items()}
+        return make_tables(tally)
 
     def join_corpora(self, tables: Tables) -> dict[str, pd.DataFrame]:
         """Of several treebanks: p-values corrected over all of them, and relations summed up."""
@@ -213,7 +162,7 @@ class Dependency:
         if "treebank" not in best:
             return dict(tables)
         best = best.assign(p_value=holm(best["p_raw"].to_numpy(dtype=float)))
-        return {**tables, "dependency-best": best, "dependency-treebanks": _pool_treebanks(best)}
+        return {**tables, "dependency-best": best, "dependency-treebanks": pool_treebanks(best)}
 
     def add_untrained(
         self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
@@ -282,26 +231,12 @@ class Dependency:
 
     def _find_visible(self, attention: LayerAttention) -> Bool[Tensor, "example word other"]:
         """Which other words each word may look at."""
-        batch = attention.batch
-
-        def find() -> Tensor:
-            visible = visible_words(attention, self.query_pieces)
-            itself = torch.eye(visible.shape[1], dtype=torch.bool, device=batch.device)
-            visible = visible & ~itself
-            if self.ignore_first_word:
-                visible[:, :, 0] = False
-            return visible
-
-        return batch.remember(("visible", self, attention.reach), find)
-
-
-def is_single(relation: str) -> bool:
-    """Whether it is a relation of the treebank: no sum over several, and not without its rule.
-
-    >>> is_single("nmod:poss"), is_single("nmod:poss (no 's rule)"), is_single("all")
-    (True, False, False)
-    """
-    return relation != ALL and " (" not in relation
+        visible = visible_words(attention, self.query_pieces)
+        itself = torch.eye(visible.shape[1], dtype=torch.bool, device=visible.device)
+        visible = visible & ~itself
+        if self.ignore_first_word:
+            visible[:, :, 0] = False
+        return visible
 
 
 def relation_name(relation: str, coarse: bool) -> str:
@@ -333,22 +268,34 @@ def weigh_special(
     """The largest weight between each word and a special token, to it and from it; None: no such
     token."""
     batch = attention.batch
-    is_special = batch.kinds != TokenKind.TEXT  # [example, token]
-    if not is_special.any():
+    special = batch.remember("special tokens", lambda: _find_special(batch))
+    if special is None:
         return None
+    order, is_there = special
     pooling = pool_words(batch, query_pieces)
     weights = attention.weights
     keys, queries = pooling.keys.to(weights.dtype), pooling.queries.to(weights.dtype)
-    n_special = int(is_special.sum(-1).max())
-    order = is_special.int().argsort(dim=-1, descending=True, stable=True)[:, :n_special]
-    is_there = is_special.gather(1, order)[:, None, :, None]  # [example, 1, special, 1]
     examples = torch.arange(len(batch), device=batch.device)[:, None]
     to_special = weights.transpose(1, 3)[examples, order].transpose(1, 3)  # [e, head, query, s]
     from_special = weights.transpose(1, 2)[examples, order].transpose(1, 2)  # [e, head, s, key]
     rows = queries[:, None] @ to_special  # [example, head, word, special]
     columns = from_special @ keys[:, None]  # [example, head, special, word]
     both = torch.stack([rows.transpose(-1, -2), columns], dim=2)  # [e, head, direction, s, word]
-    return both.masked_fill(~is_there[:, :, None], 0.0).amax(3)
+    return both.masked_fill(~is_there[:, None, None, :, None], 0.0).amax(3)
+
+
+def _find_special(batch: Batch) -> tuple[Tensor, Tensor] | None:
+    """Where the special tokens of each example stand, `[example, special]`, and how many there are.
+
+    Examples with fewer than the most have other places after theirs. None: no example has any.
+    """
+    is_special = np.stack([encoding.kinds != TokenKind.TEXT for encoding in batch.encodings])
+    n_special = int(is_special.sum(axis=-1).max())
+    order = np.argsort(~is_special, axis=-1, kind="stable")[:, :n_special]
+    is_there = np.take_along_axis(is_special, order, axis=-1)
+    if not n_special:
+        return None
+    return torch.from_numpy(order).to(batch.device), torch.from_numpy(is_there).to(batch.device)
 
 
 def _find_seen(
@@ -402,35 +349,6 @@ def _count_null(
     return {f"{NULL}{name}": counts[:, i] for i, name in enumerate(gold.relations)}
 
 
-def _chance(tally: Tally, relation: str, accuracy: float, count: float) -> dict[str, float]:
-    """What the best of all heads finds of moved arcs, and how often it is as good as here."""
-    total = tally.totals.get(f"{NULL}{relation}")  # [1, layer, head, direction, draw]
-    if total is None or relation in POSSESSIVES:  # whose rule for 's was not drawn
-        return {"chance_accuracy": np.nan, "chance_p_value": np.nan}
-    best = total[0].max(axis=(0, 1, 2)) / count  # [draw]
-    return {"chance_accuracy": best.mean(), "chance_p_value": max_null_p(accuracy, best)}
-
-
-def _pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
-    """For each relation of two treebanks or more: mean, spread, and what to expect of another."""
-    rows = []
-    for relation, found in best.groupby("relation", sort=False):
-        known = found[found["difference_error"] > 0]
-        if len(known) > 1:
-            accuracy = known["heldout_accuracy"].to_numpy(float)
-            errors = np.sqrt(accuracy * (1 - accuracy) / known["effective"].to_numpy(float))
-            gains = known["heldout_difference"], known["difference_error"]
-            parts = [
-                pool_random_effects(accuracy, np.maximum(errors, known["difference_error"].min())),
-                pool_random_effects(*(column.to_numpy(float) for column in gains)),
-            ]
-            flat = [
-                n for p in parts for n in (*p.mean, p.spread, p.predicted_low, p.predicted_high)
-            ]
-            rows.append((relation, len(known), *flat))
-    return pd.DataFrame(rows, columns=list(TREEBANK_COLUMNS))
-
-
 def _measure_once(
     gold: Gold,
     is_seen: Bool[Tensor, "example direction word"],
@@ -452,114 +370,3 @@ def _measure_once(
         **_count_found("count", is_word, is_word, gold),
         **_by_relation("length", length, gold),
     }
-
-
-def best_heads(tally: Tally) -> tuple[tuple[Head, ...], ...]:
-    """For each fold, the best head of every relation that the other folds have enough words of."""
-    chosen: list[tuple[Head, ...]] = []
-    relations = _list_relations(tally)
-    for fold in range(N_FOLDS):
-        is_other = fold_of(np.arange(N_BUCKETS)) != fold
-        count = {r: tally.totals[f"count/{r}"][is_other].sum() for r in relations}
-        plain = [r for r, n in count.items() if n >= MIN_COUNT and is_single(r)]
-        heads = []
-        for relation in plain or ["all"] * bool(relations):
-            # [layer, head, direction]
-            correct = tally.totals[f"correct/{relation}"][is_other].sum(axis=0)
-            layer, head, direction = map(int, np.unravel_index(correct.argmax(), correct.shape))
-            heads.append((layer, head, direction))
-        chosen.append(tuple(heads))
-    return tuple(chosen)
-
-
-def _list_relations(tally: Tally) -> list[str]:
-    """The relations that were counted, most frequent first."""
-    counts = {
-        name.removeprefix("count/"): total.sum()
-        for name, total in tally.totals.items()
-        if name.startswith("count/")
-    }
-    found = [relation for relation, count in counts.items() if count > 0]
-    return sorted(found, key=lambda relation: (-counts[relation], relation))
-
-
-def _table_by_relation(tally: Tally, kind: str, axes: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    parts = [
-        accuracy.group_table(tally, kind, relation, {"relation": [relation], **axes})
-        for relation in _list_relations(tally)
-    ]
-    return pd.concat(parts, ignore_index=True)
-
-
-def _ratios(tally: Tally, above: str, below: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """One over the other for every relation, head and direction, in the order of the table."""
-    parts = [
-        np.broadcast_to(tally.ratio(f"{above}/{relation}", f"{below}/{relation}").value, shape)
-        for relation in _list_relations(tally)
-    ]
-    return np.stack(parts).ravel()
-
-
-def _special_table(tally: Tally, heads: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    """Arcs found where special tokens compete too; empty for a model that has none."""
-    below = f"count/{ALL_CONTENT}"
-    if LOST not in tally.totals:
-        return empty_tables(Dependency.tables)["dependency-special"]
-    alone = tally.ratio(f"correct/{ALL_CONTENT}", below).value  # [layer, head, direction]
-    lost = tally.ratio(LOST, below)
-    values = {"accuracy": alone, "with_special": alone - lost.value}
-    return tidy_table(
-        heads, {**values, "difference": -lost.value, "low": -lost.high, "high": -lost.low}
-    )
-
-
-def _length_table(tally: Tally) -> pd.DataFrame:
-    """The mean length of the arcs of each relation, in words."""
-    rows = []
-    for relation in _list_relations(tally):
-        if relation == ALL_CONTENT or is_single(relation):
-            found = tally.ratio(f"length/{relation}", f"count/{relation}")
-            numbers = [float(part.ravel()[0]) for part in found]
-            rows.append((relation, *numbers))
-    return pd.DataFrame(rows, columns=list(Dependency.tables["dependency-length"]))
-
-
-def _best_row(tally: Tally, relation: str) -> dict[str, object]:
-    """The best head of a relation, held out, against the offset that is best on all data.
-
-    An offset sees what the head sees.
-    """
-    count = tally.totals[f"count/{relation}"][:, 0, 0]  # [bucket]
-    head, columns = accuracy.best_head(tally.totals[f"correct/{relation}"], count, DIRECTIONS)
-    direction = DIRECTIONS.index(str(columns["direction"]))
-    offsets = tally.totals[f"offset/{relation}"][:, 0, direction]  # [bucket, offset]
-    best_offset = int(offsets.sum(axis=0).argmax())
-    return {
-        "relation": relation,
-        **columns,
-        "offset": OFFSETS[best_offset],
-        "baseline_accuracy": offsets[:, best_offset].sum() / count.sum(),
-        **accuracy.difference_columns(head, offsets[:, best_offset]),
-        **_chance(tally, relation, float(str(columns["accuracy"])), count.sum()),
-    }
-
-
-def _direction_table(tally: Tally, relations: Sequence[str]) -> pd.DataFrame:
-    """The best head of each direction, held out, and their difference, paired by bucket.
-
-    The p-values are corrected by Holm.
-    """
-    rows = []
-    for relation in relations:
-        count = tally.totals[f"count/{relation}"][:, 0, 0]  # [bucket]
-        correct = tally.totals[f"correct/{relation}"]
-        ways = [
-            choose_best(correct[..., way].reshape(len(correct), -1), count)
-            for way in range(len(DIRECTIONS))
-        ]
-        n_heldout = ways[0].heldout_count.sum()
-        shares = [way.heldout.sum() / n_heldout if n_heldout else np.nan for way in ways]
-        found = compare(ways[0].heldout, ways[1].heldout, ways[0].heldout_count)
-        rows.append((relation, int(count.sum()), *shares, *found[:4]))
-    table = pd.DataFrame(rows, columns=list(DIRECTION_COLUMNS))
-    return table.assign(p_value=holm(table["p_value"].to_numpy(dtype=float)))
