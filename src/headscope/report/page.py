@@ -113,13 +113,20 @@ def _short_name(name: str) -> str:
 
 
 def _lead(manifest: Manifest) -> str:
-    counts = manifest.get("counts", {})
-    n_tokens = sum(of_pass["tokens"] for of_pass in counts.values())
+    n_tokens = sum(counts["tokens"] for counts in _first_counts(manifest))
     corpora = dict.fromkeys(one["corpus"] for one in manifest.get("passes", {}).values())
     read = f" on {', '.join(corpora)}" if corpora else ""
     weights = manifest["model"].get("weights", "attention")
     of = "attention" if weights == "attention" else "attention weighted by norms"
     return f"Every head's {of}, measured{read} ({n_tokens:,} tokens)."
+
+
+def _first_counts(manifest: Manifest) -> Iterator[Mapping[str, Any]]:
+    """The counts of passes, but for those that read a corpus again."""
+    passes = manifest.get("passes", {})
+    for key, counts in manifest.get("counts", {}).items():
+        if passes.get(key, {}).get("repeats") is None:
+            yield counts
 
 
 def _tiles(
@@ -128,7 +135,7 @@ def _tiles(
     if cards:
         n_layers = len({card.layer for card in cards})
         yield {"number": f"{n_layers} × {max(c.head for c in cards)}", "label": "layers × heads"}
-    n_examples = sum(of_pass["used"] for of_pass in manifest.get("counts", {}).values())
+    n_examples = sum(counts["used"] for counts in _first_counts(manifest))
     yield {"number": f"{n_examples:,}", "label": "examples"}
     measured = [finding for finding in findings if finding.verdict != "not measured"]
     n_holding = sum(finding.verdict == "holds" for finding in measured)

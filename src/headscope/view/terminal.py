@@ -98,7 +98,10 @@ def describe_answers(answers: Sequence[Answer], width: int | None = None) -> str
 def describe_counts(key: str, counts: Mapping[str, Any], available: int | None = None) -> str:
     """What became of the examples of a pass, in a line; `available` is how many there were."""
     of_all = f" of {available:,}" if available else ""
-    parts = [f"{counts['used']:,}{of_all} examples used ({counts['tokens']:,} tokens)"]
+    what = f"{counts['used']:,}{of_all} examples used"
+    if available and counts["used"] > available:  # documents were cut
+        what = f"{counts['used']:,} windows from {available:,} documents used"
+    parts = [f"{what} ({counts['tokens']:,} tokens)"]
     parts += [describe_documents(counts)] if "documents" in counts else []
     if counts["truncated"]:
         parts.append(f"{counts['truncated']} cut to the token limit")
