@@ -51,7 +51,7 @@ class Own:
     def summarize(self, tally):
         if not tally:
             return empty_tables(self.tables)
-        weight = tally.totals["weight"].sum(0)[0]
+        weight = tally.totals["weight"].sum(0)
         return {"NAME": tidy_table(head_axes(*weight.shape), {"weight": weight})}
 """
 FIELDS = "    def measure"

@@ -47,7 +47,7 @@ def test_tables_equal_the_reference_on_a_real_model(name: str) -> None:
     run = hs.analyze(source, text=examples, progress=False)
     names = {"position", "special-tokens", "entropy", "max-weight", "distance"}
     made = {"distance-nearest", "distance-heads", "distance-layers", "layout", "dendrogram"}
-    assert run.tables.keys() == names | made
+    assert run.tables.keys() >= names | made
     for name in names:
         assert_equals_reference(run.tables[name], name, maps, encodings, tolerance=2e-6)
 

@@ -195,7 +195,7 @@ def test_a_treebank_is_read_by_the_encoder_beside_pairs() -> None:
     assert "attention" not in run.tables["dependency"]
     assert set(run.tables["position"]["attention"]) == set(KINDS)
     told = run.manifest["left_out"]["decoder and cross attention (treebank)"]
-    assert "alone is measured by dependency, trees" in told
+    assert "alone is measured by dependency, parts-of-speech, trees" in told
 
 
 def test_an_encoder_has_no_cross_attention_and_nothing_is_said_of_it() -> None:

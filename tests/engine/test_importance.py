@@ -109,7 +109,7 @@ def test_gradients_and_attention_are_of_one_model_that_is_loaded_once(
     given = {"text": SENTENCES[:3], **QUICK}
     both = hs.analyze(saved, only="position", also="gradient,ablation", heads="1-1", **given)
     assert loaded == ["BertForMaskedLM"]
-    assert set(both.tables) == {"position", "gradient", "ablation"}
+    assert set(both.manifest["analyses"]) == {"position", "gradient", "ablation"}
     assert set(both.tables["ablation"]["effect"]) == {"loss"}
     loaded.clear()
     plain = hs.analyze(saved, only="position", **given)

@@ -191,8 +191,9 @@ def ends(divergence: float) -> Tables:
     gap = divergence - 0.3
     row = {"ends": divergence, **spread(divergence), "between": 0.3, "difference": gap}
     row |= {"difference_low": gap - 0.01, "difference_high": gap + 0.01}
-    by_layer = pd.DataFrame({"layer": [pd.NA, 1, 2, 3]}).astype("Int64")
-    return {"distance-ends": pd.DataFrame([row]), "distance-layers": by_layer}
+    by_layer = layers(0.2, 0.3, 0.001)["distance-layers"]
+    both = pd.concat([by_layer, *(by_layer.iloc[1:].assign(layer=n) for n in (2, 3))])
+    return {"distance-ends": pd.DataFrame([row]), "distance-layers": both}
 
 
 def relation(

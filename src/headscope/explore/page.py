@@ -26,7 +26,10 @@ EXPORT = re.compile(r"^export ((?:async )?(?:function|const|class) (\w+))", re.M
 def live_page(boot: dict[str, Any]) -> str:
     """The page as the server gives it: style and modules are files of their own."""
     page = (PAGE_FOLDER / "index.html").read_text()
-    data = _data("boot", as_script(boot)) + f'<script type="module" src="page/{FIRST_MODULE}">'
+    data = (
+        _data("boot", as_script(boot, is_packed=False))
+        + f'<script type="module" src="page/{FIRST_MODULE}">'
+    )
     page = page.replace(STYLE, f'<link rel="stylesheet" href="page/{STYLE_FILE}">')
     return page.replace(DATA, f"{data}</script>")
 
@@ -42,7 +45,10 @@ def whole_page(boot: dict[str, Any], layers: dict[str, str]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f'<style nonce="{nonce}">\n{read_style()}</style>'
     )
-    parts = [_data("boot", as_script(boot)), *(_data(id, text) for id, text in layers.items())]
+    parts = [
+        _data("boot", as_script(boot, is_packed=False)),
+        *(_data(id, text) for id, text in layers.items()),
+    ]
     code = join_modules(FIRST_MODULE.removesuffix(".js"))
     parts.append(f'<script type="module" nonce="{nonce}">\n{code}</script>')
     page = (PAGE_FOLDER / "index.html").read_text()

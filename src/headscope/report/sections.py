@@ -92,14 +92,16 @@ def fill_sections(tables: Tables, left_out: Mapping[str, str]) -> list[FilledSec
     return [*parts, FilledSection(CLAIMS), *after]
 
 
-def as_script(value: Any) -> Markup:
+def as_script(value: Any, is_packed: bool = True) -> Markup:
     """The value as JSON in which no tag and no comment can begin; what is long, compressed.
+
+    A page that cannot undo that asks for it as it is.
 
     >>> print(as_script({"token": "</script>"}))
     {"token":"\\u003c/script\\u003e"}
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    if len(text) > MANY_CHARACTERS:
+    if is_packed and len(text) > MANY_CHARACTERS:
         return Markup(b64encode(zlib.compress(text.encode(), level=9)).decode())
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
