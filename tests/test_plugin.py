@@ -215,9 +215,9 @@ def test_its_option_is_on_the_command_line_and_in_the_manifest(
 
 def test_its_table_is_written(run: Path) -> None:
     rows = read_csv((run / "tables" / "reach.csv").read_text())
-    assert tuple(rows[0]) == Reach.tables["reach"]
+    assert tuple(rows[0]) == (*Reach.tables["reach"], "documents")
     assert len(rows) == 72
-    assert all(0 < float(row["low"]) <= float(row["tokens"]) < 13 for row in rows)
+    assert all(0 <= float(row["low"]) <= float(row["tokens"]) < 13 for row in rows)
     assert (run / "tables" / "reach.parquet").exists()
 
 
@@ -240,9 +240,9 @@ def test_its_figure_is_listed_and_on_the_page(done: dict[str, Done], page: str) 
 
 def test_its_claim_is_judged_on_the_page(page: str) -> None:
     row = next(row for row in page.split("<tr>") if "<td>Vig 2019</td>" in row)
-    assert re.search(r"\d\.\d tokens \[\d\.\d-\d\.\d\] in layers 4-6 of 6\.", row)
+    assert re.search(r"\d\.\d tokens \[.*?\] in the upper half: ", row)
     assert '<a href="#figure-reach">' in row
-    assert re.search(r'"verdict (holds|does-not-hold)"', row)
+    assert re.search(r'"verdict (holds|does-not-hold|undecided)"', row)
 
 
 def test_its_fact_is_on_the_card(done: dict[str, Done], page: str) -> None:

@@ -87,8 +87,8 @@ def analyze(
     >>> import headscope
     >>> texts = headscope.texts(["A small text.", "Another one."])
     >>> run = headscope.analyze("demo", text=texts, progress=False)
-    >>> run.tables["entropy"].columns.tolist()
-    ['layer', 'head', 'rows', 'nats', 'low', 'high', 'uniform']
+    >>> run.tables["entropy"].columns.tolist()  # doctest: +ELLIPSIS
+    ['layer', 'head', 'rows', 'nats', 'low', 'high', 'effective', 'uniform', 'share', ...]
     """
     run, loading, of_analyses = split_options(options)
     folder = RunFolder(Path(out)) if out is not None else None

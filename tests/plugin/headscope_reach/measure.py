@@ -48,7 +48,8 @@ class Reach:
         """Means over examples, by head."""
         if not tally:
             return empty_tables(self.tables)
-        tokens, share = (tally.ratio(name, "segments") for name in ("tokens", "share"))
+        tokens = tally.ratio("tokens", "segments", within=(0, float("inf")))
+        share = tally.ratio("share", "segments", within=(0, 1))
         columns = self.tables["reach"][2:]
         values = dict(zip(columns, (*tokens, *share), strict=True))  # [layer, head] each
         return {
