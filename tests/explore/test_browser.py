@@ -248,6 +248,7 @@ def test_two_texts_stand_side_by_side(visit: Visit) -> None:
     visit.page.locator("#text2").fill("The keeper lit her pipe.")
     visit.page.keyboard.press("Enter")
     visit.page.locator("#note", has_text=" 8 tokens").wait_for()
+    visit.page.locator("canvas.attention").nth(1).wait_for()  # drawn once its map has come
     assert visit.page.locator("canvas.attention").count() == 2
     visit.page.locator("#side-1").click()
     assert visit.said == []
