@@ -63,8 +63,8 @@ def run(settings: Settings) -> Iterator[Row]:
 def _collect_rows(source: LoadedModel, batch: Batch) -> torch.Tensor:
     """All rows of all heads of a batch, as the analysis gets them."""
     buffer = RowBuffer(N_TOKENS, 0, source.n_layers, source.n_heads)
-    buffer.begin(batch)
-    source.attend(batch, buffer.put)
+    buffer.begin_batch()
+    source.attend(batch, lambda attention: attention.read(buffer))
     return buffer.rows().weights
 
 

@@ -32,9 +32,9 @@ RANKS = {
     "measure": 4,  # what an analysis measures
     "corpora": 4,
     "models": 4,
-    "kernels": 3,
     "stats": 3,
     "data": 2,
+    "kernels": 1,
     "contracts": 1,
     "registry": 1,
     "options": 1,

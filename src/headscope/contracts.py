@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headscope.data.attention import LayerAttention
     from headscope.data.encoding import Batch, Encoding
     from headscope.data.example import Example
+    from headscope.data.reading import Reading
     from headscope.stats.tally import Tally
 
     Array = NDArray[np.floating[Any]]
@@ -161,6 +162,19 @@ class Source(Protocol[Shown]):
         """What the manifest says of the model; its "digest" names the weights."""
 
 
+class SlicedSource(Source[Shown], Protocol):
+    """A source of attention that can also show it slice by slice. The engine looks for `read`."""
+
+    def read(
+        self,
+        batch: "Batch",
+        readings: Collection["Reading"],
+        n_rows: int,
+        observe: Callable[[Shown], None],
+    ) -> None:
+        """As `attend`, with what is read off slices of `n_rows` query rows in the maps' place."""
+
+
 def layer_numbers(source: Any) -> list[int]:
     """The numbers of the layers that a source shows, from 0, as people know them.
 
@@ -220,6 +234,17 @@ class RankedAnalysis(Analysis, Protocol):
         `values` is what `measure` gave for all layers, `[example, layer, ...]` each. NaN is for an
         example that has nothing to show.
         """
+
+
+class ReadingAnalysis(Analysis, Protocol):
+    """One that watches attention and never asks for whole maps: it is the cheaper for it.
+
+    If all analyses of a pass are such, the maps are read slice by slice while the model runs.
+    """
+
+    @property
+    def reads(self) -> Collection["Reading"]:
+        """What it reads off the maps (`headscope.data.reading`)."""
 
 
 class CrossAnalysis(Analysis, Protocol):

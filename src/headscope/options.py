@@ -226,6 +226,9 @@ class RunOptions:
     skip_bad: bool = option(False, "Skip unreadable files in a folder.")
     examples: bool = option(True, "Show notable heads on their best and worst examples.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
+    slice_rows: int = option(
+        128, "Query rows measured at a time; more memory, same numbers.", changes_numbers=False
+    )
     shard_examples: int = option(1024, "Examples between two saves.", changes_numbers=False)
 
     def __post_init__(self) -> None:
@@ -235,6 +238,7 @@ class RunOptions:
         require(is_known, "coref_window", self.coref_window, known)
         require(self.null >= 0, "null", self.null, "0 or more")
         require(self.batch_tokens > 0, "batch_tokens", self.batch_tokens, "at least 1")
+        require(self.slice_rows > 0, "slice_rows", self.slice_rows, "at least 1")
         require(self.shard_examples > 0, "shard_examples", self.shard_examples, "at least 1")
         is_enough = self.max_tokens is None or self.max_tokens >= LEAST_TOKENS
         require(is_enough, "max_tokens", self.max_tokens, f"at least {LEAST_TOKENS}")

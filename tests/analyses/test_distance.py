@@ -185,7 +185,7 @@ def test_rows_of_many_heads_take_bounded_memory(
 ) -> None:
     """At most 512 MB, whatever the model: fewer heads of more, and smaller batches."""
     source = replace(MadeSource(), n_layers=n_layers, n_heads=n_heads)
-    observer = _Observer(source, name_analyses([Distance()]), 0, Result())
+    observer = _Observer(source, name_analyses([Distance()]), RunOptions(), Result())
     (buffer,) = observer.buffers.values()
     assert n_layers * buffer.n_heads <= 1024
     tokens = observer.most_tokens

@@ -22,6 +22,7 @@ from headscope.engine.measure import Result, RowBuffer, _Observer, name_analyses
 from headscope.errors import ModelError
 from headscope.kernels.jensen_shannon import sum_pairs_in_torch, sum_pairs_on_device
 from headscope.models.loaded import wrap_model
+from headscope.options import RunOptions
 from headscope.registry import ANALYSES
 from tests.making import MadeSource, make_example
 from tests.models.tiny import FAMILIES, build_model, build_tokenizer
@@ -87,9 +88,9 @@ def test_analyses_measure_where_the_model_is(name: str) -> None:
 def test_rows_of_all_layers_are_kept_and_compared_on_the_device() -> None:
     batch, buffer = make_batch(), RowBuffer(4, 0, 2, 5)
     with OneDevice():
-        buffer.begin()
+        buffer.begin_batch()
         for attention in observations(Watch.ATTENTION, batch):
-            buffer.put(attention)
+            attention.read(buffer)
         sums = sum_pairs_on_device(buffer.rows().weights, 0)
     assert (sums.device, sums.shape) == (META, (len(batch), 10, 10))
 
@@ -123,7 +124,7 @@ def test_the_engine_reads_nothing_before_the_last_layer(watch: Watch) -> None:
     analyses = [a for name in names if (a := ANALYSES.find(name).load()()).watches is watch]
     assert analyses
     source: Any = _Shows(watch)
-    observer = _Observer(source, name_analyses(analyses), 0, Result())
+    observer = _Observer(source, name_analyses(analyses), RunOptions(), Result())
     with pytest.raises(StopAsyncIteration):
         observer.measure(make_batch())
 
@@ -156,4 +157,4 @@ def test_numbers_that_are_none_are_told_once_the_batch_is_done() -> None:
     batch = source.batch(source.encode([make_example(3, n_words=5)], 512))
     analysis = ANALYSES.find("position").load()()
     with pytest.raises(ModelError, match=r"of layer 2 are not numbers \(NaN\) for example"):
-        _Observer(source, name_analyses([analysis]), 0, Result()).measure(batch)
+        _Observer(source, name_analyses([analysis]), RunOptions(), Result()).measure(batch)

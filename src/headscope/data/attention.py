@@ -4,7 +4,9 @@ All numbers are float32, or float64 where a source computes so; half precision e
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from headscope.contracts import AttentionKind
 from headscope.data.encoding import Batch, Memory
+from headscope.data.reading import OFFSETS, SUMS, MapSlice, Reading, Sums
 
 __all__ = [
     "AttentionRows", "LayerAttention", "LayerChange", "LayerGradient", "choose_rows", "head_name",
@@ -49,6 +52,9 @@ class LayerAttention(Memory):
     itself in a decoder, a window where attention is local. In a model that `has_sink` (gpt-oss),
     rows sum to less than 1: the rest goes to a learned sink, which is no token. Queries are the
     tokens of `batch`, and so are keys; but those of cross attention are the tokens of `key_batch`.
+
+    Maps are shown whole only where an analysis needs them so. Else they were read slice by slice
+    while the model ran: `weights` has then a shape and no numbers, and `read` gives what was read.
     """
 
     layer: int  # its place among the layers that are shown; `layer_numbers` has the model's own
@@ -58,6 +64,29 @@ class LayerAttention(Memory):
     has_sink: bool = False
     kind: AttentionKind | None = None  # of an encoder-decoder that is measured whole
     key_batch: Batch | None = None
+    readings: Mapping[Reading, Any] = field(default_factory=dict)  # what was read in slices
+    finite: Bool[Tensor, " example"] | None = None  # where there are no weights to look at
+
+    def read(self, reading: Reading) -> Any:
+        """What a reading finds in the maps."""
+        if reading in self.readings:
+            return self.readings[reading]
+        return self.remember(reading, lambda: self._read_whole(reading))
+
+    def entropy(self) -> Float[Tensor, "example head query"]:
+        """The entropy of each row in nats; a learned sink counts as one more key."""
+        sums: Sums = self.read(SUMS)
+        return sums.entropy
+
+    def column_sums(self) -> Float[Tensor, "example head kind key"]:
+        """The sums of the rows of each kind of query (TokenKind)."""
+        sums: Sums = self.read(SUMS)
+        return sums.columns
+
+    def offset(self, offset: int) -> Float[Tensor, "example head"]:
+        """The sum of a diagonal: attention to the token -1, 0 or 1 places further."""
+        sums: Sums = self.read(SUMS)
+        return sums.diagonals[..., OFFSETS.index(offset)]
 
     @classmethod
     def full(cls, layer: int, weights: Tensor, batch: Batch) -> "LayerAttention":
@@ -96,7 +125,12 @@ class LayerAttention(Memory):
         return self.key_batch or self.batch
 
     def is_finite(self) -> Bool[Tensor, " example"]:
-        return _is_finite(self.weights)
+        return _is_finite(self.weights) if self.finite is None else self.finite
+
+    def _read_whole(self, reading: Reading) -> Any:
+        found = reading.begin(self)
+        reading.add(found, MapSlice(self.weights, 0, 0))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,17 +193,17 @@ def spread_heads(n_heads: int, n_chosen: int) -> Int[np.ndarray, " chosen"]:
     return np.arange(n_chosen) * n_heads // max(n_chosen, 1)
 
 
-def choose_rows(batch: Batch, n_rows: int, seed: int) -> Int[Tensor, "example row"]:
+def choose_rows(batch: Batch, n_rows: int, seed: int) -> Int[np.ndarray, "example row"]:
     """At most `n_rows` queries of each example in order, drawn by the seed and the example's id."""
     n_tokens = batch.n_tokens
     if n_tokens <= n_rows:
-        return torch.arange(n_tokens, device=batch.device).expand(len(batch), -1)
+        return np.broadcast_to(np.arange(n_tokens), (len(batch), n_tokens))
     chosen = np.empty((len(batch), n_rows), dtype=np.int64)
     for i, encoding in enumerate(batch.encodings):
         bits = np.random.Philox(key=[seed + OWN_STREAM, encoding.example.key])
         drawn = np.random.Generator(bits).choice(n_tokens, n_rows, replace=False)
         chosen[i] = np.sort(drawn)
-    return torch.from_numpy(chosen).to(batch.device)
+    return chosen
 
 
 def _is_finite(values: Float[Tensor, "example ..."]) -> Bool[Tensor, " example"]:

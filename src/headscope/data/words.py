@@ -1,28 +1,89 @@
 """Attention between words: sums over the pieces attended to, means over the pieces that attend."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headscope.data.attention import LayerAttention
-from headscope.data.encoding import Batch
+from headscope.data.encoding import Batch, Encoding, TokenKind
+from headscope.data.reading import MapShape, Pooled, PooledReading, Pooling
 from headscope.options import QUERY_PIECES, QUERY_PIECES_HELP, option, require
 
 __all__ = [
-    "WordPooling", "check_query_pieces", "first_word_option", "pool_words", "query_pieces_option",
-    "visible_words", "word_weights", "words_with_tokens",
+    "WordMaps", "check_query_pieces", "count_words", "first_word_option", "make_pooling",
+    "query_pieces_option", "query_units", "special_weights", "visible_words", "word_weights",
+    "words_with_tokens",
 ]  # fmt: skip
 
+NO_UNIT = -1
 
-class WordPooling(NamedTuple):
-    """How the tokens of a batch make words; examples with fewer words than the most are padded."""
+Ids = Int[np.ndarray, "example token"]
+Shares = Float[np.ndarray, "example token"]
 
-    keys: Float[Tensor, "example token word"]  # 1 where a token is a piece of a word
-    queries: Float[Tensor, "example word token"]  # rows sum to 1 for words that have tokens
-    has_tokens: Bool[Tensor, "example word"]
+
+@dataclass(frozen=True)
+class WordMaps(PooledReading):
+    """Attention among words, and after them special tokens: each of these is a unit of its own.
+
+    Sums over the pieces attended to; means over the pieces that attend, or with `first` the first
+    piece of a word attends for it.
+    """
+
+    query_pieces: str = QUERY_PIECES[0]
+
+    def pool(self, layer: MapShape) -> Pooling:
+        batch: Batch = layer.batch
+        n_words = count_words(batch)
+        n_special = max(int((e.kinds != TokenKind.TEXT).sum()) for e in batch.encodings)
+        units = np.stack([_number_units(e, n_words) for e in batch.encodings])  # [example, token]
+        rows, shares = query_units(units, self.query_pieces)
+        n = n_words + n_special
+        return make_pooling(batch, rows, shares, units, n, n)
+
+
+def make_pooling(
+    batch: Batch, rows: Ids, shares: Shares, keys: Ids | Tensor, n_units: int, n_others: int
+) -> Pooling:
+    """A pooling, where the batch is."""
+    units, own_shares, others = (
+        torch.as_tensor(part).to(batch.device) for part in (rows, shares, keys)
+    )
+    return Pooling(units, own_shares, others, n_units, n_others)
+
+
+def query_units(units: Ids, query_pieces: str) -> tuple[Ids, Shares]:
+    """The unit that each query attends for, and its share of that unit's row."""
+    rows = units.copy()
+    shares = np.zeros(units.shape)
+    for own, share in zip(rows, shares, strict=True):
+        _, first, inverse, counts = np.unique(
+            own, return_index=True, return_inverse=True, return_counts=True
+        )
+        if query_pieces == "first":
+            is_first = np.zeros(len(own), bool)
+            is_first[first] = True
+            own[~is_first] = NO_UNIT
+            share[:] = 1
+        else:
+            share[:] = 1 / counts[inverse]
+    return rows, shares
+
+
+def _number_units(encoding: Encoding, n_words: int) -> Int[np.ndarray, " token"]:
+    """The word of each token; special tokens are counted on after the words."""
+    is_special = encoding.kinds != TokenKind.TEXT
+    units = np.where(is_special, NO_UNIT, encoding.word_ids)
+    units[is_special] = n_words + np.arange(is_special.sum())
+    return units
+
+
+def count_words(batch: Batch) -> int:
+    """The most words that an example has."""
+    return max(len(encoding.example.words or ()) for encoding in batch.encodings)
 
 
 def query_pieces_option() -> Any:
@@ -44,15 +105,9 @@ def check_query_pieces(query_pieces: str) -> None:
     require(query_pieces in QUERY_PIECES, "query_pieces", query_pieces, " or ".join(QUERY_PIECES))
 
 
-def pool_words(batch: Batch, query_pieces: str = "mean") -> WordPooling:
-    """The pooling of a batch, built once. `first` lets a word's first piece attend for it."""
-    return batch.remember(("words", query_pieces), lambda: _build_pooling(batch, query_pieces))
-
-
 def words_with_tokens(batch: Batch) -> Bool[np.ndarray, "example word"]:
     """Which words have tokens, known without asking the device; padding has none."""
-    n_words = max(len(encoding.example.words or ()) for encoding in batch.encodings)
-    has_tokens = np.zeros((len(batch), n_words), bool)
+    has_tokens = np.zeros((len(batch), count_words(batch)), bool)
     for i, encoding in enumerate(batch.encodings):
         has_tokens[i, encoding.word_ids[encoding.word_ids >= 0]] = True
     return has_tokens
@@ -65,47 +120,35 @@ def word_weights(
 
     Attention to special tokens is left out. Words without tokens, and padding, have zeros.
     """
-    key = ("words", query_pieces)
-    return attention.remember(key, lambda: _build_weights(attention, query_pieces))
+    pooled: Pooled = attention.read(WordMaps(query_pieces))
+    n_words = count_words(attention.batch)
+    return pooled.weights[:, :, :n_words, :n_words]
+
+
+def special_weights(
+    attention: LayerAttention, query_pieces: str = "mean"
+) -> tuple[Float[Tensor, "example head word special"], Float[Tensor, "example head special word"]]:
+    """Attention from words to special tokens, in their order, and from those to words."""
+    pooled: Pooled = attention.read(WordMaps(query_pieces))
+    n_words = count_words(attention.batch)
+    return pooled.weights[:, :, :n_words, n_words:], pooled.weights[:, :, n_words:, :n_words]
 
 
 def visible_words(
     attention: LayerAttention, query_pieces: str = "mean"
 ) -> Bool[Tensor, "example word other"]:
     """Which words each word may look at: some piece of it may look at some piece of the other."""
-    key = ("visible words", query_pieces)
-    return attention.remember(key, lambda: _find_visible(attention, query_pieces))
+    visible = attention.visible  # kept beside what follows from it, so that its id stays its own
+    key = ("visible words", query_pieces, id(visible))
+    build = lambda: (_find_visible(attention, query_pieces), visible)  # noqa: E731
+    return attention.batch.remember(key, build)[0]
 
 
 def _find_visible(attention: LayerAttention, query_pieces: str) -> Tensor:
     batch, (back, ahead) = attention.batch, attention.reach
-    pooling = pool_words(batch, query_pieces)
     place = torch.arange(batch.n_tokens, device=batch.device)
     distance = place - place[:, None]  # [query, key]
-    pairs = ((-back <= distance) & (distance <= ahead)).to(pooling.keys.dtype)
-    return (pooling.queries @ pairs @ pooling.keys) > 0  # [example, word, other]
-
-
-def _build_weights(attention: LayerAttention, query_pieces: str) -> Tensor:
-    pooling = pool_words(attention.batch, query_pieces)
-    weights = attention.weights
-    keys, queries = pooling.keys.to(weights.dtype), pooling.queries.to(weights.dtype)
-    n_examples, n_heads, n_tokens, _ = weights.shape
-    to_words = weights.reshape(n_examples, n_heads * n_tokens, n_tokens) @ keys
-    to_words = to_words.reshape(n_examples, n_heads, n_tokens, -1)  # [example, head, query, word]
-    return torch.einsum("ewq,ehqv->ehwv", queries, to_words)
-
-
-def _build_pooling(batch: Batch, query_pieces: str) -> WordPooling:
-    word_ids = np.stack([encoding.word_ids for encoding in batch.encodings])  # [example, token]
-    n_words = max(len(encoding.example.words or ()) for encoding in batch.encodings)
-    keys = word_ids[:, :, None] == np.arange(n_words)  # [example, token, word]
-    queries = keys.transpose(0, 2, 1)  # [example, word, token]
-    if query_pieces == "first":
-        queries = queries & (queries.cumsum(-1) == 1)
-    n_pieces = queries.sum(-1, keepdims=True)  # [example, word, 1]
-    return WordPooling(
-        keys=torch.from_numpy(keys).double().to(batch.device),
-        queries=torch.from_numpy(queries / np.maximum(n_pieces, 1)).to(batch.device),
-        has_tokens=torch.from_numpy(n_pieces[..., 0] > 0).to(batch.device),
-    )
+    pairs = ((-back <= distance) & (distance <= ahead)).float().expand(len(batch), 1, -1, -1)
+    pooled: Pooled = replace(attention, weights=pairs, readings={}).read(WordMaps(query_pieces))
+    n_words = count_words(batch)
+    return pooled.weights[:, 0, :n_words, :n_words] > 0  # [example, word, other]

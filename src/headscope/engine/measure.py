@@ -15,7 +15,6 @@ from headscope.contracts import (
     Analysis,
     AttentionKind,
     CorpusRole,
-    Observation,
     Source,
     layer_numbers,
 )
@@ -23,6 +22,7 @@ from headscope.data.attention import AttentionRows, choose_rows, spread_heads
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example, stable_hash
+from headscope.data.reading import MapShape, MapSlice
 from headscope.engine.windows import cut_windows
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
@@ -108,7 +108,7 @@ def measure_examples(
     result.rankings = {name: Ranking() for name in rankers}
     waiting = _Waiting(result, rankers)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
-    observer = _Observer(source, named, options.seed, result)
+    observer = _Observer(source, named, options, result)
     for members in equal_length_batches(kept, min(options.batch_tokens, observer.most_tokens)):
         with result.timed("model"):
             values = observer.measure(source.batch(members))
@@ -225,20 +225,31 @@ class _Observer:
     """Shows analyses what a source emits, batch after batch, and keeps what they measure."""
 
     def __init__(
-        self, source: Source[Any], analyses: Sequence[Named], seed: int, result: Result
+        self, source: Source[Any], analyses: Sequence[Named], options: RunOptions, result: Result
     ) -> None:
-        self.source, self.result = source, result
+        self.source, self.result, self.n_rows = source, result, options.slice_rows
         self.of_layers = [a for a in analyses if not a.analysis.watches.compares_layers]
         self.across_layers = [a for a in analyses if a.analysis.watches.compares_layers]
         self.buffers = {
             _wanted_by(named): RowBuffer(
                 named.analysis.rows,
-                seed,
+                options.seed,
                 _part_of(source, named.kind).n_layers,
                 heads_a_layer(_part_of(source, named.kind), named.analysis.max_heads),
             )
             for named in self.across_layers
         }
+
+        self.readings = self._collect_readings()
+
+    def _collect_readings(self) -> list[Any] | None:
+        """What is read off slices, each once; None: something needs whole maps."""
+        analyses = [named.analysis for named in self.of_layers]
+        is_known = all(hasattr(analysis, "reads") for analysis in analyses)
+        if not (is_known and hasattr(self.source, "read")):
+            return None
+        wanted = [reading for analysis in analyses for reading in analysis.reads]
+        return list(dict.fromkeys([*wanted, *self.buffers.values()]))
 
     @property
     def most_tokens(self) -> int:
@@ -253,20 +264,23 @@ class _Observer:
         is_finite: list[tuple[int, Tensor]] = []
         numbers = layer_numbers(self.source)
         for buffer in self.buffers.values():
-            buffer.begin()
+            buffer.begin_batch()
 
-        def observe(observed: Observation) -> None:
+        def observe(observed: Any) -> None:
             shown = (None, getattr(observed, "kind", None))
             with self.result.timed("measure (within model)"):
                 is_finite.append((numbers[observed.layer], observed.is_finite()))
                 for (kind, *_), buffer in self.buffers.items():
                     if kind in shown:
-                        buffer.put(observed)
+                        observed.read(buffer)
                 for kind, name, analysis in self.of_layers:
                     if kind in shown:
                         layers[name][observed.layer] = analysis.measure(observed)
 
-        self.source.attend(batch, observe)
+        if self.readings is None:
+            self.source.attend(batch, observe)
+        else:
+            self.source.read(batch, self.readings, self.n_rows, observe)  # type: ignore[attr-defined]
         # Only now is anything read: a device works on while the host plans the next layer.
         refuse_not_finite(is_finite, batch)
         with self.result.timed("measure (within model)"):
@@ -313,9 +327,9 @@ def refuse_not_finite(is_finite: Sequence[tuple[int, Tensor]], batch: Batch) -> 
     )
 
 
-@dataclass
+@dataclass(eq=False)
 class RowBuffer:
-    """Copies the same query rows of every layer as it runs; its memory serves batch after batch.
+    """A reading that copies the same query rows of every layer; its memory serves all batches.
 
     It holds `n_rows` rows (or all) of `n_heads` heads a layer (or all), of one batch, however long
     the corpus.
@@ -335,26 +349,40 @@ class RowBuffer:
         """How many numbers it holds, at most, for each token of a batch."""
         return self.n_rows * self.n_layers * self.n_heads
 
-    def begin(self) -> None:
+    def begin_batch(self) -> None:
         """Make ready for the layers of a batch."""
         self._shown = []
 
-    def put(self, attention: Any) -> None:
-        """Copy the chosen rows of the next layer."""
-        weights, of_heads = attention.with_sink(), attention.weights.shape[1]
+    def begin(self, layer: MapShape) -> "RowBuffer":
+        """Make room for the next layer."""
+        of_heads = layer.weights.shape[1]
         if not self._shown:
-            self._batch = attention.batch
-            self._queries = choose_rows(attention.batch, self.n_rows, self.seed)
-            self._rows = self._make_room(weights)
-        if self.n_heads < of_heads:
-            weights = weights[:, spread_heads(of_heads, self.n_heads).tolist()]
-        weights = weights.transpose(1, 2)  # [example, query, head, key]
-        if self._queries.shape[1] < attention.n_queries:
-            examples = torch.arange(len(weights), device=weights.device)[:, None]
-            weights = weights[examples, self._queries]  # [example, row, head, key]
-        first = sum(kept for kept, _ in self._shown)
-        self._shown.append((weights.shape[2], of_heads))
-        self._rows[:, :, first : first + weights.shape[2]] = weights
+            self._batch, self._has_sink = layer.batch, layer.has_sink
+            self._queries = choose_rows(layer.batch, self.n_rows, self.seed)
+            self._rows = self._make_room(layer)
+        self._heads = spread_heads(of_heads, self.n_heads).tolist()
+        self._first = sum(kept for kept, _ in self._shown)
+        self._shown.append((len(self._heads), of_heads))
+        return self
+
+    def add(self, found: "RowBuffer", part: MapSlice) -> None:
+        """Copy those of the chosen rows that are in a slice."""
+        weights = part.weights
+        if len(self._heads) < weights.shape[1]:
+            weights = weights[:, self._heads]
+        n_keys = weights.shape[-1]
+        into = self._rows[:, :, self._first : self._first + len(self._heads)]
+        for place, example in enumerate(range(part.examples.start, part.examples.stop)):
+            rows = self._queries[example]
+            low, high = np.searchsorted(rows, [part.rows.start, part.rows.stop])
+            if low == high:
+                continue
+            own = weights[place][:, rows[low:high] - part.first_row]  # [head, row, key]
+            into[example, low:high, :, :n_keys] = own.transpose(0, 1)
+            into[example, low:high, :, n_keys:] = 0
+            if self._has_sink:
+                missing = (1 - own.sum(-1)).clamp_min(0)  # [head, row]
+                into[example, low:high, :, -1] = missing.T
 
     def rows(self) -> AttentionRows:
         """The rows of all layers since the batch began; valid until the next begins."""
@@ -362,13 +390,14 @@ class RowBuffer:
         used = self._rows[:, :, : sum(n_heads)]  # [example, row, head, key]
         return AttentionRows(used, n_heads, self._batch, of_heads)
 
-    def _make_room(self, weights: Tensor) -> Tensor:
+    def _make_room(self, layer: MapShape) -> Tensor:
         """A buffer `[example, row, head, key]`: float32, or float64 where the weights are."""
-        shape = (*self._queries.shape, self.n_layers * self.n_heads, weights.shape[-1])
-        dtype = torch.float64 if weights.dtype == torch.float64 else torch.float32
+        device, n_keys = layer.batch.device, layer.weights.shape[-1] + layer.has_sink
+        shape = (*self._queries.shape, self.n_layers * self.n_heads, n_keys)
+        dtype = torch.float64 if layer.weights.dtype == torch.float64 else torch.float32
         size = torch.Size(shape).numel()
-        is_fit = self._memory.dtype == dtype and self._memory.device == weights.device
+        is_fit = self._memory.dtype == dtype and self._memory.device == device
         if not is_fit or len(self._memory) < size:
             self._memory = torch.empty(0)  # let the old go before the new is made
-            self._memory = torch.empty(size, dtype=dtype, device=weights.device)
+            self._memory = torch.empty(size, dtype=dtype, device=device)
         return self._memory[:size].view(shape)

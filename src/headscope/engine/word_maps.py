@@ -17,7 +17,7 @@ from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
 from headscope.data.attention import LayerAttention
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding, TokenKind
-from headscope.data.words import pool_words, word_weights
+from headscope.data.words import special_weights, word_weights
 from headscope.engine.measure import Progress, keep_usable, refuse_not_finite
 from headscope.engine.sample import Sample
 from headscope.models.encode import equal_length_batches
@@ -131,11 +131,15 @@ def _special_weights(
     attention: LayerAttention, query_pieces: str
 ) -> Float[Tensor, "example head word special"]:
     """Attention from each word to the opening and to the closing special tokens."""
-    weights, kinds = attention.weights, attention.batch.kinds
-    columns = torch.stack([kinds == TokenKind.CLS, kinds == TokenKind.SEP], dim=-1)
-    to_special = weights @ columns[:, None].to(weights.dtype)  # [example, head, token, special]
-    queries = pool_words(attention.batch, query_pieces).queries.to(weights.dtype)
-    return queries[:, None] @ to_special
+    kinds = attention.batch.kinds
+    to_special, _ = special_weights(attention, query_pieces)  # [example, head, word, special]
+    is_special = kinds != TokenKind.TEXT
+    place = is_special.cumsum(-1) - 1  # of each special token among them
+    columns = to_special.new_zeros(len(kinds), to_special.shape[-1], N_SPECIAL)
+    for column, kind in enumerate((TokenKind.CLS, TokenKind.SEP)):
+        examples, tokens = (kinds == kind).nonzero(as_tuple=True)
+        columns[examples, place[examples, tokens], column] = 1
+    return to_special @ columns[:, None]
 
 
 def _choose_words(

@@ -12,10 +12,11 @@ import numba
 import numpy as np
 import torch
 from jaxtyping import Float
-from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 from torch import Tensor
+
+from headscope.kernels.logarithm import FASTMATH, x_log2_x
+from headscope.kernels.threads import use_torch_threads
 
 __all__ = [
     "divergence_between", "divergence_within", "sum_pairs", "sum_pairs_in_torch",
@@ -28,14 +29,8 @@ PARTNERS = 4  # heads compared with one head at a time: independent sums keep th
 ROWS_PER_TASK = 16  # fixed, so that no sum depends on the number of threads
 KEYS_PER_BLOCK = 512  # in float32; a block of a few hundred heads stays in the cache
 NO_SPLIT = 0
-FASTMATH = {"reassoc", "contract", "nsz"}  # sums in lanes, fused products; nothing else is given up
 
-# log2(1 + r) is r times this polynomial within 5e-8, for 1 + r between sqrt(1/2) and sqrt(2).
-C0, C1, C2, C3 = map(np.float32, (1.4426947724, -0.7213571490, 0.4809394452, -0.3600872130))
-C4, C5, C6, C7 = map(np.float32, (0.2867074454, -0.2500690658, 0.2368904636, -0.1457445039))
-ZERO, ONE = np.float32(0), np.float32(1)
-SQRT_HALF_BITS, EXPONENT_BITS = np.int32(0x3F3504F3), np.int32(-0x800000)
-MANTISSA_WIDTH = np.int32(23)
+ZERO = np.float32(0)
 
 
 def divergence_within(
@@ -64,8 +59,7 @@ def sum_pairs(
     With `n_first`, only pairs of one of the first heads and one of the others are filled, and the
     diagonal. Sums over a block of keys are float32, carried on in float64.
     """
-    most_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    numba.set_num_threads(min(torch.get_num_threads(), most_threads))
+    use_torch_threads()
     n_examples, n_rows, n_heads, _ = weights.shape
     n_padded = -(-n_heads // PARTNERS) * PARTNERS
     sums = np.empty((n_examples, n_heads, n_heads))
@@ -114,31 +108,6 @@ def _divergence(sums: Array, first: NDArray[np.intp], second: NDArray[np.intp]) 
     return np.maximum(np.log(2) / 2 * both, 0)
 
 
-def _bitcast(given: Any, wanted: Any) -> Any:
-    """A function of compiled code: a number with the same bits in another type."""
-
-    def cast(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(wanted))
-
-    return intrinsic(lambda typing, number: (wanted(given), cast))
-
-
-_bits_of = _bitcast(types.float32, types.int32)
-_float_of = _bitcast(types.int32, types.float32)
-
-
-@numba.njit(cache=True, fastmath=FASTMATH)
-def _x_log2_x(x):  # type: ignore[no-untyped-def]
-    """x log2 x of a float32 that is not negative; 0 of 0, without a branch."""
-    bits = _bits_of(x)
-    above = np.int32(bits - SQRT_HALF_BITS)
-    exponent = np.float32(np.int32(above >> MANTISSA_WIDTH))
-    r = _float_of(np.int32(bits - np.int32(above & EXPONENT_BITS))) - ONE
-    q = C4 + r * (C5 + r * (C6 + r * C7))
-    q = C0 + r * (C1 + r * (C2 + r * (C3 + r * q)))
-    return x * (exponent + r * q)
-
-
 @numba.njit(cache=True, fastmath=FASTMATH)
 def _add_row(block, n_heads, n_first, sums):  # type: ignore[no-untyped-def]
     """Add S of one row's heads: `block[head, key]`, padded to a multiple of PARTNERS."""
@@ -152,10 +121,10 @@ def _add_row(block, n_heads, n_first, sums):  # type: ignore[no-untyped-def]
             s0, s1, s2, s3 = ZERO, ZERO, ZERO, ZERO
             for key in range(len(row)):
                 p = row[key]
-                s0 += _x_log2_x(p + q0[key])
-                s1 += _x_log2_x(p + q1[key])
-                s2 += _x_log2_x(p + q2[key])
-                s3 += _x_log2_x(p + q3[key])
+                s0 += x_log2_x(p + q0[key])
+                s1 += x_log2_x(p + q1[key])
+                s2 += x_log2_x(p + q2[key])
+                s3 += x_log2_x(p + q3[key])
             sums[a, b] += s0
             sums[a, b + 1] += s1
             sums[a, b + 2] += s2

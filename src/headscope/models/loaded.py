@@ -1,12 +1,12 @@
 """A transformers model in memory as a source of attention, and views of it that show more."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import count
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
+from headscope.data.reading import MapSlice, Reading
 from headscope.errors import ModelError
 from headscope.models.anatomy import (
     PROBE,
@@ -23,13 +24,15 @@ from headscope.models.anatomy import (
     Anatomy,
     argument_names,
     check_shape,
+    eval_mode,
     examine,
     observe_scaled,
     run,
 )
 from headscope.models.encode import Encoder
 from headscope.models.norms import NormWeights, find_projections
-from headscope.models.tap import TapOutput, observe_outputs
+from headscope.models.slices import SlicedLayer, Slicing, find_slicing, observe_slices
+from headscope.models.tap import TapOutput, at_least_float32, observe_outputs, observe_tap
 
 __all__ = [
     "WEIGHTS", "LoadedModel", "ModelView", "refuse_offloaded", "weights_digest", "wrap_model",
@@ -113,6 +116,50 @@ class LoadedModel:
             observe(LayerAttention(next(layers), weights, batch, visible, has_sink))
 
         run(self._anatomy.observe, self.model, batch.inputs, show)
+
+    def read(
+        self,
+        batch: Batch,
+        readings: Collection[Reading],
+        n_rows: int,
+        observe: Callable[[LayerAttention], None],
+    ) -> None:
+        """Run the model and show what is read of every layer, `n_rows` query rows at a time."""
+        if self.weights == "norm" or self._slicing is Slicing.NONE:
+            return self.attend(batch, observe)
+        layers, shown = count(), list[LayerAttention]()
+
+        def begin(layer: SlicedLayer) -> Callable[[MapSlice], None]:
+            weights = torch.empty(layer.shape, dtype=layer.dtype, device="meta")
+            check_shape(weights, batch.n_tokens, self.name)
+            visible = layer.visible.to(batch.device)
+            attention = LayerAttention(next(layers), weights, batch, visible, self.has_sink)
+            found = {reading: reading.begin(attention) for reading in readings}
+            shown.append(replace(attention, readings=found))
+
+            def take(part: MapSlice) -> None:
+                part = part._replace(weights=part.weights.to(batch.device))
+                for reading, so_far in found.items():
+                    reading.add(so_far, part)
+
+            return take
+
+        def end(output: Tensor) -> None:
+            # a weight that is no number makes the output of its row none
+            finite = torch.isfinite(at_least_float32(output).flatten(1).sum(1)).to(batch.device)
+            observe(replace(shown.pop(), finite=finite))
+
+        def observe_all(model: PreTrainedModel, inputs: Any, show: Any) -> None:
+            observe_slices(model, inputs, self._slicing, n_rows, begin, end)
+
+        return run(observe_all, self.model, batch.inputs, lambda output: None)
+
+    @cached_property
+    def _slicing(self) -> Slicing:
+        if self._anatomy.observe is not observe_tap or self.device.type != "cpu":
+            return Slicing.NONE
+        with eval_mode(self.model):
+            return find_slicing(self.model, self.batch_of_probe().inputs)
 
     def describe(self) -> dict[str, object]:
         """What the manifest says of the model."""

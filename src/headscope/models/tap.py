@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import eager_mask
+from transformers import AttentionInterface, PreTrainedModel
 
 from headscope.errors import ModelError
 
@@ -124,7 +123,6 @@ def _chosen_attention(*args: Any, **options: Any) -> tuple[Tensor, None]:
 
 
 AttentionInterface.register(NAME, _chosen_attention)
-AttentionMaskInterface.register(NAME, eager_mask)
 
 
 @contextmanager

@@ -229,6 +229,12 @@ def _check_addition(
     total = parts[0] + parts[1] + parts[2]
     law = "the sums of the parts of a corpus are those of the whole"
     require(_is_same(total.tallies[analysis.name], whole), law)
+    for n_rows in (1, 7, 128) if hasattr(analysis, "reads") else ():
+        sliced = _measure(examples, analysis, source, slice_rows=n_rows)
+        law = f"maps read in slices of {n_rows} rows give the sums of the whole"
+        require(
+            _is_same(sliced.tallies[analysis.name], _measure_whole(examples, analysis, source)), law
+        )
     law = "neither the order of examples nor the size of batches changes the sums"
     turned = _measure(examples[::-1], analysis, source, batch_tokens=1)
     require(_is_same(turned.tallies[analysis.name], whole), law)
@@ -321,10 +327,19 @@ def _numbers_of(observed: Any) -> Tensor:
 
 
 def _measure(
-    examples: Sequence[Example], analysis: Analysis, source: MadeSource, batch_tokens: int = 2048
+    examples: Sequence[Example], analysis: Analysis, source: MadeSource, **options: int
 ) -> Result:
-    options = RunOptions(batch_tokens=batch_tokens)
-    return measure_examples(examples, source, [analysis], options)
+    return measure_examples(examples, source, [analysis], RunOptions(**options))  # type: ignore[arg-type]
+
+
+class _Whole(MadeSource):
+    """Shows whole maps only."""
+
+    read = property()
+
+
+def _measure_whole(examples: Sequence[Example], analysis: Analysis, source: MadeSource) -> Tally:
+    return _measure(examples, analysis, _Whole(**vars(source))).tallies[analysis.name]
 
 
 def _is_same(one: Tally, other: Tally) -> bool:

@@ -1,7 +1,7 @@
 """What has no model: made-up sentences and random attention."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example
 from headscope.data.link import Link
 from headscope.data.mention import KINDS, Mention
+from headscope.data.reading import Reading, cut_maps
 from headscope.data.tree import ROOT, Tree
 
 __all__ = [
@@ -161,6 +162,27 @@ class MadeSource:
         layers = range(len(stacked))
         for layer in reversed(layers) if self.emits is Watch.GRADIENT else layers:
             observe(self._show(layer, stacked[layer], batch))  # [example, head, query, key]
+
+    def read(
+        self,
+        batch: Batch,
+        readings: Collection[Reading],
+        n_rows: int,
+        observe: Callable[[Any], None],
+    ) -> None:
+        """As a model does that is read in slices: an analysis is shown no map at all."""
+
+        def show(whole: Any) -> None:
+            if not isinstance(whole, LayerAttention):
+                return observe(whole)
+            found = {reading: reading.begin(whole) for reading in readings}
+            for part in cut_maps(whole.weights, n_rows):
+                for reading, so_far in found.items():
+                    reading.add(so_far, part)
+            empty, finite = whole.weights.to("meta"), whole.is_finite()
+            return observe(replace(whole, weights=empty, readings=found, finite=finite))
+
+        self.attend(batch, show)
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "digest": "made"}

@@ -24,8 +24,10 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
 from headscope.data.mention import KINDS, Mention
+from headscope.data.reading import Reading
 from headscope.data.table import empty_tables, head_axes
 from headscope.data.words import (
+    WordMaps,
     check_query_pieces,
     first_word_option,
     query_pieces_option,
@@ -115,6 +117,10 @@ class Coreference:
 
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)
+
+    @property
+    def reads(self) -> tuple[Reading, ...]:
+        return (WordMaps(self.query_pieces),)
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Right answers by example, head, direction and candidates, for each group; counts once."""

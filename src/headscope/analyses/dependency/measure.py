@@ -35,14 +35,16 @@ from headscope.analyses.dependency.tables import (
 )
 from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
-from headscope.data.encoding import Batch, TokenKind
+from headscope.data.encoding import Batch
+from headscope.data.reading import Reading
 from headscope.data.table import Tables
 from headscope.data.tree import ROOT
 from headscope.data.words import (
+    WordMaps,
     check_query_pieces,
     first_word_option,
-    pool_words,
     query_pieces_option,
+    special_weights,
     visible_words,
     word_weights,
     words_with_tokens,
@@ -117,6 +119,10 @@ class Dependency:
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)
         require(self.null_arcs >= 0, "null_arcs", self.null_arcs, "0 or more")
+
+    @property
+    def reads(self) -> tuple[Reading, ...]:
+        return (WordMaps(self.query_pieces),)
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Arcs found by example, head and direction, for each relation; counts and offsets once."""
@@ -267,35 +273,10 @@ def weigh_special(
 ) -> Float[Tensor, "example head direction word"] | None:
     """The largest weight between each word and a special token, to it and from it; None: no such
     token."""
-    batch = attention.batch
-    special = batch.remember("special tokens", lambda: _find_special(batch))
-    if special is None:
+    to_special, from_special = special_weights(attention, query_pieces)
+    if not to_special.shape[-1]:
         return None
-    order, is_there = special
-    pooling = pool_words(batch, query_pieces)
-    weights = attention.weights
-    keys, queries = pooling.keys.to(weights.dtype), pooling.queries.to(weights.dtype)
-    examples = torch.arange(len(batch), device=batch.device)[:, None]
-    to_special = weights.transpose(1, 3)[examples, order].transpose(1, 3)  # [e, head, query, s]
-    from_special = weights.transpose(1, 2)[examples, order].transpose(1, 2)  # [e, head, s, key]
-    rows = queries[:, None] @ to_special  # [example, head, word, special]
-    columns = from_special @ keys[:, None]  # [example, head, special, word]
-    both = torch.stack([rows.transpose(-1, -2), columns], dim=2)  # [e, head, direction, s, word]
-    return both.masked_fill(~is_there[:, None, None, :, None], 0.0).amax(3)
-
-
-def _find_special(batch: Batch) -> tuple[Tensor, Tensor] | None:
-    """Where the special tokens of each example stand, `[example, special]`, and how many there are.
-
-    Examples with fewer than the most have other places after theirs. None: no example has any.
-    """
-    is_special = np.stack([encoding.kinds != TokenKind.TEXT for encoding in batch.encodings])
-    n_special = int(is_special.sum(axis=-1).max())
-    order = np.argsort(~is_special, axis=-1, kind="stable")[:, :n_special]
-    is_there = np.take_along_axis(is_special, order, axis=-1)
-    if not n_special:
-        return None
-    return torch.from_numpy(order).to(batch.device), torch.from_numpy(is_there).to(batch.device)
+    return torch.stack([to_special.amax(-1), from_special.amax(-2)], dim=2)
 
 
 def _find_seen(

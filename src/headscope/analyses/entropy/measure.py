@@ -14,6 +14,7 @@ from torch import Tensor
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import TokenKind
+from headscope.data.reading import SUMS, Reading
 from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
 from headscope.stats.contrast import untrained_columns
 from headscope.stats.interval import estimate
@@ -47,6 +48,7 @@ class Entropy:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
+    reads: ClassVar[tuple[Reading, ...]] = (SUMS,)
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "entropy": COLUMNS,
         "entropy-layers": LAYER_COLUMNS,
@@ -54,7 +56,7 @@ class Entropy:
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Entropy by example, head and kind of row, beside that of uniform attention."""
-        nats = _entropy(attention.with_sink())  # [example, head, query]
+        nats = attention.entropy()  # [example, head, query]
         is_cls = attention.batch.kinds == TokenKind.CLS  # [example, query]
         first = (is_cls & (is_cls.cumsum(-1) == 1)).to(nats.dtype)
         even = torch.full_like(first, 1 / attention.n_queries)
@@ -118,9 +120,3 @@ def _layer_table(nats: Array, share: Array) -> pd.DataFrame:
     parts = (*estimate(_by_layer(nats)), *estimate(_by_layer(share), (-1, 1)))
     axes = {"layer": range(1, nats.shape[1] + 1), "rows": LAYER_ROWS}
     return tidy_table(axes, dict(zip(LAYER_COLUMNS[2:], parts, strict=True)))
-
-
-def _entropy(weights: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
-    """-sum a ln a over keys; 0 ln 0 is 0. Half the time of `torch.special.entr`, on one copy."""
-    logarithms = weights.clamp_min(torch.finfo(weights.dtype).tiny).log_()
-    return -logarithms.mul_(weights).sum(-1)

@@ -27,8 +27,14 @@ from headscope.analyses.coreference.rules import SYSTEMS
 from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
+from headscope.data.reading import Reading
 from headscope.data.table import empty_tables
-from headscope.data.words import check_query_pieces, first_word_option, query_pieces_option
+from headscope.data.words import (
+    WordMaps,
+    check_query_pieces,
+    first_word_option,
+    query_pieces_option,
+)
 from headscope.stats.accuracy import BEST_HEAD_COLUMNS, best_head, best_table
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.interval import align, estimate, proportion, share
@@ -67,6 +73,10 @@ class Gap:
 
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)
+
+    @property
+    def reads(self) -> tuple[Reading, ...]:
+        return (WordMaps(self.query_pieces),)
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Right answers by example, head, direction and candidates, for each gender."""

@@ -5,16 +5,34 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pandas as pd
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
+from headscope.data.reading import MapShape, MapSlice, Reading
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats.tally import SHARE, Tally, segment_means
 
 __all__ = ["MaxWeight"]
 
 TENTH = 0.1
+
+
+class LargestReading:
+    """The largest weight of each row, read slice by slice."""
+
+    def begin(self, layer: MapShape) -> Float[Tensor, "example head query"]:
+        return torch.zeros(
+            layer.weights.shape[:3], dtype=layer.weights.dtype, device=layer.batch.device
+        )
+
+    def add(self, found: Tensor, part: MapSlice) -> None:
+        found[part.examples, :, part.rows] = part.weights.amax(-1)
+
+
+LARGEST = LargestReading()
 
 
 @dataclass(frozen=True)
@@ -29,6 +47,7 @@ class MaxWeight:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
+    reads: ClassVar[tuple[Reading, ...]] = (LARGEST,)
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "max-weight": (
             *("layer", "head", "weight", "low", "high", "effective"),
@@ -38,7 +57,7 @@ class MaxWeight:
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """The mean over rows, by example and head."""
-        largest = attention.weights.amax(-1)  # [example, head, query]
+        largest = attention.read(LARGEST)  # [example, head, query]
         can_be_flat = (attention.visible * TENTH >= 1).to(largest.dtype)  # [query]
         one = largest.new_ones(len(largest))  # [example]
         return {

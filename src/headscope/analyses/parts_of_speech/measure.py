@@ -15,11 +15,14 @@ from headscope.analyses.special_tokens.classes import class_names, classify
 from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
+from headscope.data.reading import MapShape, PooledReading, Pooling, Reading
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.data.words import (
     check_query_pieces,
-    pool_words,
+    count_words,
+    make_pooling,
     query_pieces_option,
+    query_units,
     words_with_tokens,
 )
 from headscope.stats.tally import Tally
@@ -31,6 +34,20 @@ NOUN_TAGS = frozenset({"NOUN", "PROPN", "NN", "NNS", "NNP", "NNPS"})  # universa
 PRONOUN_TAGS = frozenset({"PRON", "PRP", "PRP$", "WP", "WP$"})
 
 Sources = dict[str, Bool[NDArray[np.bool_], "example word"]]
+
+
+@dataclass(frozen=True)
+class WordsToClasses(PooledReading):
+    """Attention from words to classes of tokens."""
+
+    query_pieces: str
+
+    def pool(self, layer: MapShape) -> Pooling:
+        words = np.stack([encoding.word_ids for encoding in layer.batch.encodings])
+        classes = classify(layer.batch, {}).argmax(-1)  # [example, token]
+        rows, shares = query_units(words, self.query_pieces)
+        n_words, n_classes = count_words(layer.batch), len(class_names({}))
+        return make_pooling(layer.batch, rows, shares, classes, n_words, n_classes)
 
 
 @dataclass(frozen=True)
@@ -54,15 +71,15 @@ class PartsOfSpeech:
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)
 
+    @property
+    def reads(self) -> tuple[Reading, ...]:
+        return (WordsToClasses(self.query_pieces),)
+
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Sums over the words of each source, by example, head and target; how many they are."""
-        weights, batch = attention.weights, attention.batch
+        batch = attention.batch
         sources = batch.remember("sources", lambda: _find_sources(batch))
-        targets = classify(batch, {}).to(weights.dtype)  # [example, key, target]
-        queries = pool_words(batch, self.query_pieces).queries.to(weights.dtype)
-        from_words = queries[:, None] @ (
-            weights @ targets[:, None]
-        )  # [example, head, word, target]
+        from_words = attention.read(*self.reads).weights  # [example, head, word, target]
         values = {}
         for name, is_source in sources.items():
             chosen = torch.from_numpy(is_source).to(from_words)  # [example, word]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
+from headscope.data.reading import SUMS, Reading
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats.ranking import Values
 from headscope.stats.tally import SHARE, Tally, segment_means
@@ -32,14 +33,14 @@ class Position:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
+    reads: ClassVar[tuple[Reading, ...]] = (SUMS,)
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "position": ("layer", "head", "target", "weight", "low", "high", "effective")
     }
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """The three diagonals' means, by example, head and target."""
-        diagonals = [attention.weights.diagonal(o, dim1=-2, dim2=-1) for o in OFFSETS.values()]
-        sums = [diagonal.sum(-1) for diagonal in diagonals]  # [example, head] each
+        sums = [attention.offset(offset) for offset in OFFSETS.values()]  # [example, head] each
         weight = torch.stack(sums, dim=-1) / attention.n_queries  # [example, head, target]
         return segment_means("weight", weight)
 

@@ -16,6 +16,7 @@ from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.depth import like_paper, thirds
 from headscope.data.encoding import TokenKind
+from headscope.data.reading import SUMS, Reading
 from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
 from headscope.stats.contrast import find_step, over_layers, ratio_estimate, untrained_columns
 from headscope.stats.interval import align, estimate
@@ -57,6 +58,7 @@ class SpecialTokens:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
+    reads: ClassVar[tuple[Reading, ...]] = (SUMS,)
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "special-tokens": (
             *("layer", "head", "source", "target", "weight", "low", "high", "effective"),
@@ -72,19 +74,16 @@ class SpecialTokens:
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Mean attention by example, head, source and target, and which sources there are."""
-        weights, batch = attention.weights, attention.batch
-        targets = classes.classify(attention.keys, self.token_classes).to(
-            weights.dtype
-        )  # [example, key, target]
-        is_sep = (batch.kinds == TokenKind.SEP).to(weights.dtype)  # [example, query]
-        rows = torch.stack([torch.ones_like(is_sep), is_sep, 1 - is_sep], dim=1)
-        # rows: [example, source, query]; the first product reads the maps once and shrinks them
-        from_rows = rows[:, None] @ weights  # [example, head, source, key]
+        batch, columns = attention.batch, attention.column_sums()  # [example, head, kind, key]
+        targets = classes.classify(attention.keys, self.token_classes).to(columns.dtype)
+        is_sep = (batch.kinds == TokenKind.SEP).to(columns.dtype)  # [example, query]
+        n_rows = torch.stack([torch.ones_like(is_sep), is_sep, 1 - is_sep], dim=1).sum(-1)
+        from_all, from_sep = columns.sum(2), columns[:, :, TokenKind.SEP]
+        from_rows = torch.stack([from_all, from_sep, from_all - from_sep], dim=2)
         mass = from_rows @ targets[:, None]  # [example, head, source, target]
-        n_rows = rows.sum(-1)  # [example, source]
         once = batch.remember("token counts", lambda: classes.count_tokens(batch))
         weight = mass / n_rows.clamp(min=1)[:, None, :, None]
-        has_rows = (n_rows > 0).to(weights.dtype)[:, None, :]  # [example, 1, source]
+        has_rows = (n_rows > 0).to(columns.dtype)[:, None, :]  # [example, 1, source]
         if attention.has_sink:
             missing = (has_rows - weight.sum(-1)).clamp_min(0)  # [example, head, source]
             weight = torch.cat([weight, missing[..., None]], dim=-1)

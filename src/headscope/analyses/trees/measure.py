@@ -15,9 +15,11 @@ from headscope.analyses.dependency.measure import Dependency, Head, best_heads
 from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
+from headscope.data.reading import Reading
 from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
 from headscope.data.tree import ROOT
 from headscope.data.words import (
+    WordMaps,
     check_query_pieces,
     query_pieces_option,
     word_weights,
@@ -70,6 +72,10 @@ class Trees:
 
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)
+
+    @property
+    def reads(self) -> tuple[Reading, ...]:
+        return (WordMaps(self.query_pieces),)
 
     @property
     def repeats_after(self) -> frozenset[str]:

@@ -1,0 +1,102 @@
+"""Entropies, column sums, diagonals and pooled maps of a slice, while it is in the cache."""
+
+from typing import Any
+
+import numba
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+
+from headscope.kernels.logarithm import FASTMATH, x_log2_x
+from headscope.kernels.threads import use_torch_threads
+
+__all__ = ["add_pooled", "add_sums"]
+
+ZERO, ONE = np.float32(0), np.float32(1)
+LN2 = np.float32(np.log(2))
+
+Floats = NDArray[np.float32]
+
+
+def add_sums(
+    weights: Float[Floats, "some_examples head row some_keys"],
+    first_example: int,
+    first_row: int,
+    kinds: Int[NDArray[np.int64], "example query"],
+    has_sink: bool,
+    entropy: Float[Floats, "example head query"],
+    columns: Float[Floats, "example head kind key"],
+    diagonals: Float[Floats, "example head offset"],
+) -> None:
+    """Add a slice to the sums of a layer; `kinds` are those of all queries, offsets -1, 0, 1."""
+    use_torch_threads()
+    place = (weights, first_example, first_row)
+    _add_sums(*place, kinds, has_sink, entropy, columns, diagonals)
+
+
+def add_pooled(
+    weights: Float[Floats, "some_examples head row some_keys"],
+    first_example: int,
+    first_row: int,
+    row_units: Int[NDArray[np.int64], "example query"],
+    row_shares: Float[NDArray[np.float64], "example query"],
+    key_units: Int[NDArray[np.int64], "example key"],
+    pooled: Float[Floats, "example head unit other"],
+) -> None:
+    """Add a slice to the pooled maps of a layer: rows, each times its share, and keys to units.
+
+    A query or key without a unit has -1.
+    """
+    use_torch_threads()
+    place = (weights, first_example, first_row)
+    _add_pooled(*place, row_units, row_shares, key_units, pooled)
+
+
+compiled: Any = numba.njit(cache=True, parallel=True, fastmath=FASTMATH)
+
+
+@compiled
+def _add_sums(  # type: ignore[no-untyped-def]
+    weights, first_example, first_row, kinds, has_sink, entropy, columns, diagonals
+):
+    n_examples, n_heads, n_rows, n_keys = weights.shape
+    for task in numba.prange(n_examples * n_heads):
+        place, head = task // n_heads, task % n_heads
+        example = first_example + place
+        for row in range(n_rows):
+            query = first_row + row
+            own, column = weights[place, head, row], columns[example, head, kinds[example, query]]
+            bits, total = ZERO, ZERO
+            for key in range(n_keys):
+                weight = own[key]
+                bits += x_log2_x(weight)
+                total += weight
+                column[key] += weight
+            if has_sink:
+                bits += x_log2_x(max(ONE - total, ZERO))
+            entropy[example, head, query] = -LN2 * bits
+            for offset in range(3):
+                key = query + offset - 1
+                if 0 <= key < n_keys:
+                    diagonals[example, head, offset] += own[key]
+
+
+@compiled
+def _add_pooled(  # type: ignore[no-untyped-def]
+    weights, first_example, first_row, row_units, row_shares, key_units, pooled
+):
+    n_examples, n_heads, n_rows, n_keys = weights.shape
+    for task in numba.prange(n_examples * n_heads):
+        place, head = task // n_heads, task % n_heads
+        example = first_example + place
+        kept = np.flatnonzero(key_units[example, :n_keys] >= 0)
+        units = key_units[example][kept]
+        for row in range(n_rows):
+            unit = row_units[example, first_row + row]
+            if unit < 0:
+                continue
+            share = np.float32(row_shares[example, first_row + row])
+            own = weights[place, head, row]
+            into = pooled[example, head, unit]
+            for i in range(len(kept)):
+                into[units[i]] += share * own[kept[i]]

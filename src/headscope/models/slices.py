@@ -1,0 +1,288 @@
+"""A model's attention a few rows at a time, so that maps stay in the processor's cache.
+
+The eager function of the model's own file is called for one part of the queries after the other,
+with the keys that they may see. Whatever it does, the parts give what the whole gives, or the model
+is measured whole: `find_slicing` compares them once. Masks are made part by part as well, where the
+model file lets a mask pass that is none yet.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from transformers import AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import eager_mask
+
+from headscope.data.reading import MapSlice
+from headscope.models.tap import (
+    NAME,
+    at_least_float32,
+    find_eager,
+    replaced_attention,
+    visible_pairs,
+)
+
+__all__ = ["SlicedLayer", "Slicing", "find_slicing", "observe_slices"]
+
+SLICE_NUMBERS = 2**18  # weights of a slice of short examples: 1 MB
+KEPT_MASK = 2**22  # numbers of a mask that are kept from layer to layer; longer ones are made again
+TOLERANCE = 2e-5  # between the parts and the whole, of one layer: the rounding of large scores
+HALF_TOLERANCE = 1e-2
+
+Inputs = Mapping[str, Any]
+
+
+class Slicing(Enum):
+    """How a model's attention can be cut into slices."""
+
+    NONE = "whole"  # it cannot
+    ROWS = "rows"  # with a mask for the whole input
+    ALL = "rows and masks"
+
+
+class SlicedLayer(NamedTuple):
+    """One layer that is about to be shown."""
+
+    shape: tuple[int, int, int, int]  # example, head, query, key
+    dtype: torch.dtype
+    visible: Int[Tensor, " query"]
+
+
+Begin = Callable[[SlicedLayer], Callable[[MapSlice], None]]  # gives what takes the slices
+End = Callable[[Tensor], None]  # gets the layer's output, [example, query, head, part]
+
+
+@dataclass
+class RowMask:
+    """A mask that is cut, or made, a few rows at a time; the same for all heads and examples."""
+
+    shape: tuple[int, int]  # query, key
+    device: torch.device
+    tensor: Tensor | None = None  # [example or 1, head or 1, query or 1, key]; None: see all
+    recipe: Mapping[str, Any] | None = None  # of `eager_mask`, to make it
+    _kept: dict[tuple[int, int], tuple[Tensor | None, int]] = field(default_factory=dict)
+
+    # what model files ask a mask for on its way
+    ndim = 4
+
+    def to(self, *args: Any, **options: Any) -> "RowMask":
+        return self
+
+    def rows(self, first: int, last: int) -> tuple[Tensor | None, int]:
+        """The mask of these queries, and how many keys, from the first on, they may see."""
+        if (first, last) not in self._kept:
+            made = self._make(first, last)
+            if self.recipe is None or self.shape[0] * self.shape[1] <= KEPT_MASK:
+                self._kept[first, last] = made
+            return made
+        return self._kept[first, last]
+
+    def visible(self, n_rows: int) -> Int[Tensor, " query"]:
+        """How many keys each query may see."""
+        n_queries, n_keys = self.shape
+        counts = torch.full((n_queries,), n_keys, device=self.device)
+        for first in range(0, n_queries, n_rows):
+            last = min(first + n_rows, n_queries)
+            mask, n_seen = self.rows(first, last)
+            if (pairs := visible_pairs(mask, last - first, n_seen)) is not None:
+                counts[first:last] = pairs.sum(-1)
+        return counts
+
+    def whole(self) -> Tensor | None:
+        return self.tensor if self.recipe is None else eager_mask(**self.recipe)
+
+    def _make(self, first: int, last: int) -> tuple[Tensor | None, int]:
+        mask = self._cut(first, last)
+        pairs = visible_pairs(mask, last - first, self.shape[1])
+        if mask is None or pairs is None:
+            return None, self.shape[1]
+        seen = pairs.any(0).nonzero()
+        n_seen = int(seen[-1]) + 1 if len(seen) else self.shape[1]
+        return mask[..., :n_seen], n_seen
+
+    def _cut(self, first: int, last: int) -> Tensor | None:
+        if self.recipe is not None:
+            offset = self.recipe.get("q_offset", 0) + first
+            part = {"batch_size": 1, "q_length": last - first, "q_offset": offset}
+            return eager_mask(**{**self.recipe, **part})
+        if self.tensor is None or self.tensor.shape[-2] == 1:
+            return self.tensor
+        return self.tensor[:, :, first:last]
+
+
+_makes_row_masks: ContextVar[bool] = ContextVar("makes_row_masks", default=False)
+
+
+def _make_mask(*args: Any, **recipe: Any) -> Any:
+    """The mask that a model file asks for: whole, or a recipe for its rows."""
+    if args or not _makes_row_masks.get():
+        return eager_mask(*args, **recipe)
+    if recipe.get("allow_is_bidirectional_skip"):
+        few = {"batch_size": 1, "q_length": 1}
+        if eager_mask(**{**recipe, **few}) is None:
+            return None
+    shape = (int(recipe["q_length"]), int(recipe["kv_length"]))
+    return RowMask(shape, torch.device(recipe.get("device", "cpu")), recipe=recipe)
+
+
+AttentionMaskInterface.register(NAME, _make_mask)
+
+
+@contextmanager
+def _row_masks(is_on: bool) -> Iterator[None]:
+    token = _makes_row_masks.set(is_on)
+    try:
+        yield
+    finally:
+        _makes_row_masks.reset(token)
+
+
+def observe_slices(
+    model: PreTrainedModel,
+    inputs: Inputs,
+    slicing: Slicing,
+    n_rows: int,
+    begin: Begin,
+    end: End,
+) -> None:
+    """Run the model and show every layer slice by slice."""
+    masks: dict[int, tuple[Any, RowMask, Tensor]] = {}  # by id; the mask is kept for its id
+
+    def attend(module: nn.Module, *args: Any, **options: Any) -> Tensor:
+        call = _read_call(module, args, options)
+        if id(call.mask) not in masks:
+            mask = _as_row_mask(call)
+            masks[id(call.mask)] = (call.mask, mask, mask.visible(n_rows))
+        _, mask, visible = masks[id(call.mask)]
+        layer = SlicedLayer(call.shape, _wide(call.query.dtype), visible)
+        output = _attend_in_slices(call, mask, n_rows, begin(layer))
+        end(output)
+        return output
+
+    with (
+        _row_masks(slicing is Slicing.ALL),
+        replaced_attention(model, attend),
+        torch.inference_mode(),
+    ):
+        model(**inputs)
+
+
+def find_slicing(model: PreTrainedModel, inputs: Inputs) -> Slicing:
+    """How the model can be cut: with slices of few rows, each layer gives what it gives whole."""
+    two = {name: torch.cat([value, value.flip(-1)]) for name, value in inputs.items()}
+    for slicing in (Slicing.ALL, Slicing.ROWS):
+        try:
+            if _gives_the_same(model, two, slicing):
+                return slicing
+        except Exception:  # any model file may fail here in its own way
+            continue
+    return Slicing.NONE
+
+
+def _gives_the_same(model: PreTrainedModel, inputs: Inputs, slicing: Slicing) -> bool:
+    is_same: list[bool] = []
+
+    def attend(module: nn.Module, *args: Any, **options: Any) -> Tensor:
+        call = _read_call(module, args, options)
+        mask = _as_row_mask(call)
+        output, weights = call.eager(call.query, call.key, call.value, mask.whole())
+        joined = torch.zeros_like(weights, dtype=_wide(weights.dtype))
+
+        def take(part: MapSlice) -> None:
+            n_keys = part.weights.shape[-1]
+            joined[part.examples, :, part.rows, :n_keys] = part.weights
+
+        sliced = _attend_in_slices(call, mask, 3, take, most_examples=1)
+        for one, other in ((joined, weights), (sliced, output)):
+            most = HALF_TOLERANCE if weights.dtype.itemsize < 4 else TOLERANCE
+            scale = max(1.0, float(other.abs().max()))
+            is_same.append(float((one - other).abs().max()) <= most * scale)
+        return output
+
+    with (
+        _row_masks(slicing is Slicing.ALL),
+        replaced_attention(model, attend),
+        torch.inference_mode(),
+    ):
+        model(**inputs)
+    return bool(is_same) and all(is_same)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """How an attention function was called."""
+
+    module: nn.Module
+    query: Tensor  # [example, head, query, part]
+    key: Tensor  # [example, group, key, part]
+    value: Tensor
+    mask: Any
+    rest: tuple[Any, ...]  # what else came by its place
+    options: dict[str, Any]
+    is_named: bool  # whether the mask came by its name
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return (*self.query.shape[:3], self.key.shape[2])
+
+    def eager(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        function = find_eager(type(self.module))
+        if self.is_named:
+            options = {**self.options, "attention_mask": mask}
+            return function(self.module, query, key, value, **options)
+        return function(self.module, query, key, value, mask, *self.rest, **self.options)
+
+
+def _read_call(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> _Call:
+    query, key, value, *rest = args
+    if rest:
+        return _Call(module, query, key, value, rest[0], tuple(rest[1:]), options, False)
+    return _Call(module, query, key, value, options.get("attention_mask"), (), options, True)
+
+
+def _as_row_mask(call: _Call) -> RowMask:
+    n_queries, n_keys = call.shape[2:]
+    if isinstance(call.mask, RowMask):
+        return replace(call.mask, shape=(n_queries, n_keys), device=call.query.device)
+    return RowMask((n_queries, n_keys), call.query.device, tensor=call.mask)
+
+
+def _attend_in_slices(
+    call: _Call,
+    mask: RowMask,
+    n_rows: int,
+    take: Callable[[MapSlice], None],
+    most_examples: int | None = None,
+) -> Tensor:
+    """What the heads give for all queries, computed and shown slice by slice."""
+    n_examples, n_heads, n_queries, n_keys = call.shape
+    n_together = SLICE_NUMBERS // (n_heads * n_queries * n_keys) if n_queries <= n_rows else 1
+    n_together = max(1, min(n_together, most_examples or n_examples))
+    output: Tensor | None = None
+    for start in range(0, n_examples, n_together):
+        some = slice(start, start + n_together)
+        key, value = call.key[some].contiguous(), call.value[some].contiguous()
+        for first in range(0, n_queries, n_rows):
+            last = min(first + n_rows, n_queries)
+            part, n_seen = mask.rows(first, last)
+            part = part[some] if part is not None and len(part) > 1 else part
+            query = call.query[some, :, first:last]
+            given, weights = call.eager(query, key[:, :, :n_seen], value[:, :, :n_seen], part)
+            if output is None:
+                output = given.new_empty(n_examples, n_queries, *given.shape[2:])
+            output[some, first:last] = given
+            take(MapSlice(at_least_float32(weights), start, first))
+    assert output is not None  # there is a query
+    return output
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype.itemsize < 4 else dtype
