@@ -108,7 +108,7 @@ def measure_examples(
     result.rankings = {name: Ranking() for name in rankers}
     waiting = _Waiting(result, rankers)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
-    observer = _Observer(source, named, options, result)
+    observer = _Observer(source, named, options, result, max_tokens)
     for members in equal_length_batches(kept, min(options.batch_tokens, observer.most_tokens)):
         with result.timed("model"):
             values = observer.measure(source.batch(members))
@@ -225,14 +225,19 @@ class _Observer:
     """Shows analyses what a source emits, batch after batch, and keeps what they measure."""
 
     def __init__(
-        self, source: Source[Any], analyses: Sequence[Named], options: RunOptions, result: Result
+        self,
+        source: Source[Any],
+        analyses: Sequence[Named],
+        options: RunOptions,
+        result: Result,
+        max_tokens: int = ALL,
     ) -> None:
         self.source, self.result, self.n_rows = source, result, options.slice_rows
         self.of_layers = [a for a in analyses if not a.analysis.watches.compares_layers]
         self.across_layers = [a for a in analyses if a.analysis.watches.compares_layers]
         self.buffers = {
             _wanted_by(named): RowBuffer(
-                named.analysis.rows,
+                min(named.analysis.rows, max_tokens),
                 options.seed,
                 _part_of(source, named.kind).n_layers,
                 heads_a_layer(_part_of(source, named.kind), named.analysis.max_heads),

@@ -4,16 +4,17 @@ from typing import Any
 
 import numba
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
 from headscope.kernels.logarithm import FASTMATH, x_log2_x
 from headscope.kernels.threads import use_torch_threads
 
-__all__ = ["add_pooled", "add_sums"]
+__all__ = ["add_pooled", "add_sums", "find_largest"]
 
 ZERO, ONE = np.float32(0), np.float32(1)
 LN2 = np.float32(np.log(2))
+NOTHING = -3  # the prediction of a word that attends to no other
 
 Floats = NDArray[np.float32]
 
@@ -50,6 +51,23 @@ def add_pooled(
     use_torch_threads()
     place = (weights, first_example, first_row)
     _add_pooled(*place, row_units, row_shares, key_units, pooled)
+
+
+def find_largest(
+    pooled: Float[Floats, "example head unit other"],
+    n_words: int,
+    is_visible: Bool[NDArray[np.bool_], "example word other"],
+    words: Int[NDArray[np.int64], "example head direction word"],
+    weights: Float[Floats, "example head direction word"],
+    special: Float[Floats, "example head direction word"],
+) -> None:
+    """The most attended visible word of each row and of each column; ties go to the first.
+
+    Units are words, then special tokens. Filled are `words`, with NOTHING for one that attends to
+    no other, their `weights`, and the largest weight to and from a `special` token.
+    """
+    use_torch_threads()
+    _find_largest(pooled, n_words, is_visible, words, weights, special)
 
 
 compiled: Any = numba.njit(cache=True, parallel=True, fastmath=FASTMATH)
@@ -100,3 +118,32 @@ def _add_pooled(  # type: ignore[no-untyped-def]
             into = pooled[example, head, unit]
             for i in range(len(kept)):
                 into[units[i]] += share * own[kept[i]]
+
+
+@compiled
+def _find_largest(pooled, n_words, is_visible, words, weights, special):  # type: ignore[no-untyped-def]
+    n_examples, n_heads, n_units, _ = pooled.shape
+    for task in numba.prange(n_examples * n_heads):
+        example, head = task // n_heads, task % n_heads
+        maps, seen = pooled[example, head], is_visible[example]
+        best, most = words[example, head], weights[example, head]
+        best[:], most[:] = NOTHING, ZERO
+        for word in range(n_words):
+            own, own_seen = maps[word], seen[word]
+            top, place = ZERO, NOTHING
+            for other in range(n_words):
+                if own_seen[other]:
+                    weight = own[other]
+                    if weight > top:
+                        top, place = weight, other
+                    if weight > most[1, other]:
+                        most[1, other] = weight
+                        best[1, other] = word
+            best[0, word], most[0, word] = place, top
+            for other in range(n_words, n_units):
+                special[example, head, 0, word] = max(special[example, head, 0, word], own[other])
+        for unit in range(n_words, n_units):
+            for word in range(n_words):
+                special[example, head, 1, word] = max(
+                    special[example, head, 1, word], maps[unit, word]
+                )

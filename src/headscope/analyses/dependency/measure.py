@@ -7,7 +7,7 @@ direction, offset], `visible/RELATION` [bucket, layer, 1, direction], `length/RE
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -35,8 +35,8 @@ from headscope.analyses.dependency.tables import (
 )
 from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
-from headscope.data.encoding import Batch
-from headscope.data.reading import Reading
+from headscope.data.encoding import Batch, TokenKind
+from headscope.data.reading import Reading, is_compiled
 from headscope.data.table import Tables
 from headscope.data.tree import ROOT
 from headscope.data.words import (
@@ -75,10 +75,12 @@ class Gold(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """The most attended other word of each word, or NOTHING, and how much it gets."""
+    """The most attended other word of each word, or NOTHING, how much it gets, and how much the
+    most attended special token gets."""
 
     words: Int[Tensor, "example head direction word"]
     weights: Float[Tensor, "example head direction word"]
+    special: Float[Tensor, "example head direction word"]
 
 
 class NullArcs(NamedTuple):
@@ -134,13 +136,12 @@ class Dependency:
         is_found = found.words == heads  # [example, head, direction, word]
         by_mark = found.words.gather(-1, marks) == heads
         values = _count_found("correct", is_found, by_mark, gold)
-        special = weigh_special(attention, self.query_pieces)
-        if special is not None and ALL_CONTENT in gold.relations:
+        if _has_special(batch) and ALL_CONTENT in gold.relations:
             is_content = gold.is_relation[..., gold.relations.index(ALL_CONTENT)]
-            is_lost = (is_found & (found.weights <= special)).to(is_content.dtype)
-            values[LOST] = (is_lost * is_content[:, None, None]).sum(-1)
-        by_word, by_mark = _find_seen(visible, gold)
-        values |= _count_found("visible", by_word[:, None], by_mark[:, None], gold)
+            is_lost = (is_found & (found.weights <= found.special)).to(is_content.dtype)
+            values[LOST] = (is_lost @ is_content[:, None, :, None])[..., 0]
+        seen, (by_word, by_mark) = self._count_visible(attention, visible, gold)
+        values |= seen
         if self.null_arcs:
             drawn = batch.remember(("null arcs", self), lambda: self._draw_null_arcs(batch, gold))
             values |= _count_null(found.words, drawn, gold)
@@ -235,14 +236,34 @@ class Dependency:
             is_relation=torch.from_numpy(is_relation).float().to(batch.device),
         )
 
+    def _count_visible(self, attention: LayerAttention, visible: Tensor, gold: Gold) -> Any:
+        """How many arcs can be seen, and which; found once for layers that see the same."""
+
+        def build() -> Any:
+            by_word, by_mark = _find_seen(visible, gold)
+            counts = _count_found("visible", by_word[:, None], by_mark[:, None], gold)
+            return counts, (by_word, by_mark), attention.visible  # kept, so that its id stays
+
+        key = ("seen", self, id(attention.visible))
+        return attention.batch.remember(key, build)[:2]
+
     def _find_visible(self, attention: LayerAttention) -> Bool[Tensor, "example word other"]:
         """Which other words each word may look at."""
+        key = ("visible", self, id(attention.visible))
+        build = lambda: (self._mask_words(attention), attention.visible)  # noqa: E731
+        return attention.batch.remember(key, build)[0]
+
+    def _mask_words(self, attention: LayerAttention) -> Bool[Tensor, "example word other"]:
         visible = visible_words(attention, self.query_pieces)
         itself = torch.eye(visible.shape[1], dtype=torch.bool, device=visible.device)
         visible = visible & ~itself
         if self.ignore_first_word:
             visible[:, :, 0] = False
         return visible
+
+
+def _has_special(batch: Batch) -> bool:
+    return any((encoding.kinds != TokenKind.TEXT).any() for encoding in batch.encodings)
 
 
 def relation_name(relation: str, coarse: bool) -> str:
@@ -260,23 +281,32 @@ def predict_words(
     query_pieces: str = "mean",
 ) -> Prediction:
     """The most attended word of each row, and of each column; ties go to the first."""
+    pooled = attention.read(WordMaps(query_pieces)).weights  # [example, head, unit, other]
+    if is_compiled(pooled):
+        return _predict_compiled(pooled, visible)
     scores = word_weights(attention, query_pieces).masked_fill(~visible[:, None], 0.0)
-    turned = scores.transpose(-1, -2).contiguous()  # torch finds maxima fastest along rows
-    best = [part.max(-1) for part in (scores, turned)]
+    best = [part.max(-1) for part in (scores, scores.mT)]
     weights = torch.stack([part.values for part in best], dim=2)
     words = torch.stack([part.indices for part in best], dim=2)
-    return Prediction(words.masked_fill(weights <= 0, NOTHING), weights)
-
-
-def weigh_special(
-    attention: LayerAttention, query_pieces: str
-) -> Float[Tensor, "example head direction word"] | None:
-    """The largest weight between each word and a special token, to it and from it; None: no such
-    token."""
+    special = torch.zeros_like(weights)
     to_special, from_special = special_weights(attention, query_pieces)
-    if not to_special.shape[-1]:
-        return None
-    return torch.stack([to_special.amax(-1), from_special.amax(-2)], dim=2)
+    if to_special.shape[-1]:
+        special = torch.stack([to_special.amax(-1), from_special.amax(-2)], dim=2)
+    return Prediction(words.masked_fill(weights <= 0, NOTHING), weights, special)
+
+
+def _predict_compiled(
+    pooled: Float[Tensor, "example head unit other"], visible: Bool[Tensor, "example word other"]
+) -> Prediction:
+    from headscope.kernels.map_sums import find_largest
+
+    n_examples, n_heads, n_words = *pooled.shape[:2], visible.shape[1]
+    shape = (n_examples, n_heads, len(DIRECTIONS), n_words)
+    found = Prediction(
+        torch.empty(shape, dtype=torch.int64), torch.empty(shape), torch.zeros(shape)
+    )
+    find_largest(pooled.numpy(), n_words, visible.numpy(), *(part.numpy() for part in found))
+    return found
 
 
 def _find_seen(
@@ -314,7 +344,7 @@ def _by_relation(kind: str, numbers: Tensor, gold: Gold) -> dict[str, Tensor]:
     n_examples, *middle, n_words = numbers.shape
     flat = numbers.reshape(n_examples, -1, n_words).to(gold.is_relation.dtype)
     sums = (flat @ gold.is_relation).reshape(n_examples, *middle, -1)  # [..., relation]
-    return {f"{kind}/{name}": sums[..., i] for i, name in enumerate(gold.relations)}
+    return {f"{kind}/{n}": s for n, s in zip(gold.relations, sums.unbind(-1), strict=True)}
 
 
 def _count_null(

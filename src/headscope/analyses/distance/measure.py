@@ -21,9 +21,24 @@ from headscope.stats.tally import Tally
 __all__ = ["Distance", "list_heads", "max_heads_option", "rows_option", "scale_to_all_rows"]
 
 
+ALL_ROWS = 10**9  # more than any example has
+
+
 def rows_option() -> Any:
     """The option `rows` of analyses that compare heads row by row."""
-    return option(128, "Maximum query positions sampled per example.")
+    return option(32, "Query rows compared per example, a random sample; or all.", parse=_read_rows)
+
+
+def _read_rows(text: str) -> int:
+    """The number of rows.
+
+    >>> _read_rows("48"), _read_rows("all") == ALL_ROWS
+    (48, True)
+    """
+    if text.strip() == "all":
+        return ALL_ROWS
+    require(text.strip().isdecimal(), "rows", text, "a number of rows, or all")
+    return int(text)
 
 
 def max_heads_option() -> Any:
