@@ -137,16 +137,22 @@ class LayerAttention(Memory):
 class LayerGradient:
     """The sizes of the gradients of a loss by the weights of one layer.
 
-    `is_visible[query, key]` says which pairs have a weight at all (None: all of them).
+    `is_visible[query, key]` says which pairs have a weight at all (None: all of them). Of a long
+    input there are no whole maps: `sizes` has then a shape alone, and `columns` the sums.
     """
 
     layer: int
     sizes: Float[Tensor, "example head query key"]
     batch: Batch
     is_visible: Bool[Tensor, "query key"] | None = None
+    columns: Float[Tensor, "example head key"] | None = None
+
+    def column_sums(self) -> Float[Tensor, "example head key"]:
+        """The sizes summed over queries."""
+        return self.sizes.sum(2) if self.columns is None else self.columns
 
     def is_finite(self) -> Bool[Tensor, " example"]:
-        return _is_finite(self.sizes)
+        return _is_finite(self.sizes if self.columns is None else self.columns)
 
 
 @dataclass(frozen=True, eq=False)

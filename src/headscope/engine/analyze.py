@@ -25,6 +25,7 @@ from headscope.engine.examples import gather_examples, write_examples
 from headscope.engine.finish import finish_run
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import measure_examples
+from headscope.engine.needs import tell_needs
 from headscope.engine.open_models import Models, open_models
 from headscope.engine.plan import (
     Pass,
@@ -185,7 +186,10 @@ class _Study:
     def _check(self) -> None:
         """Say what cannot be done before any work."""
         for pass_ in self.passes:
-            self._tokens(pass_)
+            rows = [int(getattr(analysis, "rows", 0)) for analysis in pass_.analyses]
+            if not pass_.repeats:
+                most = self.options.slice_rows
+                tell_needs(self.models.source, self._tokens(pass_), most, max(rows))
             if pass_.watch is Watch.GRADIENT and self.models.with_head:
                 refuse_offloaded(self.models.with_head, "gradients cannot flow through it")
             if pass_.watch is Watch.CHANGE:

@@ -32,6 +32,9 @@ from headscope.models.tap import (
 
 __all__ = ["GradientSource", "only_activations"]
 
+WHOLE_NUMBERS = 2**26  # of a layer's map that are shown whole: 256 MB
+SLICE_ROWS = 128
+
 
 @dataclass(frozen=True)
 class GradientSource(ModelView):
@@ -96,11 +99,19 @@ def _measure(
     gradient, values = at_least_float32(gradient), at_least_float32(values)
     n_tokens, n_heads = gradient.shape[1:3]
     values = values.repeat_interleave(n_heads // values.shape[1], dim=1)
-    sizes = (gradient.transpose(1, 2) @ values.transpose(-1, -2)).abs_()  # [ex., head, query, key]
+    gradient, values = gradient.transpose(1, 2), values.transpose(-1, -2)
     is_visible = visible_pairs(mask, n_tokens, n_tokens)
-    if is_visible is not None:
-        sizes.masked_fill_(~is_visible, 0)
-    return LayerGradient(layer, sizes, batch, is_visible)
+
+    def size_rows(rows: slice) -> Tensor:
+        sizes = (gradient[:, :, rows] @ values).abs_()  # [example, head, query, key]
+        return sizes if is_visible is None else sizes.masked_fill_(~is_visible[rows], 0)
+
+    if len(gradient) * n_heads * n_tokens**2 <= WHOLE_NUMBERS:
+        return LayerGradient(layer, size_rows(slice(None)), batch, is_visible)
+    starts = range(0, n_tokens, SLICE_ROWS)
+    columns = sum(size_rows(slice(start, start + SLICE_ROWS)).sum(2) for start in starts)
+    shape = torch.empty(len(gradient), n_heads, n_tokens, n_tokens, device="meta")
+    return LayerGradient(layer, shape, batch, is_visible, torch.as_tensor(columns))
 
 
 def _is_exact(module: nn.Module, *args: Any, **options: Any) -> bool:

@@ -96,6 +96,11 @@ class LoadedModel:
         """Whether the tap sees its attention, and so can change it."""
         return self._anatomy.observe is not observe_outputs
 
+    @property
+    def is_sliced(self) -> bool:
+        """Whether its maps are read slice by slice, where no analysis needs them whole."""
+        return self.weights == "attention" and self._slicing is not Slicing.NONE
+
     def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
         """The examples in tokens, truncated to `max_tokens`."""
         return self.encoder.encode(examples, max_tokens)
@@ -125,7 +130,7 @@ class LoadedModel:
         observe: Callable[[LayerAttention], None],
     ) -> None:
         """Run the model and show what is read of every layer, `n_rows` query rows at a time."""
-        if self.weights == "norm" or self._slicing is Slicing.NONE:
+        if not self.is_sliced:
             return self.attend(batch, observe)
         layers, shown = count(), list[LayerAttention]()
 

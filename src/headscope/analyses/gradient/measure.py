@@ -49,14 +49,14 @@ class Gradient:
 
     def measure(self, gradient: LayerGradient) -> Mapping[str, Tensor]:
         """Sums of gradients' sizes by example, head and target, and how many pairs there are."""
-        sizes = gradient.sizes
+        sizes = gradient.column_sums()  # [example, head, key]
         # [example, key, target]
         targets = classes.classify(gradient.batch, self.token_classes).to(sizes.dtype)
-        seen_by = torch.full_like(targets[:, :, 0], sizes.shape[-2])  # [example, key]
+        seen_by = torch.full_like(targets[:, :, 0], gradient.sizes.shape[-2])  # [example, key]
         if gradient.is_visible is not None:
             seen_by = gradient.is_visible.sum(dim=0).to(targets).expand_as(seen_by)
         return {
-            "size": sizes.sum(dim=2) @ targets,  # [example, head, target]
+            "size": sizes @ targets,  # [example, head, target]
             "pairs": seen_by[:, None] @ targets,  # [example, 1, target]
         }
 
