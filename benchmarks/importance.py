@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 
 from benchmarks.row import Row, Settings, at_most
 from benchmarks.timing import Work, best_seconds
 from benchmarks.workload import (
+    WholeMaps,
     bert_base,
     bert_base_with_head,
     build_analyses,
@@ -49,14 +51,14 @@ def run(settings: Settings) -> Iterator[Row]:
         f"loss to the embeddings, BERT-base with its MLM head, {N_SEGMENTS} x {N_TOKENS} tokens"
     )
     yield Row("importance", measured, best["gradient"] / best["bare"], "x", at_most(1.3))
-    plain = encode_ahead(bert_base(), examples, N_TOKENS)
-    weighed = replace(plain, weights="norm")
+    plain: Any = WholeMaps(encode_ahead(bert_base(), examples, N_TOKENS))
+    weighed = replace(plain.source, weights="norm")
     works = {
         "plain": partial(measure_examples, examples, plain, build_analyses(), OPTIONS),
         "norms": partial(measure_examples, examples, weighed, build_analyses(), OPTIONS),
     }
     best = best_seconds(works, settings.repeats)
-    measured = "three analyses on norms / on attention, BERT-base, the same segments"
+    measured = "three analyses on norms / on whole maps of attention, BERT-base, the same segments"
     yield Row("importance", measured, best["norms"] / best["plain"], "x", at_most(1.15))
     yield _compare_ablation(task, batches[0], settings)
 

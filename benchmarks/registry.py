@@ -6,9 +6,11 @@ from benchmarks import (
     distance,
     explore,
     importance,
+    lengths,
     memory,
     padding,
     probes,
+    slices,
     speed,
 )
 from benchmarks.row import Benchmark
@@ -17,6 +19,8 @@ __all__ = ["BENCHMARKS"]
 
 BENCHMARKS: dict[str, Benchmark] = {
     "speed": speed.run,
+    "slices": slices.run,
+    "lengths": lengths.run,
     "padding": padding.run,
     "memory": memory.run,
     "dependency": dependency.run,

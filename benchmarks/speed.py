@@ -44,7 +44,7 @@ def run(settings: Settings) -> Iterator[Row]:
         best.update(best_seconds(_works(source, seed), settings.repeats))
     ratios = {name: seconds / best["bare"] for name, seconds in best.items()}
     for name, measured in WHOLE.items():
-        target = at_most(1.10) if name == "analyze" else None
+        target = at_most(1.03) if name == "analyze" else None
         yield Row("speed", measured, ratios[name], "x", target)
     for name in ratios:
         if name not in (*WHOLE, "bare"):

@@ -24,8 +24,8 @@ from headscope.models.encode import Encoder
 from headscope.models.loaded import LoadedModel, wrap_model
 
 __all__ = [
-    "ANALYSES", "bert_base", "bert_base_with_head", "build_analyses", "encode_ahead", "forward",
-    "make_segments", "make_sentences", "minilm", "wide",
+    "ANALYSES", "WholeMaps", "bert_base", "bert_base_with_head", "build_analyses", "encode_ahead",
+    "forward", "load_tokenizer", "make_segments", "make_sentences", "minilm", "wide",
 ]  # fmt: skip
 
 ANALYSES = ("position", "special-tokens", "entropy")
@@ -42,7 +42,7 @@ def bert_base_with_head(max_tokens: int = 512) -> LoadedModel:
     """The shape of BERT-base with a masked-LM head."""
     torch.manual_seed(0)
     model = BertForMaskedLM(BertConfig(max_position_embeddings=max_tokens)).eval()
-    return wrap_model(model, _load_tokenizer(), "random weights")
+    return wrap_model(model, load_tokenizer(), "random weights")
 
 
 def minilm() -> LoadedModel:
@@ -121,13 +121,25 @@ class ReadyEncoder(Encoder):
         return super().encode(examples, max_tokens)
 
 
+class WholeMaps:
+    """A model that shows whole maps only."""
+
+    def __init__(self, source: LoadedModel) -> None:
+        self.source = source
+
+    def __getattr__(self, name: str) -> object:
+        if name == "read":
+            raise AttributeError(name)
+        return getattr(self.source, name)
+
+
 def _build(config: BertConfig) -> LoadedModel:
     torch.manual_seed(0)
-    return wrap_model(BertModel(config).eval(), _load_tokenizer(), "random weights")
+    return wrap_model(BertModel(config).eval(), load_tokenizer(), "random weights")
 
 
 @cache
-def _load_tokenizer() -> PreTrainedTokenizerBase:
+def load_tokenizer() -> PreTrainedTokenizerBase:
     tokenizer = AutoTokenizer.from_pretrained(find_demo_folder(), local_files_only=True)
     tokenizer.model_max_length = 10**6  # the model's positions alone are to bound a length
     return tokenizer
@@ -136,7 +148,7 @@ def _load_tokenizer() -> PreTrainedTokenizerBase:
 def _word_drawer(seed: int) -> Callable[[int], list[str]]:
     """Draws words that are one token each, about one in nine of them punctuation."""
     random = Random(seed)
-    words = sorted(w for w in _load_tokenizer().get_vocab() if w.isascii() and w.isalpha())
+    words = sorted(w for w in load_tokenizer().get_vocab() if w.isascii() and w.isalpha())
 
     def draw(n_words: int) -> list[str]:
         return [

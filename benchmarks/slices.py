@@ -1,0 +1,82 @@
+"""Measuring in slices on a real model: short and long inputs, everything included."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks.row import Row, Settings, at_most
+from benchmarks.timing import Work, best_seconds
+from benchmarks.usual import measure_usually
+from benchmarks.workload import (
+    WholeMaps,
+    build_analyses,
+    encode_ahead,
+    forward,
+    make_segments,
+)
+from headscope.analyses.distance.measure import Distance
+from headscope.contracts import Analysis
+from headscope.data.example import Example
+from headscope.engine.measure import measure_examples
+from headscope.models.encode import equal_length_batches
+from headscope.models.load import load_model
+from headscope.models.loaded import LoadedModel
+from headscope.options import RunOptions
+
+__all__ = ["run"]
+
+MODEL = Path(__file__).parents[2] / "shared/models/e5-small"
+OPTIONS = RunOptions(batch_tokens=2048)
+
+
+def run(settings: Settings) -> Iterator[Row]:
+    """Ratios to the bare SDPA forward over the same batches."""
+    if not MODEL.exists():
+        print(f"  left out: {MODEL} is not on this machine", file=sys.stderr)
+        return
+    source = load_model(MODEL)
+    best = best_seconds(_works(source, 16, 512), settings.repeats)
+    measured = "three analyses / bare SDPA forward, e5-small, 16 x 512 tokens"
+    yield Row("slices", measured, best["three"] / best["bare"], "x", at_most(1.15))
+    yield Row("slices", "  whole maps, the same analyses", best["whole"] / best["bare"], "x")
+    best = best_seconds(_works(source, 64, 128), settings.repeats)
+    measured = "three analyses, encoding and tables included / bare, e5-small, 64 x 128 tokens"
+    yield Row("slices", measured, best["all of it"] / best["bare"], "x", at_most(1.10))
+    yield Row("slices", "  without encoding and tables", best["three"] / best["bare"], "x")
+    yield Row("slices", "  whole maps, the same analyses", best["whole"] / best["bare"], "x")
+    measured = "  usual way (eager, all maps, NumPy, no intervals)"
+    yield Row("slices", measured, best["usual"] / best["bare"], "x")
+    measured = "three analyses and distance / bare, e5-small, 64 x 128 tokens"
+    yield Row("slices", measured, best["four"] / best["bare"], "x", at_most(1.5))
+
+
+def _works(source: LoadedModel, n_segments: int, n_tokens: int) -> dict[str, Work]:
+    examples = make_segments(n_segments, n_tokens)
+    ready = encode_ahead(source, examples, n_tokens)
+    encodings = ready.encode(examples, n_tokens)
+    batches = [ready.batch(b) for b in equal_length_batches(encodings, OPTIONS.batch_tokens)]
+    three = build_analyses()
+    works: dict[str, Work] = {
+        "bare": partial(forward, ready, [batch.inputs for batch in batches], "sdpa"),
+        "three": partial(measure_examples, examples, ready, three, OPTIONS, max_tokens=n_tokens),
+        "whole": partial(measure_examples, examples, WholeMaps(ready), three, OPTIONS),
+        "all of it": partial(_measure_all, source, examples, three, n_tokens),
+    }
+    if n_tokens > 128:
+        return works
+    four = [*three, Distance()]
+    return {
+        **works,
+        "four": partial(measure_examples, examples, ready, four, OPTIONS, max_tokens=n_tokens),
+        "usual": partial(measure_usually, ready, batches),
+    }
+
+
+def _measure_all(
+    source: LoadedModel, examples: Sequence[Example], analyses: Sequence[Analysis], n_tokens: int
+) -> None:
+    """From texts to tables."""
+    result = measure_examples(examples, source, analyses, OPTIONS, max_tokens=n_tokens)
+    for analysis in analyses:
+        analysis.summarize(result.tallies[analysis.name])
