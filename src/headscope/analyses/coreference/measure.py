@@ -24,14 +24,15 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
 from headscope.data.mention import KINDS, Mention
-from headscope.data.reading import Reading
+from headscope.data.reading import MapShape, PooledReading, Pooling, Reading
 from headscope.data.table import empty_tables, head_axes
 from headscope.data.words import (
-    WordMaps,
     check_query_pieces,
+    count_words,
     first_word_option,
+    make_pooling,
     query_pieces_option,
-    word_weights,
+    query_units,
     words_with_tokens,
 )
 from headscope.options import option
@@ -45,7 +46,7 @@ from headscope.stats.tests import holm
 
 __all__ = [
     "CANDIDATES", "DIRECTIONS", "TABLE_COLUMNS", "Coreference", "HasTokens", "Question",
-    "measure_questions", "system_table",
+    "QuestionBatch", "build_questions", "measure_questions", "read_questions", "system_table",
 ]  # fmt: skip
 
 CANDIDATES = ["mentions", "words"]
@@ -81,11 +82,35 @@ ListQuestions = Callable[[Example, HasTokens], Iterable[Question]]
 class QuestionBatch(NamedTuple):
     """The questions of a batch; examples with fewer than the most are padded."""
 
-    words: Int[Tensor, "example question"]  # the head word of the mention
+    unit_of_word: Int[np.ndarray, "example word"]  # words that are asked about are counted, else -1
+    units: Int[Tensor, "example question"]  # of the head word of the mention
     is_candidate: Bool[Tensor, "example candidates question word"]  # by CANDIDATES
     is_right: Bool[Tensor, "example question word"]
     counts_for: Float[Tensor, "example question group"]  # 0 for padding
     baselines: Float[Tensor, "example group system"]  # right answers of SYSTEMS
+
+
+@dataclass(frozen=True)
+class AskedWords(PooledReading):
+    """Attention between the words that are asked about and all words.
+
+    Read are the rows of the former, or their columns.
+    """
+
+    analysis: Any
+    is_column: bool
+
+    def pool(self, layer: MapShape) -> Pooling:
+        batch: Batch = layer.batch
+        unit_of_word = self.analysis.ask(batch).unit_of_word
+        words = np.stack([encoding.word_ids for encoding in batch.encodings])  # [example, token]
+        rows, shares = query_units(words, self.analysis.query_pieces)
+        asked = rows if not self.is_column else words
+        asked = np.where(asked >= 0, np.take_along_axis(unit_of_word, asked.clip(0), axis=1), -1)
+        n_words, n_units = count_words(batch), int(unit_of_word.max(initial=-1)) + 1
+        if self.is_column:
+            return make_pooling(batch, rows, shares, asked, n_words, n_units)
+        return make_pooling(batch, asked, shares, words, n_units, n_words)
 
 
 @dataclass(frozen=True)
@@ -120,11 +145,16 @@ class Coreference:
 
     @property
     def reads(self) -> tuple[Reading, ...]:
-        return (WordMaps(self.query_pieces),)
+        return read_questions(self)
+
+    def ask(self, batch: Batch) -> "QuestionBatch":
+        """The questions about a batch."""
+        build = partial(build_questions, batch, self.list_questions, GROUPS)
+        return batch.remember(("questions", self), build)
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Right answers by example, head, direction and candidates, for each group; counts once."""
-        values = measure_questions(self, attention, self.list_questions, GROUPS)
+        values = measure_questions(self, attention, GROUPS)
         if attention.layer == 0:
             batch = attention.batch
             values |= batch.remember(("links", self), lambda: self._measure_links(batch))
@@ -188,7 +218,7 @@ class Coreference:
                 yield Question(mention, before, answers, ["all", mention.kind, distance])
 
 
-def _build_questions(
+def build_questions(
     batch: Batch, list_questions: ListQuestions, groups: Sequence[str]
 ) -> QuestionBatch:
     """The questions about each example, given which of its words have tokens."""
@@ -196,22 +226,25 @@ def _build_questions(
     n_examples, n_words = has_tokens.shape
     listed = [list(list_questions(e.example, has_tokens[i])) for i, e in enumerate(batch.encodings)]
     shape = (n_examples, max(map(len, listed)))
-    words = np.zeros(shape, np.int64)
+    units, unit_of_word = np.zeros(shape, np.int64), np.full((n_examples, n_words), -1)
     is_candidate = np.zeros((n_examples, len(CANDIDATES), shape[1], n_words), bool)
     is_right = np.zeros((*shape, n_words), bool)
     counts_for = np.zeros((*shape, len(groups)))
     baselines = np.zeros((n_examples, len(groups), len(SYSTEMS)))
     for i, questions in enumerate(listed):
         forms = batch.encodings[i].example.words or ()
+        asked = sorted({question.mention.head for question in questions})
+        unit_of_word[i, asked] = np.arange(len(asked))
         for j, (mention, candidates, answers, names) in enumerate(questions):
-            words[i, j] = mention.head
+            units[i, j] = unit_of_word[i, mention.head]
             is_candidate[i, 0, j, [candidate.head for candidate in candidates]] = True
             is_candidate[i, 1, j] = has_tokens[i] & (np.arange(n_words) != mention.head)
             is_right[i, j, list(answers)] = True
             counts_for[i, j, [groups.index(name) for name in names]] = 1
             baselines[i] += counts_for[i, j][:, None] * score_rules(questions[j], forms)
-    arrays = (words, is_candidate, is_right, counts_for, baselines)
-    return QuestionBatch(*(torch.from_numpy(array).to(batch.device) for array in arrays))
+    arrays = (units, is_candidate, is_right, counts_for, baselines)
+    on_device = (torch.from_numpy(array).to(batch.device) for array in arrays)
+    return QuestionBatch(unit_of_word, *on_device)
 
 
 def score_rules(question: Question, words: Sequence[str]) -> Float[NDArray[np.float64], " system"]:
@@ -221,13 +254,16 @@ def score_rules(question: Question, words: Sequence[str]) -> Float[NDArray[np.fl
     return np.array([float(found is not None and found.head in answers) for found in picked])
 
 
+def read_questions(analysis: Any) -> tuple[Reading, ...]:
+    """What is read to answer questions: the rows of the words asked about, and their columns."""
+    return AskedWords(analysis, is_column=False), AskedWords(analysis, is_column=True)
+
+
 def measure_questions(
-    analysis: Any, attention: LayerAttention, list_questions: ListQuestions, groups: Sequence[str]
+    analysis: Any, attention: LayerAttention, groups: Sequence[str]
 ) -> dict[str, Tensor]:
     """What heads find of each group; with the first layer also counts and what rules find."""
-    batch = attention.batch
-    build = partial(_build_questions, batch, list_questions, groups)
-    questions = batch.remember(("questions", analysis), build)
+    questions: QuestionBatch = analysis.ask(attention.batch)
     correct = _score_heads(attention, questions, analysis)
     values = {f"correct/{group}": correct[:, i] for i, group in enumerate(groups)}
     if attention.layer == 0:
@@ -244,19 +280,21 @@ def _score_heads(
 
     No attention to any candidate is no answer; ties go to the first.
     """
-    weights = word_weights(attention, analysis.query_pieces)  # [example, head, word, other]
+    pooled = [attention.read(reading).weights for reading in read_questions(analysis)]
+    rows, columns = pooled[0], pooled[1].mT  # [example, head, unit, word]
+    n_heads, n_words = rows.shape[1], rows.shape[-1]
+    units = questions.units[:, None, :, None].expand(-1, n_heads, -1, n_words)
+    rows, columns = rows.gather(2, units), columns.gather(2, units)  # [ex., head, question, word]
     if analysis.ignore_first_word:
-        weights = torch.cat([torch.zeros_like(weights[..., :1]), weights[..., 1:]], dim=-1)
-    n_heads, n_words = weights.shape[1], weights.shape[-1]
-    words = questions.words[:, None, :, None].expand(-1, n_heads, -1, n_words)
-    rows = weights.gather(2, words)  # [example, head, question, word]
-    columns = weights.gather(3, words.transpose(2, 3)).transpose(2, 3)
+        rows[..., 0] = 0
+        first = torch.from_numpy(questions.unit_of_word[:, :1]).to(questions.units.device)
+        columns = columns.masked_fill((questions.units == first)[:, None, :, None], 0)
     scores = torch.stack([rows, columns], dim=2)[:, :, :, None]  # [..., direction, 1, question, w]
     best = scores.where(questions.is_candidate[:, None, None], 0).max(dim=-1)
     is_right = questions.is_right[:, None, None, None].expand(*best.indices.shape, n_words)
     found = is_right.gather(-1, best.indices[..., None])[..., 0] & (best.values > 0)
-    counts_for = questions.counts_for.to(weights.dtype)
-    return torch.einsum("ehdcq,eqg->eghdc", found.to(weights.dtype), counts_for)
+    counts_for = questions.counts_for.to(rows.dtype)
+    return torch.einsum("ehdcq,eqg->eghdc", found.to(rows.dtype), counts_for)
 
 
 def system_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFrame:

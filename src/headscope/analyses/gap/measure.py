@@ -6,6 +6,7 @@ two accuracies says whether a system is biased (1: it is not).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,17 +21,20 @@ from headscope.analyses.coreference.measure import (
     TABLE_COLUMNS,
     HasTokens,
     Question,
+    QuestionBatch,
+    build_questions,
     measure_questions,
+    read_questions,
     system_table,
 )
 from headscope.analyses.coreference.rules import SYSTEMS
 from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
+from headscope.data.encoding import Batch
 from headscope.data.example import Example
 from headscope.data.reading import Reading
 from headscope.data.table import empty_tables
 from headscope.data.words import (
-    WordMaps,
     check_query_pieces,
     first_word_option,
     query_pieces_option,
@@ -76,11 +80,16 @@ class Gap:
 
     @property
     def reads(self) -> tuple[Reading, ...]:
-        return (WordMaps(self.query_pieces),)
+        return read_questions(self)
+
+    def ask(self, batch: Batch) -> QuestionBatch:
+        """The questions about a batch."""
+        build = partial(build_questions, batch, list_questions, GROUPS)
+        return batch.remember(("questions", self), build)
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Right answers by example, head, direction and candidates, for each gender."""
-        return measure_questions(self, attention, list_questions, GROUPS)
+        return measure_questions(self, attention, GROUPS)
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Every head and baseline by gender; the best head and the baselines with their ratio."""
