@@ -76,7 +76,10 @@ def shorten(value: object, most: int = 60) -> str:
     >>> shorten("a" * 100, 8)
     'aaaaaaaa ...'
     """
-    text = value if isinstance(value, str) else f"{value!r}"
+    try:
+        text = value if isinstance(value, str) else f"{value!r}"
+    except ValueError:  # Python does not write a number of more than 4,300 digits
+        text = "a number of thousands of digits"
     plain = " ".join(text[: 4 * most].split())
     is_whole = len(plain) <= most and len(text) <= 4 * most
     # half a character cannot be printed or written

@@ -282,9 +282,8 @@ def split_surface(surface: str, words: Sequence[str]) -> list[str]:
     (['d', 'u'], ['vámo', 'nos'])
     """
     spelled = "".join(words)
-    if len(spelled) * len(surface) > MOST_COMPARED:  # the time to compare grows with both
-        fits = [("replace", 0, len(spelled), 0, len(surface))]
-    else:
+    fits: Sequence[tuple[str, int, int, int, int]] = [("", 0, len(spelled), 0, len(surface))]
+    if len(spelled) * len(surface) <= MOST_COMPARED:  # the time to compare grows with both
         matcher = SequenceMatcher(None, spelled.lower(), surface.lower(), autojunk=False)
         fits = matcher.get_opcodes()
     cuts = [0]

@@ -67,8 +67,8 @@ class Brackets:
             if opened:
                 raise InputError(
                     f"{self.path}:{opened[-1][1]}: the mention of {shorten(cluster)!r} that "
-                    "begins here never ends. Expected a closing bracket in the same document; add it, or "
-                    "remove the opening one."
+                    "begins here never ends. Expected a closing bracket in the same document; "
+                    "add it, or remove the opening one."
                 )
         return sorted(self.spans, key=lambda span: (span.start, -span.end, span.cluster))
 
@@ -76,8 +76,8 @@ class Brackets:
         if not self._open.get(cluster):
             raise InputError(
                 f"{self.path}:{line}: a mention of {shorten(cluster)!r} ends here that did not "
-                "begin. Expected an opening bracket before it in the same document; add it, or remove "
-                "the closing one."
+                "begin. Expected an opening bracket before it in the same document; add it, or "
+                "remove the closing one."
             )
         start, _ = self._open[cluster].pop()
         span = Span(start, word + 1, cluster)
