@@ -89,7 +89,12 @@ class Option:
         kinds = getattr(self.type, "__args__", (self.type,))
         if value is None and type(None) in kinds:
             return value
-        if str in kinds and isinstance(value, str):
+        if isinstance(self.default, Mapping):
+            require(isinstance(value, Mapping), self.name, value, "names with their values")
+        elif set(kinds) <= {str, bool, type(None)}:
+            names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
+            require(isinstance(value, tuple(kinds)), self.name, value, names)
+        if isinstance(value, str):
             is_whole = value == value.encode(errors="replace").decode()
             require(is_whole and "\0" not in value, self.name, shorten(value), "plain text")
         if float in kinds:

@@ -171,7 +171,7 @@ class FileCorpus:
         if "told" not in self._known:
             self._known["told"] = "yes"
             for what, n in notes.items():
-                log.warning("%s: %s", self.path, shorten(f"{n:,} {what}"))
+                log.warning("%s: %s", self.path, shorten(f"{n:,} {what}", 200))
 
 
 def strip_gz(path: Path) -> Path:

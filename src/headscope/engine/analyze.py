@@ -91,7 +91,7 @@ def analyze(
     ['layer', 'head', 'rows', 'nats', 'low', 'high', 'effective', 'uniform', 'share', ...]
     """
     run, loading, of_analyses = split_options(options)
-    folder = RunFolder(Path(out)) if out is not None else None
+    folder = RunFolder.at(out) if out is not None else None
     if folder and not resume:
         folder.refuse_if_taken()
     chosen = read_names(only)

@@ -272,14 +272,15 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
             near = suggest(name, [*MODELS.entries(), *(p.name for p in Path().iterdir())])
             raise ModelError(
                 f"No model {shorten(name, 200)!r}: it is no folder, it is not in the local "
-                f"cache, and the hub cannot be reached.{near} Expected a folder with config.json, tokenizer.json and "
-                "model.safetensors, a .gguf file, a hub name, or one of: "
-                f"{', '.join(MODELS.entries())}."
+                f"cache, and the hub cannot be reached.{near} Expected a folder with "
+                "config.json, tokenizer.json and model.safetensors, a .gguf file, a hub name, or "
+                f"one of: {', '.join(MODELS.entries())}."
             ) from error
         raise ModelError(
             f"Model {shorten(name, 200)!r} cannot be loaded: {shorten(reason, 200)} "
-            "Expected config.json, a tokenizer and weights in safetensors (pickled weights are never read; convert them with "
-            "save_pretrained); --trust-remote-code runs code that comes with a model."
+            "Expected config.json, a tokenizer and weights in safetensors (pickled weights are "
+            "never read; convert them with save_pretrained); --trust-remote-code runs code that "
+            "comes with a model."
         ) from error
 
 

@@ -42,6 +42,15 @@ class RunFolder:
 
     path: Path
 
+    @staticmethod
+    def at(path: str | Path) -> "RunFolder":
+        """The folder of this path; an error for what cannot be one."""
+        if not isinstance(path, (str, Path)) or "\0" in str(path):
+            raise OutputError(
+                f"--out {shorten(path)} cannot be used. Expected the path of a folder."
+            )
+        return RunFolder(Path(path))
+
     def refuse_if_taken(self) -> None:
         """An error if the folder holds anything: no run is written over."""
         with explain_write_errors(self.path):  # a name may be too long to be looked for
