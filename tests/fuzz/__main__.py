@@ -48,6 +48,12 @@ def list_kinds(good: Path) -> dict[str, tuple[Case, int]]:
     }
 
 
+def make_good(good: Path) -> None:
+    """The run and the model that are damaged."""
+    make_run(good)
+    make_model(good)
+
+
 def choose(kinds: dict[str, tuple[Case, int]], seed: int) -> str:
     return Random(f"kind {seed}").choices(list(kinds), [share for _, share in kinds.values()])[0]
 
@@ -84,26 +90,24 @@ def watch(seeds: list[int], kinds: dict[str, tuple[Case, int]]) -> list[tuple[in
         worker.start()
         theirs.close()
         while len(done) < len(seeds):
-            problem = _wait(worker, ours)
-            if problem:
-                done.append((seeds[len(done)], problem, ""))
+            try:
+                done.append((seeds[len(done)], HANG, "") if _hangs(worker, ours) else ours.recv())
+            except EOFError:  # the process ended
+                done.append((seeds[len(done)], CRASH, ""))
+            if done[-1][1] in (HANG, CRASH):
                 break
-            done.append(ours.recv())
         worker.kill()
         worker.join()
     return done
 
 
-def _wait(worker: Any, pipe: Connection) -> str:
-    """Wait for the next outcome; gives what went wrong instead, or ""."""
+def _hangs(worker: Any, pipe: Connection) -> bool:
+    """Wait for the next outcome; whether it takes too long."""
     began, used = time.monotonic(), _seconds(worker.pid)
     while not pipe.poll(0.2):
         if _seconds(worker.pid) - used > LONGEST or time.monotonic() - began > LONGEST_WAIT:
-            return HANG
-    try:
-        return "" if worker.is_alive() or pipe.poll() else CRASH
-    except (BrokenPipeError, EOFError):
-        return CRASH
+            return True
+    return False
 
 
 def _seconds(process: int) -> float:
@@ -125,8 +129,9 @@ def main(n_cases: int = 10_000, first: int = 0) -> int:
     with tempfile.TemporaryDirectory() as place:
         good = Path(place)
         kinds = list_kinds(good)
-        make_run(good)
-        make_model(good)
+        maker = get_context("fork").Process(target=make_good, args=(good,))
+        maker.start()  # in a process of its own: what has threads cannot be forked
+        maker.join()
         for start in range(first, first + n_cases, CHUNK):
             seeds = list(range(start, min(start + CHUNK, first + n_cases)))
             for seed, outcome, said in watch(seeds, kinds):

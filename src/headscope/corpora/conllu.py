@@ -96,14 +96,17 @@ class ConlluTreebank(FileCorpus):
     @cached_property
     def provides(self) -> frozenset[str]:
         """Words; dependencies and parts of speech if a sentence has them."""
-        provided = {Annotation.TEXT, Annotation.WORDS}
+        provided, is_empty = {Annotation.TEXT, Annotation.WORDS}, True
         for sentence in read_sentences(Lines(self.path)):
+            is_empty = False
             if not sentence.has_no_heads:
                 provided.add(Annotation.DEPENDENCIES)
             if sentence.tags:
                 provided.add(Annotation.TAGS)
             if len(provided) == 4:  # in most files after the first sentence
                 break
+        if is_empty:
+            raise self.empty()
         return frozenset(provided)
 
     def read(self, lines: Lines) -> Iterator[Example]:

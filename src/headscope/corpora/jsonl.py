@@ -38,9 +38,11 @@ class JsonlCorpus(FileCorpus):
         try:
             first = next(self.peek(), None)
         except InputError:  # told when the file is read
-            first = None
-        has_target = first is not None and first.text_pair is not None
-        has_links = has_target and first is not None and first.links is not None
+            return frozenset([Annotation.TEXT])
+        if first is None:
+            raise self.empty()
+        has_target = first.text_pair is not None
+        has_links = has_target and first.links is not None
         return frozenset(
             [Annotation.TEXT, *[Annotation.TARGETS] * has_target]
             + [Annotation.ALIGNMENTS] * has_links

@@ -139,10 +139,7 @@ class FileCorpus:
             is_empty = False
             yield example
         if is_empty:
-            raise InputError(
-                f"{self.path} is empty: it has no example. Expected at least one line of text or "
-                "one sentence; check the file."
-            )
+            raise self.empty()
         if lines.digest is not None:  # it was read to its end
             self._check(lines.digest)
         if lines.notes:
@@ -152,6 +149,13 @@ class FileCorpus:
         """The examples as far as they are wanted; nothing is said of the file as a whole."""
         lines = Lines(self.path)
         return guard(lines, self.read(lines))
+
+    def empty(self) -> InputError:
+        """The error for a file without an example."""
+        return InputError(
+            f"{self.path} is empty: it has no example. Expected at least one line of text or one "
+            "sentence; check the file."
+        )
 
     def digest(self) -> str:
         if "digest" not in self._known:

@@ -29,10 +29,6 @@ def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False
             f"No corpus role {role!r}.{suggest(role, roles)} Expected one of {', '.join(roles)}."
         )
     role = CorpusRole(role)
-    if not str(name).strip() or "\0" in str(name):
-        raise InputError(
-            f"The path of a corpus is {shorten(str(name))!r}. Expected a file or folder; name one."
-        )
     if os.path.isdir(name):
         return FilesCorpus(_base_name(name), _open_folder(Path(name), role), skip_bad)
     formats, named = _load_formats(role), _load_named()
@@ -250,5 +246,5 @@ def _neighbours(path: Path) -> list[str]:
     parent = path.parent
     try:
         return [str(parent / name) for name in os.listdir(parent)]
-    except OSError:  # there is nothing to suggest
+    except (OSError, ValueError):  # there is nothing to suggest
         return []
