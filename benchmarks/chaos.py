@@ -33,14 +33,15 @@ from headscope.errors import HeadscopeError, WriteError
 from headscope.models.load import load_model
 from headscope.runs.run import load_run
 
-EXAMPLES = [make_example(seed, n_words=5 + seed % 7) for seed in range(64)]
+EXAMPLES = [make_example(seed, n_words=5 + seed % 7) for seed in range(24)]
 SAME, OTHER, REFUSED = "same tables after --resume", "other tables", "refused"
 STATUS_FULL = 3  # how a child ends that met a full disk and said so
 
 
-def study(model: Any, folder: Path, resume: bool = False) -> None:
-    """The run that is disturbed: two passes of eight shards each, tables and examples."""
-    options = {"only": "position,entropy,dependency", "shard_examples": 8, "progress": False}
+def study(model: Any, folder: Path, resume: bool = False, examples: bool = False) -> None:
+    """The run that is disturbed: two passes of six shards each, and tables."""
+    options: dict[str, Any] = {"only": "position,dependency", "shard_examples": 4}
+    options |= {"examples": examples, "progress": False}
     analyze(
         model, text=EXAMPLES, treebank=EXAMPLES, out=folder, resume=resume, max_tokens=40, **options
     )
@@ -103,6 +104,7 @@ def kill(model: Any, place: Path, expected: dict[str, Any], n: int, seconds: flo
             outcomes["(killed before the end)"] += code == -signal.SIGKILL
         outcomes[judge(model, folder, expected)] += 1
         shutil.rmtree(folder)
+        print(f"kill {number + 1} of {n}: {dict(outcomes)}", file=sys.stderr, flush=True)
     return outcomes
 
 
@@ -192,7 +194,8 @@ def main(n_kills: int = 100, n_full: int = 20, n_flips: int = 5) -> int:
             "kill -9": kill(model, place, expected, n_kills, seconds),
             "disk full": fill_disk(model, place, expected, n_full, n_writes),
         }
-        flips = flip_bits(place, place / "good", n_flips)
+        study(model, place / "whole", examples=True)
+        flips = flip_bits(place, place / "whole", n_flips)
         rows |= {f"a flipped bit in {kind}": counts for kind, counts in flips.items()}
     print("| fault | cases | what became of it |\n|---|---:|---|")
     for fault, counts in rows.items():

@@ -28,7 +28,7 @@ import torch
 from tests.fuzz.corpora import ACCEPTED, REFUSED, Failure, try_corpus, try_folder
 from tests.fuzz.runs import make_model, make_run, try_model, try_options, try_run
 
-CHUNK = 200
+CHUNK = 500
 LONGEST = 20  # seconds of computing
 LONGEST_WAIT = 300  # seconds in all, on a busy machine
 MEMORY = 8 << 30
@@ -40,11 +40,11 @@ Case = Callable[[Random, Path], str]
 def list_kinds(good: Path) -> dict[str, tuple[Case, int]]:
     """What is tried, and how many of a hundred cases it has."""
     return {
-        "corpus files": (try_corpus, 85),
+        "corpus files": (try_corpus, 88),
         "corpus folders": (try_folder, 7),
-        "run folders": (lambda rng, folder: try_run(rng, folder, good), 4),
-        "options": (lambda rng, folder: try_options(rng, folder), 2),
-        "model folders": (lambda rng, folder: try_model(rng, folder, good), 2),
+        "run folders": (lambda rng, folder: try_run(rng, folder, good), 3),
+        "options": (lambda rng, folder: try_options(rng, folder), 1),
+        "model folders": (lambda rng, folder: try_model(rng, folder, good), 1),
     }
 
 
@@ -140,6 +140,7 @@ def main(n_cases: int = 10_000, first: int = 0) -> int:
                 if outcome not in (ACCEPTED, REFUSED):
                     failures.append(f"seed {seed}, {kind}: {outcome} {said}")
                     print(failures[-1], file=sys.stderr, flush=True)
+            print(f"{seeds[-1] + 1 - first:,} of {n_cases:,} cases", file=sys.stderr, flush=True)
     columns = (ACCEPTED, REFUSED, TRACEBACK, HANG, LOSS, CRASH)
     print(f"| bad input | cases | {' | '.join(columns)} |")
     print(f"|---|{'---:|' * (len(columns) + 1)}")
