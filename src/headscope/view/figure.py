@@ -59,10 +59,11 @@ INTERVAL = alt.Tooltip("interval:N", title="95 % interval")
 # Neither XML nor UTF-8 can hold these; one of them in a label would spoil a whole SVG.
 # A label that every JavaScript object has as a key breaks the drawing, unless it looks alike only.
 NAMES_OF_ALL_OBJECTS = frozenset(
-    """
-    __proto__ constructor hasOwnProperty isPrototypeOf propertyIsEnumerable toLocaleString toString
-    valueOf __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__
-    """.split()
+    [
+        *("__proto__", "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
+        *("toLocaleString", "toString", "valueOf", "__defineGetter__", "__defineSetter__"),
+        *("__lookupGetter__", "__lookupSetter__"),
+    ]
 )
 INVISIBLE = "\u2060"  # joins words, and is not seen
 UNPRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
