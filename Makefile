@@ -62,3 +62,11 @@ fix: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/typer --app app headscope.cli utils docs --name headscope --title "Command line" --output docs/cli.md
+
+# Ten thousand bad inputs, and faults while a run works: the tables of docs/reliability.md.
+.PHONY: fuzz chaos
+fuzz: setup
+	$(BIN)/python -m tests.fuzz
+
+chaos: setup
+	$(BIN)/python -m benchmarks.chaos

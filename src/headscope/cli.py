@@ -12,6 +12,7 @@ import typer
 
 from headscope.commands.analyze import analyze
 from headscope.commands.explore import explore
+from headscope.commands.interrupt import INTERRUPTED, catch_interrupts, was_interrupted
 from headscope.commands.probe import probe
 from headscope.commands.runs import card, distance, layout, list_names, merge, report, table
 from headscope.commands.shared import expand_options
@@ -33,9 +34,22 @@ OF_MODEL, OF_RUN, OF_ANALYSES = "Model", "Run", "Analyses"
 
 def main() -> None:
     """The `headscope` command."""
-    with on_command_line():  # to ask analyses for their options may find a bad plug-in
-        app = build_app(None if len(sys.argv) < 2 else sys.argv[1])
-    app()
+    with catch_interrupts():
+        try:
+            with on_command_line():  # to ask analyses for their options may find a bad plug-in
+                app = build_app(None if len(sys.argv) < 2 else sys.argv[1])
+            app()
+        except Exception:
+            if not was_interrupted():
+                raise
+            _end_interrupted()
+        except KeyboardInterrupt:
+            _end_interrupted()
+
+
+def _end_interrupted() -> None:
+    typer.echo("\nInterrupted.", err=True)
+    sys.exit(INTERRUPTED)
 
 
 def __getattr__(name: str) -> Any:
@@ -122,11 +136,14 @@ def _explained(can_resume: bool) -> Iterator[None]:
             yield
     except HeadscopeError as error:
         with on_command_line():
-            typer.echo(f"Error: {error}", err=True)
+            plain = str(error).encode(errors="backslashreplace").decode()
+            typer.echo(f"Error: {plain}", err=True)
         if can_resume and isinstance(error, WriteError):
             _say_how_to_go_on()
         raise typer.Exit(2) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        if not isinstance(error, KeyboardInterrupt) and not was_interrupted():
+            raise
         typer.echo("\nInterrupted.", err=True)
         if can_resume:
             _say_how_to_go_on()

@@ -19,6 +19,7 @@ __all__ = [
     "WriteError",
     "name_parameters",
     "on_command_line",
+    "shorten",
     "suggest",
 ]
 
@@ -67,6 +68,22 @@ def name_parameters(message: str) -> str:
         return PARAMETERS.get(name, name) + (f"={value}" if value else "")
 
     return COMMAND_OR_FLAG.sub(replace, message)
+
+
+def shorten(value: object, most: int = 60) -> str:
+    """What a message quotes of a file or of what a user gave: never more than a line of it.
+
+    >>> shorten("a" * 100, 8)
+    'aaaaaaaa ...'
+    """
+    try:
+        text = value if isinstance(value, str) else f"{value!r}"
+    except ValueError:  # Python does not write a number of more than 4,300 digits
+        text = "a number of thousands of digits"
+    plain = " ".join(text[: 4 * most].split())
+    is_whole = len(plain) <= most and len(text) <= 4 * most
+    # half a character cannot be printed or written
+    return (plain if is_whole else f"{plain[:most]} ...").encode(errors="replace").decode()
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

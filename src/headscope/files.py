@@ -1,21 +1,70 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and are read only if they are what was written."""
 
+import json
 import os
+import re
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
+from platform import node
 from secrets import token_hex
+from typing import Any
 
-from headscope.errors import WriteError
+from headscope.errors import WriteError, shorten
 
-__all__ = ["explain_write_errors", "write_atomically"]
+__all__ = [
+    "checksum", "explain_write_errors", "read_sealed", "seal", "sweep_temporaries",
+    "write_atomically",
+]  # fmt: skip
+
+CHECKSUM = "checksum"  # of all else in a JSON object
+HOST = sha256(node().encode()).hexdigest()[:6]
+TEMPORARY = re.compile(r"\..+\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)-[0-9a-f]{16}")
+A_DAY = 24 * 3600  # after which a temporary file of another machine is nobody's
+
+
+def checksum(content: bytes) -> str:
+    """What tells two contents apart, however alike they are."""
+    return sha256(content).hexdigest()
+
+
+def seal(values: dict[str, Any], **layout: Any) -> bytes:
+    """A JSON object with a checksum of itself; `layout` is for `json.dumps`."""
+    plain = json.loads(json.dumps(values))
+    sealed = {**plain, CHECKSUM: checksum(_canonical(plain))}
+    return (
+        json.dumps(sealed, ensure_ascii=False, **layout).encode(errors="backslashreplace") + b"\n"
+    )
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """What `seal` made and a file holds; ValueError for anything else.
+
+    An object without a checksum, as older versions wrote it, is taken as it is.
+    """
+    try:
+        values = json.loads(path.read_bytes().decode())
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(values, dict):
+        raise ValueError("it is no JSON object")
+    expected = values.pop(CHECKSUM, None)
+    if expected is not None and checksum(_canonical(values)) != expected:
+        raise ValueError("its checksum differs: it was altered or damaged")
+    return values
+
+
+def _canonical(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, sort_keys=True).encode()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a temporary file beside `path`, flush it to disk, and give it its name."""
     with explain_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name[:100]}.{token_hex(8)}")
+        temporary = path.with_name(f".{path.name[:100]}.{HOST}-{os.getpid()}-{token_hex(8)}")
         try:
             with temporary.open("xb") as stream:  # readable by whom the umask says
                 stream.write(content)
@@ -27,13 +76,37 @@ def write_atomically(path: Path, content: bytes) -> None:
             raise
 
 
+def sweep_temporaries(folder: Path) -> None:
+    """Remove what a killed process was writing in a folder; not what a living one still writes."""
+    for path in folder.rglob(".*"):
+        found = TEMPORARY.fullmatch(path.name)
+        if found and _is_abandoned(path, found["host"] == HOST, int(found["process"])):
+            path.unlink(missing_ok=True)
+
+
+def _is_abandoned(path: Path, is_of_this_host: bool, process: int) -> bool:
+    with suppress(OSError):
+        if time.time() - path.stat().st_mtime > A_DAY:
+            return True
+    if not is_of_this_host:
+        return False
+    try:
+        os.kill(process, 0)  # asks whether it lives, and does nothing to it
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # it lives, and is somebody else's
+        return False
+    return False
+
+
 @contextmanager
 def explain_write_errors(path: Path) -> Iterator[None]:
     """Say plainly why a file or folder could not be written: a full disk, a read-only folder."""
     try:
         yield
-    except OSError as error:
+    except (OSError, UnicodeEncodeError) as error:  # the latter: half a character in the name
+        reason = getattr(error, "strerror", None) or error
         raise WriteError(
-            f"{path} cannot be written: {error.strerror or error}. Expected a writable folder with "
-            "free space; free some, or choose another --out."
+            f"{shorten(str(path), 200)} cannot be written: {reason}. Expected a writable "
+            "folder with free space; free some, or choose another --out."
         ) from error

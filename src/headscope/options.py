@@ -5,13 +5,15 @@ share an option: it then has the same meaning and default in all of them.
 """
 
 import inspect
+import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Annotated, Any, get_type_hints
 
-from headscope.errors import StudyError, suggest
+from headscope.errors import StudyError, shorten, suggest
 
 __all__ = [
     "ModelOptions",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 LEAST_TOKENS = 8
+MOST_DRAWS = 1000  # untrained models: each is a run of its own
 CUTS = ("split", "truncate", "both")
 MEMORY = r"\d+(\.\d+)?\s*[KMGT]?i?B"  # as accelerate reads it
 QUERY_PIECES = ("mean", "first")
@@ -84,10 +87,24 @@ class Option:
         if self.parse and is_text:
             return self.parse(value)
         kinds = getattr(self.type, "__args__", (self.type,))
-        if int not in kinds or (value is None and type(None) in kinds):
+        if value is None and type(None) in kinds:
+            return value
+        if isinstance(self.default, Mapping):
+            require(isinstance(value, Mapping), self.name, value, "names with their values")
+        elif set(kinds) <= {str, bool, type(None)}:
+            names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
+            require(isinstance(value, tuple(kinds)), self.name, value, names)
+        if isinstance(value, str):
+            is_whole = value == value.encode(errors="replace").decode()
+            require(is_whole and "\0" not in value, self.name, shorten(value), "plain text")
+        if float in kinds:
+            is_number = isinstance(value, Real) and math.isfinite(value)
+            require(is_number, self.name, value, "a number")
+        if int not in kinds:
             return value
         is_number = isinstance(value, Integral) and not isinstance(value, bool)
         require(is_number, self.name, value, "a whole number")
+        require(abs(int(value)) <= sys.maxsize, self.name, value, f"at most {sys.maxsize:,}")
         return int(value)  # NumPy has integers of its own
 
 
@@ -236,7 +253,7 @@ class RunOptions:
         require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
         is_known, known = self.coref_window in CUTS, f"{', '.join(CUTS[:-1])} or {CUTS[-1]}"
         require(is_known, "coref_window", self.coref_window, known)
-        require(self.null >= 0, "null", self.null, "0 or more")
+        require(0 <= self.null <= MOST_DRAWS, "null", self.null, f"0 to {MOST_DRAWS}")
         require(self.batch_tokens > 0, "batch_tokens", self.batch_tokens, "at least 1")
         require(self.slice_rows > 0, "slice_rows", self.slice_rows, "at least 1")
         require(self.shard_examples > 0, "shard_examples", self.shard_examples, "at least 1")
@@ -258,6 +275,8 @@ class ProbeOptions:
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
 
     def __post_init__(self) -> None:
+        require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
+        require(self.batch_tokens > 0, "batch_tokens", self.batch_tokens, "at least 1")
         require(self.epochs > 0, "epochs", self.epochs, "at least 1")
         is_enough = self.sentences is None or self.sentences > 0
         require(is_enough, "sentences", self.sentences, "at least 1")
@@ -283,4 +302,4 @@ class ShowOptions:
 def require(is_met: bool, name: str, value: object, expected: str) -> None:
     """An error for a value that an option cannot have."""
     if not is_met:
-        raise StudyError(f"{flag_of(name)} {value} cannot be used. Expected {expected}.")
+        raise StudyError(f"{flag_of(name)} {shorten(value)} cannot be used. Expected {expected}.")

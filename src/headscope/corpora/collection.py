@@ -1,15 +1,19 @@
 """Corpora made of parts: files that are read one after the other, and examples in memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
 from headscope.contracts import Annotation, Corpus, CorpusRole
 from headscope.data.example import Example
-from headscope.errors import InputError
+from headscope.errors import InputError, shorten
 
 __all__ = ["FilesCorpus", "MemoryCorpus"]
+
+SHOWN_FILES = 20  # of those that cannot be read
+LONGEST_REASON = 400
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,11 @@ class FilesCorpus:
 
     @property
     def provides(self) -> frozenset[str]:
-        return frozenset.intersection(*(m.provides for m in self._good_members.values()))
+        found: list[frozenset[str]] = []
+        for member in self._good_members.values():
+            with suppress(InputError):  # told when it is read
+                found.append(member.provides)
+        return frozenset.intersection(*found) if found else frozenset()
 
     @cached_property
     def skipped_files(self) -> dict[str, str]:
@@ -55,7 +63,7 @@ class FilesCorpus:
                     document = key if example.document is None else f"{key}/{example.document}"
                     yield replace(example, id=f"{key}/{example.id}", document=document)
             except InputError as error:
-                bad[key] = str(error)
+                bad[key] = shorten(str(error), LONGEST_REASON)
 
     def digest(self) -> str:
         parts = (f"{key} {member.digest()}\n" for key, member in self._good_members.items())
@@ -68,7 +76,10 @@ class FilesCorpus:
     def _refuse(self, bad: Mapping[str, str]) -> None:
         if len(self.members) == 1:
             raise InputError(next(iter(bad.values())))
-        listed = "".join(f"  {reason}\n" for reason in bad.values())
+        shown = list(bad.values())[:SHOWN_FILES]
+        listed = "".join(f"  {reason}\n" for reason in shown)
+        if len(bad) > len(shown):
+            listed += f"  and {len(bad) - len(shown):,} more\n"
         raise InputError(
             f"{len(bad)} of the {len(self.members)} files in {self.name} cannot be read:\n{listed}"
             "Expected files without errors; mend them, or pass --skip-bad to do without them."
@@ -109,7 +120,21 @@ class MemoryCorpus:
                     f"Item {number} of the list is a {type(item).__name__}. Expected strings or "
                     "headscope.Example objects; convert it first."
                 )
-            yield item if isinstance(item, Example) else Example(f"memory:{number}", text=item)
+            example = item if isinstance(item, Example) else Example(f"memory:{number}", text=item)
+            _refuse_half_characters(example, number)
+            yield example
 
     def digest(self) -> str:
         return sha256("\n".join(map(repr, self)).encode()).hexdigest()
+
+
+def _refuse_half_characters(example: Example, number: int) -> None:
+    """An error for text that no tokenizer takes: half of a pair of surrogates."""
+    texts = (example.id, example.document, example.text, example.text_pair)
+    try:
+        "".join([*filter(None, texts), *(example.words or ())]).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"Item {number} of the list has half a character (a lone surrogate). Expected text "
+            "that UTF-8 can hold; decode it anew, or replace the character."
+        ) from error

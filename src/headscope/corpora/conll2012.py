@@ -12,16 +12,16 @@ from pathlib import Path
 
 from headscope.contracts import Annotation, CorpusRole
 from headscope.corpora.documents import Brackets, DocumentSentence, build_document, require_mentions
-from headscope.corpora.lines import FileCorpus, read_lines
+from headscope.corpora.lines import FileCorpus, Lines
 from headscope.corpora.mentions import HeadFinder, Word
 from headscope.data.example import Example
-from headscope.errors import InputError
+from headscope.errors import InputError, shorten
 
 __all__ = ["Conll2012"]
 
 FORM, TAG, PARSE, N_LEAST = 3, 4, 5, 6
 EMPTY = ("-", "_", "")
-BEGIN = re.compile(r"#begin document \(?(?P<name>.*?)\)?;?(?: part (?P<part>\d+))?\s*$")
+BEGIN = re.compile(r"#begin document \(?(?P<name>.*?)\)?;?(?: part (?P<part>[0-9]{1,9}))?\s*$")
 NO_SPACE_BEFORE = frozenset([".", ",", ";", ":", "?", "!", "'s", "’s", "n't", "'", "''", ")", "%"])
 NOUN_TAGS = frozenset({"NN", "NNS", "NNP", "NNPS", "PRP", "PRP$", "WP", "WP$", "CD", "DT", "JJ"})
 NOUNS = frozenset({"NN", "NNS", "NNP", "NNPS"})
@@ -58,9 +58,9 @@ class Conll2012(FileCorpus):
     suffixes = (".conll", "_conll")
     provides = frozenset({Annotation.TEXT, Annotation.WORDS, Annotation.COREFERENCE})
 
-    def __iter__(self) -> Iterator[Example]:
+    def read(self, lines: Lines) -> Iterator[Example]:
         return require_mentions(
-            (self._read(rows) for rows in _split_documents(self.path)),
+            (self._read(rows) for rows in _split_documents(lines)),
             self.path,
             "documents between '#begin document' and '#end document' with brackets in the last "
             "column",
@@ -93,10 +93,11 @@ class Conll2012(FileCorpus):
         return lambda start, end: find_phrase_head(document, tags, start, end)
 
 
-def _split_documents(path: Path) -> Iterator[Rows]:
+def _split_documents(lines: Lines) -> Iterator[Rows]:
     rows: Rows | None = None
-    for number, line in read_lines(path):
+    for number, line in lines:
         if line.startswith("#begin document"):
+            _refuse_open(lines, rows)
             match = BEGIN.match(line)
             name, part = (match["name"], match["part"]) if match else (line, None)
             rows = Rows(f"{name}.{int(part)}" if part else name, name, number)
@@ -105,29 +106,37 @@ def _split_documents(path: Path) -> Iterator[Rows]:
                 yield rows
             rows = None
         elif rows is None:
-            if line.strip() and not line.startswith("#"):
-                raise InputError(
-                    f"{path}:{number}: this row stands outside a document. Expected '#begin "
-                    "document (name); part 000' before it; check that the file is CoNLL-2012."
+            if line.strip() and line.split()[0] != "#":  # which begins a comment
+                raise lines.error(
+                    "this row stands outside a document. Expected '#begin document (name); part "
+                    "000' before it; check that the file is CoNLL-2012."
                 )
         elif not line.strip():
             rows.sentences.append([])
         else:
-            rows.sentences[-1].append((number, _read_row(path, number, line)))
+            rows.sentences[-1].append((number, _read_row(lines, line)))
+    _refuse_open(lines, rows)
+
+
+def _refuse_open(lines: Lines, rows: Rows | None) -> None:
+    """An error for a document without an end: what follows may be missing."""
     if rows:
-        raise InputError(
-            f"{path}:{rows.line}: the document {rows.name!r} that begins here never ends. Expected "
-            "'#end document' after its last row; the file may be cut off."
+        raise lines.error(
+            f"the document {shorten(rows.name)!r} that begins here never ends. Expected '#end "
+            "document' after its last row; the file may be cut off.",
+            rows.line,
         )
 
 
-def _read_row(path: Path, number: int, line: str) -> list[str]:
+def _read_row(lines: Lines, line: str) -> list[str]:
     row = line.rstrip().split("\t") if "\t" in line else line.split()
     if len(row) < N_LEAST:
-        raise InputError(
-            f"{path}:{number}: {len(row)} columns. Expected at least {N_LEAST}: document, part, "
-            "number, word, tag, ..., mentions; check that the file is CoNLL-2012."
+        raise lines.error(
+            f"{len(row)} columns. Expected at least {N_LEAST}: document, part, number, word, tag, "
+            "..., mentions; check that the file is CoNLL-2012."
         )
+    if not row[FORM].strip():
+        raise lines.error("the word is empty. Expected a form in column 4; mend the row.")
     return row
 
 
@@ -163,13 +172,15 @@ def find_phrase_head(phrase: Phrase, tags: Sequence[str], start: int, end: int) 
     A noun phrase that begins with another one, which the rest modifies, has the head of that one;
     else the last noun counts, and else the last word.
     """
-    while inner := [c for c in phrase.children if c.start <= start and end <= c.end]:
-        phrase = inner[0]
-    within = [c for c in phrase.children if start <= c.start and c.end <= end]
-    for child in within:
-        is_possessor = tags[child.end - 1] == "POS"  # ends in 's: what follows it is the head
-        if child.label.startswith("NP") and child.end < end and not is_possessor:
-            return find_phrase_head(child, tags, child.start, child.end)
+    first: Phrase | None = phrase
+    while first:
+        phrase = first
+        while inner := [c for c in phrase.children if c.start <= start and end <= c.end]:
+            phrase = inner[0]
+        within = [c for c in phrase.children if start <= c.start and c.end <= end]
+        first = next((c for c in within if _is_modified(c, tags, end)), None)
+        if first:
+            start, end = first.start, first.end
     covered = {word for child in within for word in range(child.start, child.end)}
     own = [word for word in range(start, end) if word not in covered] or list(range(start, end))
     for wanted in (NOUNS, NOUN_TAGS):
@@ -177,6 +188,12 @@ def find_phrase_head(phrase: Phrase, tags: Sequence[str], start: int, end: int) 
         if nouns:
             return nouns[-1]
     return own[-1]
+
+
+def _is_modified(phrase: Phrase, tags: Sequence[str], end: int) -> bool:
+    """Whether a noun phrase is followed by what modifies it; after 's the head follows instead."""
+    is_possessor = tags[phrase.end - 1] == "POS"
+    return phrase.label.startswith("NP") and phrase.end < end and not is_possessor
 
 
 def _refuse(path: Path, line: int, what: str) -> None:

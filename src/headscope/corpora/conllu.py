@@ -7,19 +7,30 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.lines import FileCorpus, read_lines
+from headscope.corpora.lines import FileCorpus, Lines
 from headscope.corpora.text import Paragraph, pair_paragraphs
 from headscope.data.example import Example
 from headscope.data.tree import Tree, find_problem
-from headscope.errors import InputError
+from headscope.errors import InputError, shorten
 
 __all__ = ["ConlluSentence", "ConlluText", "ConlluTreebank", "read_sentences", "read_tree"]
 
 N_COLUMNS = 10
 SUFFIXES = (".conllu", ".conllx", ".conll")
 FORM, TAG, FINE_TAG, HEAD, RELATION, MISC = 1, 3, 4, 6, 7, 9
+ID = re.compile(r"[0-9]{1,9}([-.][0-9]{1,9})?")
+MOST_COMPARED = 40_000  # characters of a multiword token times those of its words
+
+
+class Range(NamedTuple):
+    """A multiword token: its first and last word, counted from 1, and its row."""
+
+    first: int
+    last: int
+    row: list[str]
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class ConlluSentence:
     rows: list[list[str]]
     lines: list[int]  # of each word
     spaces: list[bool]  # whether a space stands before each word
+    others: list[tuple[int, list[str]]]  # ranges and empty nodes, with their lines
     surfaces: list[str] | None = None  # the words as they stand in the text, where they differ
 
     @property
@@ -57,7 +69,7 @@ class ConlluSentence:
         """The sentence as running text: the `# text` comment, else the words by their spaces."""
         parts = zip(self.spaces, self.surfaces or self.words, strict=True)
         joined = "".join(" " * space + part for space, part in parts)
-        return self.comments.get("text", joined.strip())
+        return self.comments.get("text") or joined.strip()
 
     def document_in(self, path: Path) -> str | None:
         """The name of its document: by `# newdoc`, else what its id begins with, else unknown.
@@ -83,19 +95,24 @@ class ConlluTreebank(FileCorpus):
 
     @cached_property
     def provides(self) -> frozenset[str]:
-        """Words; dependencies and parts of speech if the first sentence has them."""
-        first = next(read_sentences(self.path), None)
-        provided = {Annotation.TEXT, Annotation.WORDS}
-        if first is not None and not first.has_no_heads:
-            provided.add(Annotation.DEPENDENCIES)
-        if first is not None and first.tags:
-            provided.add(Annotation.TAGS)
+        """Words; dependencies and parts of speech if a sentence has them."""
+        provided, is_empty = {Annotation.TEXT, Annotation.WORDS}, True
+        for sentence in read_sentences(Lines(self.path)):
+            is_empty = False
+            if not sentence.has_no_heads:
+                provided.add(Annotation.DEPENDENCIES)
+            if sentence.tags:
+                provided.add(Annotation.TAGS)
+            if len(provided) == 4:  # in most files after the first sentence
+                break
+        if is_empty:
+            raise self.empty()
         return frozenset(provided)
 
-    def __iter__(self) -> Iterator[Example]:
+    def read(self, lines: Lines) -> Iterator[Example]:
         has_trees = Annotation.DEPENDENCIES in self.provides
         has_tags = Annotation.TAGS in self.provides
-        for sentence in read_sentences(self.path):
+        for sentence in read_sentences(lines):
             yield Example(
                 sentence.name_in(self.path),
                 words=sentence.words,
@@ -118,8 +135,8 @@ class ConlluText(FileCorpus):
     suffixes = SUFFIXES
     provides = frozenset({Annotation.TEXT})
 
-    def __iter__(self) -> Iterator[Example]:
-        sentences = read_sentences(self.path)
+    def read(self, lines: Lines) -> Iterator[Example]:
+        sentences = read_sentences(lines)
         for name, document in groupby(
             sentences, key=lambda sentence: sentence.document_in(self.path)
         ):
@@ -138,42 +155,57 @@ class ConlluText(FileCorpus):
         yield Paragraph(first, " ".join(texts))
 
 
-def read_sentences(path: Path) -> Iterator[ConlluSentence]:
+def read_sentences(lines: Lines) -> Iterator[ConlluSentence]:
     """The sentences of a file, one at a time."""
     before: ConlluSentence | None = None
-    for has_text, lines in groupby(read_lines(path), key=lambda line: bool(line[1].strip())):
-        if has_text and (sentence := _read_block(path, list(lines), before)):
+    for has_text, block in groupby(lines, key=lambda line: bool(line[1].strip())):
+        if has_text and (sentence := _read_block(lines, list(block), before)):
             before = sentence
             yield sentence
 
 
 def _read_block(
-    path: Path, block: list[tuple[int, str]], before: ConlluSentence | None
+    file: Lines, block: list[tuple[int, str]], before: ConlluSentence | None
 ) -> ConlluSentence | None:
     """The sentence of these lines, if they have words; it may go on with the document `before`."""
     comments: dict[str, str] = {}
     rows: list[list[str]] = []
     lines: list[int] = []
-    ranges: list[list[str]] = []
+    others: list[tuple[int, list[str]]] = []
     for number, line in block:
         if line.startswith("#"):
             key, _, value = line[1:].partition("=")
             names = key.split()  # "# newdoc id = x" and "# newpar" count under their first word
-            comments[names[0] if names else ""] = value.strip()
+            is_mark = bool(names) and names[0] in ("newdoc", "newpar")
+            comments[names[0] if is_mark else " ".join(names)] = value.strip()
             continue
-        row = _read_row(path, number, line)
-        if "-" in row[0]:
-            ranges.append(row)
-        elif "." not in row[0]:  # an empty node is not a word of the text
+        row = _read_row(file, number, line)
+        if row[0].isdecimal():
             if int(row[0]) != len(rows) + 1:
-                raise InputError(
-                    f"{path}:{number}: word {row[0]} follows word {len(rows)}. Expected ids 1, 2, "
-                    "3, ... within a sentence and a blank line between sentences; mend the ids."
+                raise file.error(
+                    f"word {row[0]} follows word {len(rows)}. Expected ids 1, 2, 3, ... within a "
+                    "sentence and a blank line between sentences; mend the ids.",
+                    number,
                 )
             rows.append(row)
             lines.append(number)
+        else:  # an empty node is not a word of the text
+            if "-" in row[0] and int(row[0].split("-")[0]) != len(rows) + 1:
+                raise file.error(
+                    f"the range {row[0]} follows word {len(rows)}. Expected a range right before "
+                    "its first word, such as 3-4 before 3; mend the ids.",
+                    number,
+                )
+            others.append((number, row))
     if not rows:
+        if others:
+            raise file.error(
+                "a sentence without words. Expected words 1, 2, 3, ... beside ranges and empty "
+                "nodes; mend or remove it.",
+                others[0][0],
+            )
         return None
+    ranges = _read_ranges(file, others, len(rows))
     document, document_id = (before.document, before.document_id) if before else (0, None)
     if "newdoc" in comments:
         document, document_id = document + 1, comments["newdoc"] or None
@@ -185,6 +217,7 @@ def _read_block(
         rows,
         lines,
         spaces=_spaces_before(rows, ranges),
+        others=others,
         surfaces=_surfaces(rows, ranges),
     )
 
@@ -192,11 +225,11 @@ def _read_block(
 def read_tree(path: Path, sentence: ConlluSentence) -> Tree:
     """The sentence's dependency tree, or an error that names the word's line."""
     for line, row in zip(sentence.lines, sentence.rows, strict=True):
-        if not row[HEAD].isdecimal() or row[RELATION] in ("", "_"):
+        if not re.fullmatch("[0-9]{1,9}", row[HEAD]) or row[RELATION] in ("", "_"):
             raise InputError(
-                f"{path}:{line}: word {row[0]} has head {row[HEAD]!r} and relation "
-                f"{row[RELATION]!r}. Expected a word's number (0 for the root) in column 7 and a "
-                "relation in column 8; annotate the word, or leave out the sentence."
+                f"{path}:{line}: word {row[0]} has head {shorten(row[HEAD])!r} and relation "
+                f"{shorten(row[RELATION])!r}. Expected a word's number (0 for the root) in column "
+                "7 and a relation in column 8; annotate the word, or leave out the sentence."
             )
     heads = tuple(int(row[HEAD]) - 1 for row in sentence.rows)
     if problem := find_problem(heads):
@@ -208,23 +241,38 @@ def read_tree(path: Path, sentence: ConlluSentence) -> Tree:
     return Tree(heads, tuple(row[RELATION] for row in sentence.rows))
 
 
-def _spaces_before(rows: list[list[str]], ranges: list[list[str]]) -> list[bool]:
+def _read_ranges(file: Lines, others: Iterable[tuple[int, list[str]]], n_words: int) -> list[Range]:
+    """The multiword tokens, each after the one before and within the sentence."""
+    ranges: list[Range] = []
+    for number, row in others:
+        if "-" not in row[0]:
+            continue
+        first, last = map(int, row[0].split("-"))
+        before = ranges[-1].last if ranges else 0
+        if not before < first <= last <= n_words:
+            raise file.error(
+                f"the range {row[0]} does not fit into a sentence of {n_words} words, after word "
+                f"{before}. Expected ranges such as 3-4 in rising order, without overlap; mend it.",
+                number,
+            )
+        ranges.append(Range(first, last, row))
+    return ranges
+
+
+def _spaces_before(rows: list[list[str]], ranges: Sequence[Range]) -> list[bool]:
     """Whether a space stands before each word; the words of a range stand together."""
     after = ["SpaceAfter=No" not in row[MISC].split("|") for row in rows]
-    for row in ranges:
-        first, last = map(int, row[0].split("-"))
+    for first, last, row in ranges:
         after[first - 1 : last - 1] = [False] * (last - first)
-        if last <= len(rows):
-            after[last - 1] = "SpaceAfter=No" not in row[MISC].split("|")
+        after[last - 1] = "SpaceAfter=No" not in row[MISC].split("|")
     return [False, *after[:-1]]
 
 
-def _surfaces(rows: list[list[str]], ranges: list[list[str]]) -> list[str] | None:
+def _surfaces(rows: list[list[str]], ranges: Sequence[Range]) -> list[str] | None:
     """The words as they stand in the running text; None where that is what they are."""
     words = [row[FORM] for row in rows]
     surfaces = list(words)
-    for row in ranges:
-        first, last = map(int, row[0].split("-"))
+    for first, last, row in ranges:
         surfaces[first - 1 : last] = split_surface(row[FORM], words[first - 1 : last])
     return surfaces if surfaces != words else None
 
@@ -237,7 +285,10 @@ def split_surface(surface: str, words: Sequence[str]) -> list[str]:
     (['d', 'u'], ['vámo', 'nos'])
     """
     spelled = "".join(words)
-    fits = SequenceMatcher(None, spelled.lower(), surface.lower(), autojunk=False).get_opcodes()
+    fits: Sequence[tuple[str, int, int, int, int]] = [("", 0, len(spelled), 0, len(surface))]
+    if len(spelled) * len(surface) <= MOST_COMPARED:  # the time to compare grows with both
+        matcher = SequenceMatcher(None, spelled.lower(), surface.lower(), autojunk=False)
+        fits = matcher.get_opcodes()
     cuts = [0]
     for place, end in enumerate(accumulate(map(len, words[:-1])), start=1):
         _, start, stop, to, until = next(fit for fit in fits if fit[1] <= end <= fit[2])
@@ -247,18 +298,20 @@ def split_surface(surface: str, words: Sequence[str]) -> list[str]:
     return [surface[start:end] for start, end in pairwise([*cuts, len(surface)])]
 
 
-def _read_row(path: Path, number: int, line: str) -> list[str]:
+def _read_row(file: Lines, number: int, line: str) -> list[str]:
     row = line.split("\t")
     if len(row) != N_COLUMNS:
-        raise InputError(
-            f"{path}:{number}: {len(row)} columns. Expected {N_COLUMNS}, separated by tabs "
-            "(CoNLL-U or CoNLL-X); check that the file is a treebank and its tabs are kept."
+        raise file.error(
+            f"{len(row)} columns. Expected {N_COLUMNS}, separated by tabs (CoNLL-U or CoNLL-X); "
+            "check that the file is a treebank and its tabs are kept.",
+            number,
         )
-    if not re.fullmatch(r"\d+([-.]\d+)?", row[0]):
-        raise InputError(
-            f"{path}:{number}: {row[0]!r} is not a word id. Expected a number, a range such as "
-            "3-4 or an empty node such as 3.1 in the first column; mend the row."
+    if not ID.fullmatch(row[0]):
+        raise file.error(
+            f"{shorten(row[0])!r} is not a word id. Expected a number, a range such as 3-4 or an "
+            "empty node such as 3.1 in the first column; mend the row.",
+            number,
         )
-    if not row[FORM]:
-        raise InputError(f"{path}:{number}: the word is empty. Expected a form; mend the row.")
+    if not row[FORM].strip():
+        raise file.error("the word is empty. Expected a form; mend the row.", number)
     return row

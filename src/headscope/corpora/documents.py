@@ -20,7 +20,7 @@ from headscope.corpora.mentions import (
 )
 from headscope.data.example import Example
 from headscope.data.tree import ROOT
-from headscope.errors import InputError
+from headscope.errors import InputError, shorten
 
 __all__ = ["Brackets", "DocumentSentence", "build_document", "require_mentions"]
 
@@ -40,8 +40,8 @@ class Brackets:
         """Take in the brackets that stand at a word."""
         if "[" in text:
             raise InputError(
-                f"{self.path}:{line}: {text!r} is part of a mention in several parts. Expected "
-                "mentions without gaps; keep its main part, or leave the mention out."
+                f"{self.path}:{line}: {shorten(text)!r} is part of a mention in several parts. "
+                "Expected mentions without gaps; keep its main part, or leave the mention out."
             )
         position = 0
         for match in BRACKET.finditer(text):
@@ -57,8 +57,8 @@ class Brackets:
                     self._close(cluster, word, line)
         if position != len(text):
             raise InputError(
-                f"{self.path}:{line}: {text!r} is not a mention. Expected brackets such as (1, 1) "
-                "or (1), with or without fields after the number; mend the row."
+                f"{self.path}:{line}: {shorten(text)!r} is not a mention. Expected brackets such "
+                "as (1, 1) or (1), with or without fields after the number; mend the row."
             )
 
     def finish(self) -> list[Span]:
@@ -66,21 +66,27 @@ class Brackets:
         for cluster, opened in self._open.items():
             if opened:
                 raise InputError(
-                    f"{self.path}:{opened[-1][1]}: the mention of {cluster!r} that begins here "
-                    "never ends. Expected a closing bracket in the same document; add it, or "
-                    "remove the opening one."
+                    f"{self.path}:{opened[-1][1]}: the mention of {shorten(cluster)!r} that "
+                    "begins here never ends. Expected a closing bracket in the same document; "
+                    "add it, or remove the opening one."
                 )
         return sorted(self.spans, key=lambda span: (span.start, -span.end, span.cluster))
 
     def _close(self, cluster: str, word: int, line: int) -> None:
         if not self._open.get(cluster):
             raise InputError(
-                f"{self.path}:{line}: a mention of {cluster!r} ends here that did not begin. "
-                "Expected an opening bracket before it in the same document; add it, or remove "
-                "the closing one."
+                f"{self.path}:{line}: a mention of {shorten(cluster)!r} ends here that did not "
+                "begin. Expected an opening bracket before it in the same document; add it, or "
+                "remove the closing one."
             )
         start, _ = self._open[cluster].pop()
-        self.spans.add(Span(start, word + 1, cluster))
+        span = Span(start, word + 1, cluster)
+        if span in self.spans:
+            raise InputError(
+                f"{self.path}:{line}: the same mention of {shorten(cluster)!r} is marked twice. "
+                "Expected each span once in a cluster; remove one of its brackets."
+            )
+        self.spans.add(span)
 
     def _name(self, text: str) -> str:
         fields = text.split("-")

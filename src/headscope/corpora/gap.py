@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from headscope.contracts import Annotation, CorpusRole
 from headscope.corpora.documents import DocumentSentence, build_document
-from headscope.corpora.lines import FileCorpus, read_lines
+from headscope.corpora.lines import FileCorpus, Lines
 from headscope.corpora.mentions import Span, Word
 from headscope.data.example import Example
-from headscope.errors import InputError
+from headscope.errors import shorten
 
 __all__ = ["GapCorpus"]
 
@@ -31,30 +31,32 @@ class GapCorpus(FileCorpus):
     suffixes = (".tsv",)
     provides = frozenset({Annotation.TEXT, Annotation.WORDS, Annotation.PRONOUN_CHOICES})
 
-    def __iter__(self) -> Iterator[Example]:
+    def read(self, lines: Lines) -> Iterator[Example]:
         header: list[str] | None = None
-        for number, line in read_lines(self.path):
+        for _, line in lines:
             cells = line.split("\t")
             if header is None:
                 header = cells
-                if missing := [name for name in COLUMNS if name not in header]:
-                    raise InputError(
-                        f"{self.path}:1: no column {', '.join(missing)}. Expected the header of "
-                        f"GAP: {', '.join(COLUMNS)}; check that the file is GAP's .tsv."
+                if wrong := [name for name in COLUMNS if header.count(name) != 1]:
+                    problem = "repeated" if wrong[0] in header else "no"
+                    raise lines.error(
+                        f"{problem} column {', '.join(wrong)}. Expected the header of GAP: "
+                        f"{', '.join(COLUMNS)}; check that the file is GAP's .tsv."
                     )
             elif line.strip():
-                yield self._read(number, header, cells)
+                yield self._read(lines, header, cells)
 
-    def _read(self, number: int, header: list[str], cells: list[str]) -> Example:
+    def _read(self, lines: Lines, header: list[str], cells: list[str]) -> Example:
         if len(cells) != len(header):
-            raise InputError(
-                f"{self.path}:{number}: {len(cells)} columns. Expected {len(header)}, as in the "
-                "header; check that the row's tabs are kept."
+            raise lines.error(
+                f"{len(cells)} columns. Expected {len(header)}, as in the header; check that the "
+                "row's tabs are kept."
             )
         row = dict(zip(header, cells, strict=True))
         text = row["Text"]
-        offsets = {name: self._find(number, row, name) for name in ("Pronoun", "A", "B")}
-        same = {name: self._read_answer(number, row, f"{name}-coref") for name in ("A", "B")}
+        offsets = {name: _find(lines, row, name) for name in ("Pronoun", "A", "B")}
+        same = {name: _read_answer(lines, row, f"{name}-coref") for name in ("A", "B")}
+        _refuse_contradictions(lines, offsets, same)
         edges = {edge for start_and_end in offsets.values() for edge in start_and_end}
         words = _split_words(text, edges)
         first = {start: i for i, (start, _) in enumerate(words)}
@@ -75,26 +77,44 @@ class GapCorpus(FileCorpus):
         ]
         return replace(example, mentions=tuple(mentions), document=row.get("URL") or row["ID"])
 
-    def _find(self, number: int, row: Mapping[str, str], name: str) -> tuple[int, int]:
-        """Where the pronoun or name stands in the text, without spaces around it."""
-        form, offset = row[name], row[f"{name}-offset"]
-        start = int(offset) if offset.isdecimal() else -1
-        in_text = row["Text"][start : start + len(form)] if start >= 0 else ""
-        if not form.strip() or in_text != form:
-            raise InputError(
-                f"{self.path}:{number}: {name} is {form!r}, but at offset {offset} the text has "
-                f"{in_text!r}. Expected offsets in characters from 0; mend the row, or check that "
-                "the text was not altered."
-            )
-        start += len(form) - len(form.lstrip())
-        return start, start + len(form.strip())
 
-    def _read_answer(self, number: int, row: Mapping[str, str], name: str) -> bool:
-        if row[name].upper() not in ANSWERS:
-            raise InputError(
-                f"{self.path}:{number}: {name} is {row[name]!r}. Expected TRUE or FALSE; mend it."
+def _find(lines: Lines, row: Mapping[str, str], name: str) -> tuple[int, int]:
+    """Where the pronoun or name stands in the text, without spaces around it."""
+    form, offset = row[name], row[f"{name}-offset"]
+    start = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
+    in_text = row["Text"][start : start + len(form)] if start >= 0 else ""
+    if not form.strip() or in_text != form:
+        raise lines.error(
+            f"{name} is {shorten(form)!r}, but at offset {shorten(offset)} the text has "
+            f"{shorten(in_text)!r}. Expected offsets in characters from 0; mend the row, or check "
+            "that the text was not altered."
+        )
+    start += len(form) - len(form.lstrip())
+    return start, start + len(form.strip())
+
+
+def _read_answer(lines: Lines, row: Mapping[str, str], name: str) -> bool:
+    if row[name].upper() not in ANSWERS:
+        raise lines.error(f"{name} is {shorten(row[name])!r}. Expected TRUE or FALSE; mend it.")
+    return ANSWERS[row[name].upper()]
+
+
+def _refuse_contradictions(
+    lines: Lines, offsets: Mapping[str, tuple[int, int]], same: Mapping[str, bool]
+) -> None:
+    """Two antecedents, or spans that share text: the row cannot be scored."""
+    if all(same.values()):
+        raise lines.error(
+            "A-coref and B-coref are both TRUE. Expected at most one antecedent; mend the row."
+        )
+    for (name, (_, end)), (other, (start, _)) in pairwise(
+        sorted(offsets.items(), key=lambda item: item[1])
+    ):
+        if start < end:
+            raise lines.error(
+                f"{name} and {other} overlap in the text. Expected three spans apart; mend the "
+                "offsets."
             )
-        return ANSWERS[row[name].upper()]
 
 
 def _split_words(text: str, edges: set[int]) -> list[tuple[int, int]]:

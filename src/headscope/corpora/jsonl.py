@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.lines import FileCorpus, read_lines
+from headscope.corpora.lines import FileCorpus, Lines
 from headscope.data.example import Example
 from headscope.data.link import Link, parse_links
-from headscope.errors import InputError
+from headscope.errors import InputError, shorten
 
 __all__ = ["JsonlCorpus"]
 
@@ -19,6 +19,8 @@ EXPECTED = (
     'Expected {"id": ..., "text": ..., "text_pair"?: ..., "alignment"?: "0-0 1-2"} or '
     '{"id": ..., "words": [...]}, each with or without a "document"'
 )
+
+KEYS = frozenset({"id", "text", "text_pair", "words", "alignment", "document"})
 
 
 @dataclass(frozen=True)
@@ -34,62 +36,86 @@ class JsonlCorpus(FileCorpus):
     @cached_property
     def provides(self) -> frozenset[str]:
         try:
-            first = next(iter(self), None)
+            first = next(self.peek(), None)
         except InputError:  # told when the file is read
-            first = None
-        has_target = first is not None and first.text_pair is not None
-        has_links = has_target and first is not None and first.links is not None
+            return frozenset([Annotation.TEXT])
+        if first is None:
+            raise self.empty()
+        has_target = first.text_pair is not None
+        has_links = has_target and first.links is not None
         return frozenset(
             [Annotation.TEXT, *[Annotation.TARGETS] * has_target]
             + [Annotation.ALIGNMENTS] * has_links
         )
 
-    def __iter__(self) -> Iterator[Example]:
-        for number, line in read_lines(self.path):
+    def read(self, lines: Lines) -> Iterator[Example]:
+        for number, line in lines:
             if line.strip():
-                yield self._read_example(line, number)
+                yield _read_example(line, lines, f"{self.name}:{number}")
 
-    def _read_example(self, line: str, number: int) -> Example:
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise self._error(number, f"this is not a JSON object ({error})") from error
-        if not isinstance(record, dict):
-            raise self._error(number, "this is not a JSON object")
-        if re.search("[\ud800-\udfff]", json.dumps(record, ensure_ascii=False)):
-            raise self._error(number, "an escape stands for half a character (a lone surrogate)")
-        example_id = self._read_name(record, "id", number) or f"{self.name}:{number}"
-        document = self._read_name(record, "document", number)
-        if ("text" in record) == ("words" in record):
-            raise self._error(number, "there must be either text or words")
-        if "words" in record:
-            words = record["words"]
-            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-                raise self._error(number, "words must be a list of strings")
-            return Example(example_id, words=tuple(words), document=document)
-        text, pair = record["text"], record.get("text_pair")
-        if not isinstance(text, str) or not isinstance(pair, (str, type(None))):
-            raise self._error(number, "text and text_pair must be strings")
-        links = self._read_links(record, number)
-        try:
-            return Example(example_id, text, pair, links=links, document=document)
-        except ValueError as error:
-            raise self._error(number, "the alignment links a word that is not there") from error
 
-    def _read_name(self, record: dict[str, Any], key: str, number: int) -> str | None:
-        """A string or number of the record as a string; None where it has none."""
-        value = record.get(key)
-        if not isinstance(value, (str, int, type(None))):
-            raise self._error(number, f"the {key} {value!r} is not a string or number")
-        return None if value is None else str(value)
+def _read_example(line: str, lines: Lines, default_id: str) -> Example:
+    record = _parse(line, lines)
+    for key in record.keys() - KEYS:
+        lines.notes[f"lines have a key {shorten(key)!r}, which is not read."] += 1
+    example_id = _read_name(record, "id", lines) or default_id
+    document = _read_name(record, "document", lines)
+    text, words, pair = (record.get(key) for key in ("text", "words", "text_pair"))
+    if (text is None) == (words is None):
+        raise _error(lines, "there must be either text or words")
+    if words is not None:
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise _error(lines, "words must be a list of strings")
+        if pair is not None or record.get("alignment") is not None:
+            raise _error(lines, "text_pair and alignment belong beside text, not words")
+        return Example(example_id, words=tuple(words), document=document)
+    if not isinstance(text, str) or not isinstance(pair, (str, type(None))):
+        raise _error(lines, "text and text_pair must be strings")
+    links = _read_links(record, lines)
+    if links is not None and pair is None:
+        raise _error(lines, "an alignment needs a text_pair")
+    try:
+        return Example(example_id, text, pair, links=links, document=document)
+    except ValueError as error:
+        raise _error(lines, "the alignment links a word that is not there") from error
 
-    def _read_links(self, record: dict[str, Any], number: int) -> tuple[Link, ...] | None:
-        if record.get("alignment") is None:
-            return None
-        try:
-            return parse_links(str(record["alignment"]))
-        except ValueError as error:
-            raise self._error(number, str(error)) from error
 
-    def _error(self, number: int, problem: str) -> InputError:
-        return InputError(f"{self.path}:{number}: {problem}. {EXPECTED}; mend or remove the line.")
+def _parse(line: str, lines: Lines) -> dict[str, Any]:
+    """The object of a line, with each key once and whole characters."""
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        record = dict(pairs)
+        if len(record) < len(pairs):
+            raise ValueError("a key stands twice in it")
+        return record
+
+    try:
+        record = json.loads(line, object_pairs_hook=build)
+    except (ValueError, RecursionError) as error:
+        raise _error(lines, f"this is not a JSON object ({shorten(str(error))})") from error
+    if not isinstance(record, dict):
+        raise _error(lines, "this is not a JSON object")
+    if re.search("[\ud800-\udfff]", json.dumps(record, ensure_ascii=False)):
+        raise _error(lines, "an escape stands for half a character (a lone surrogate)")
+    return record
+
+
+def _read_name(record: dict[str, Any], key: str, lines: Lines) -> str | None:
+    """A string or number of the record as a string; None where it has none."""
+    value = record.get(key)
+    if not isinstance(value, (str, int, type(None))) or isinstance(value, bool):
+        raise _error(lines, f"the {key} {shorten(value)} is not a string or number")
+    return None if value is None else str(value)
+
+
+def _read_links(record: dict[str, Any], lines: Lines) -> tuple[Link, ...] | None:
+    if record.get("alignment") is None:
+        return None
+    try:
+        return parse_links(str(record["alignment"]))
+    except ValueError as error:
+        raise _error(lines, shorten(str(error))) from error
+
+
+def _error(lines: Lines, problem: str) -> InputError:
+    return lines.error(f"{problem}. {EXPECTED}; mend or remove the line.")

@@ -1,84 +1,211 @@
-"""Corpora in a file: its lines, plain or gzipped, with errors that say where."""
+"""The gate for corpora in files: lines, plain or gzipped, with errors that say where.
+
+Whatever a reader stumbles over becomes one short error with file and line, and a file that changes
+between two readings is refused.
+"""
 
 import gzip
 import hashlib
+import os
+import stat
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from io import BufferedReader
+from logging import getLogger
 from pathlib import Path
 from typing import ClassVar
 
 from headscope.contracts import CorpusRole
-from headscope.errors import InputError
+from headscope.data.example import Example
+from headscope.errors import HeadscopeError, InputError, shorten
 
-__all__ = ["FileCorpus", "file_digest", "read_lines", "strip_gz"]
+__all__ = ["FileCorpus", "Lines", "file_digest", "guard", "read_lines", "strip_gz"]
+
+LONGEST_LINE = 16_000_000  # bytes; a long novel has three million
+
+log = getLogger("headscope")
+
+
+class Lines:
+    """The lines of a file with their numbers from 1, without line ends. It knows where it is.
+
+    After the last line, `digest` is the sha256 of what was read. `notes` counts what a reader
+    leaves out without an error; it is told at the end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = 0
+        self.digest: str | None = None
+        self.notes: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        digest = hashlib.sha256()
+        with open_bytes(self.path) as stream:
+            while raw := self._read_line(stream):
+                self.number += 1
+                digest.update(raw)
+                yield self.number, self._decode(raw)
+        self.digest = digest.hexdigest()
+
+    def error(self, what: str, number: int | None = None) -> InputError:
+        """An error that names this line, or another one."""
+        return InputError(f"{self.path}:{number or self.number or 1}: {what}")
+
+    def _read_line(self, stream: BufferedReader | gzip.GzipFile) -> bytes:
+        try:
+            raw = stream.readline(LONGEST_LINE + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise self.error(
+                f"the gzip data is damaged ({error}). Expected a whole .gz file; compress it "
+                "again, or pass it uncompressed.",
+                self.number + 1,
+            ) from error
+        except OSError as error:
+            raise self.error(
+                f"the file cannot be read on ({error.strerror}). Expected a readable file; check "
+                "the disk or the network that it lies on.",
+                self.number + 1,
+            ) from error
+        if len(raw) > LONGEST_LINE:
+            raise self.error(
+                f"this line is longer than {LONGEST_LINE:,} bytes. Expected lines of text; "
+                "break it into several.",
+                self.number + 1,
+            )
+        return raw
+
+    def _decode(self, raw: bytes) -> str:
+        if b"\0" in raw:
+            raise self.error(
+                "this is a binary file (it holds a NUL byte). Expected UTF-8 text; pass the text "
+                "itself, or convert it first."
+            )
+        try:
+            line = raw.decode("utf-8-sig" if self.number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            name = self.path.name
+            raise self.error(
+                f"byte {error.start + 1} of the line is not valid UTF-8. Expected UTF-8 text; "
+                "convert the file first, for example: "
+                f"iconv -f latin1 -t utf-8 {name} > utf8-{name}"
+            ) from error
+        return line.rstrip("\r\n")
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Each line with its number, counted from 1, without its line end."""
+    return iter(Lines(path))
+
+
+def guard(lines: Lines, examples: Iterable[Example]) -> Iterator[Example]:
+    """The examples that a reader makes of lines; any failure of it is an error with the line."""
+    try:
+        yield from examples
+    except HeadscopeError:
+        raise
+    except Exception as error:  # whatever it is: the file did not suit the reader
+        raise lines.error(
+            f"the file cannot be read from here on ({type(error).__name__}: {shorten(str(error))})."
+            " Expected what the page on corpora says of its format; mend or remove the line."
+        ) from error
 
 
 @dataclass(frozen=True)
 class FileCorpus:
-    """What all formats share; each adds its `roles`, `suffixes`, `provides` and `__iter__`."""
+    """What all formats share; each adds its `roles`, `suffixes`, `provides` and `read`.
+
+    The first whole reading fixes the content: a later one that finds another is an error.
+    """
 
     roles: ClassVar[frozenset[CorpusRole]]
     suffixes: ClassVar[tuple[str, ...]]
     path: Path
+    _known: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
         return self.path.name
 
+    def read(self, lines: Lines) -> Iterator[Example]:
+        """The examples of these lines; `lines.error` gives an error that names the line."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Example]:
+        lines, is_empty = Lines(self.path), True
+        for example in guard(lines, self.read(lines)):
+            is_empty = False
+            yield example
+        if is_empty:
+            raise self.empty()
+        if lines.digest is not None:  # it was read to its end
+            self._check(lines.digest)
+        if lines.notes:
+            self._tell(lines.notes)
+
+    def peek(self) -> Iterator[Example]:
+        """The examples as far as they are wanted; nothing is said of the file as a whole."""
+        lines = Lines(self.path)
+        return guard(lines, self.read(lines))
+
+    def empty(self) -> InputError:
+        """The error for a file without an example."""
+        return InputError(
+            f"{self.path} is empty: it has no example. Expected at least one line of text or one "
+            "sentence; check the file."
+        )
+
     def digest(self) -> str:
-        return file_digest(self.path)
+        if "digest" not in self._known:
+            self._check(file_digest(self.path))
+        return self._known["digest"]
+
+    def _check(self, digest: str) -> None:
+        if self._known.setdefault("digest", digest) != digest:
+            raise InputError(
+                f"{self.path} changed while it was being read: two readings gave different "
+                "content. Expected a file that stays as it is until the run is done; run it again "
+                "when nothing writes to the file."
+            )
+
+    def _tell(self, notes: Counter[str]) -> None:
+        """Say once what was left out."""
+        if "told" not in self._known:
+            self._known["told"] = "yes"
+            for what, n in notes.items():
+                log.warning("%s: %s", self.path, shorten(f"{n:,} {what}", 200))
 
 
 def strip_gz(path: Path) -> Path:
     """The path without `.gz`: its suffix is that of the content."""
-    return path.with_suffix("") if path.suffix == ".gz" else path
+    return path.with_suffix("") if path.suffix.lower() == ".gz" else path
 
 
 def open_bytes(path: Path) -> BufferedReader | gzip.GzipFile:
     """The file's content, uncompressed."""
     try:
-        return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read: {error.strerror}. Expected a readable file; "
-            "check the path and its permissions."
-        ) from error
-
-
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line with its number, counted from 1, without its line end."""
-    with open_bytes(path) as stream:
-        number = 0
-        try:
-            for number, raw in enumerate(stream, start=1):
-                yield number, _decode(raw, path, number)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        if not stat.S_ISREG(os.stat(path).st_mode):
             raise InputError(
-                f"{path}:{number + 1}: the gzip data is damaged ({error}). Expected a whole .gz "
-                "file; compress it again, or pass it uncompressed."
-            ) from error
-
-
-def _decode(raw: bytes, path: Path, number: int) -> str:
-    if b"\0" in raw:
+                f"{path} is no ordinary file, but a folder, a pipe or a device. Expected a file, "
+                "which can be read more than once; save the data to one."
+            )
+        return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+    except (OSError, ValueError) as error:
         raise InputError(
-            f"{path}:{number}: this is a binary file (it holds a NUL byte). Expected UTF-8 text; "
-            "pass the text itself, or convert it first."
-        )
-    try:
-        line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}:{number}: byte {error.start + 1} of the line is not valid UTF-8. Expected "
-            f"UTF-8 text; convert the file first, for example: "
-            f"iconv -f latin1 -t utf-8 {path.name} > utf8-{path.name}"
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}. Expected a "
+            "readable file; check the path and its permissions."
         ) from error
-    return line.rstrip("\r\n")
 
 
 def file_digest(path: Path) -> str:
     """The sha256 of the uncompressed content, so that zipping a corpus does not change it."""
-    with open_bytes(path) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    try:
+        with open_bytes(path) as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(
+            f"{path} cannot be read to its end ({shorten(str(error))}). Expected a whole, readable "
+            "file; check it, or compress it again."
+        ) from error

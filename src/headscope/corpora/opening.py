@@ -1,7 +1,7 @@
 """From what a user names to corpora: files, folders, registered names, texts and examples."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -9,7 +9,7 @@ from headscope.contracts import Corpus, CorpusRole
 from headscope.corpora.collection import FilesCorpus, MemoryCorpus
 from headscope.corpora.lines import strip_gz
 from headscope.data.example import Example
-from headscope.errors import InputError, StudyError, suggest
+from headscope.errors import InputError, StudyError, shorten, suggest
 from headscope.registry import CORPORA, warn_once
 
 __all__ = ["CorporaLike", "as_corpora", "open_corpus", "texts"]
@@ -38,7 +38,7 @@ def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False
         target = named[str(name)]
         return _open_file(target, role, formats) if isinstance(target, Path) else target()
     raise InputError(
-        f"No corpus {str(name)!r}: there is no such file or folder."
+        f"No corpus {shorten(str(name), 200)!r}: there is no such file or folder."
         f"{suggest(str(name), [*named, *_neighbours(Path(name))])} Expected a path "
         f"({', '.join(formats)}, also .gz) or a name: {', '.join(named)}."
         + (" In Python, hs.texts([...]) stands for texts." if role is CorpusRole.TEXT else "")
@@ -158,9 +158,15 @@ def _is_text(item: str) -> bool:
 def _open_file(path: Path, role: CorpusRole, formats: Formats) -> Corpus:
     kind = _find_format(path, formats)
     if kind is None:
+        shown = shorten(strip_gz(path).suffix)
         raise InputError(
-            f"{path} cannot be read as {role}: its ending is {strip_gz(path).suffix!r}. Expected "
+            f"{path} cannot be read as {role}: its ending is {shown!r}. Expected "
             f"{', '.join(formats)} (also .gz); rename it to what it holds, or convert it."
+        )
+    if path.name != path.name.encode(errors="replace").decode():
+        raise InputError(
+            f"The file name {path.name!r} is not valid UTF-8. Expected one that is, as ids of "
+            "examples begin with it; rename the file."
         )
     corpus: Corpus = kind(path)
     return corpus
@@ -169,7 +175,7 @@ def _open_file(path: Path, role: CorpusRole, formats: Formats) -> Corpus:
 def _open_folder(path: Path, role: CorpusRole) -> dict[str, Corpus]:
     """The files in a folder and below that have a format of this role, by path within it."""
     formats = _load_formats(role)
-    files = sorted(p for p in path.rglob("*") if p.is_file() and _find_format(p, formats))
+    files = sorted(file for file in _walk(path) if _find_format(file, formats))
     if not files:
         raise InputError(
             f"Folder {path} has no {role} file. Expected files that end in "
@@ -178,9 +184,30 @@ def _open_folder(path: Path, role: CorpusRole) -> dict[str, Corpus]:
     return {str(p.relative_to(path)): _open_file(p, role, formats) for p in files}
 
 
+def _walk(folder: Path) -> Iterator[Path]:
+    """All that is no folder in a folder and below, through links too, each folder once.
+
+    A link that leads nowhere or a pipe is among it: it is told when it is read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise InputError(
+            f"Folder {error.filename} cannot be read: {error.strerror}. Expected folders that may "
+            "be listed; check their permissions."
+        ) from error
+
+    seen: set[str] = set()
+    for place, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        if os.path.realpath(place) in seen:
+            folders.clear()
+            continue
+        seen.add(os.path.realpath(place))
+        yield from (Path(place) / file for file in files)
+
+
 def _find_format(path: Path, formats: Formats) -> Any:
-    """What reads a file of this name, or None."""
-    name = strip_gz(path).name
+    """What reads a file of this name, in small or capital letters, or None."""
+    name = strip_gz(path).name.lower()
     return next((kind for ending, kind in formats.items() if name.endswith(ending)), None)
 
 
@@ -217,4 +244,7 @@ def _base_name(path: str | Path) -> str:
 
 def _neighbours(path: Path) -> list[str]:
     parent = path.parent
-    return [str(parent / name) for name in os.listdir(parent)] if os.path.isdir(parent) else []
+    try:
+        return [str(parent / name) for name in os.listdir(parent)]
+    except (OSError, ValueError):  # there is nothing to suggest
+        return []

@@ -11,7 +11,7 @@ from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.lines import FileCorpus, read_lines
+from headscope.corpora.lines import FileCorpus, Lines
 from headscope.data.example import Example
 
 __all__ = ["Paragraph", "TextCorpus", "pair_paragraphs"]
@@ -45,8 +45,8 @@ class TextCorpus(FileCorpus):
     suffixes = (".txt",)
     provides = frozenset({Annotation.TEXT})
 
-    def __iter__(self) -> Iterator[Example]:
-        for paragraphs in self._documents():
+    def read(self, lines: Lines) -> Iterator[Example]:
+        for paragraphs in self._documents(lines):
             first = next(paragraphs)
             name = first.id if self.marks_documents else None
             yield from pair_paragraphs(chain([first], paragraphs), name)
@@ -54,10 +54,10 @@ class TextCorpus(FileCorpus):
     @cached_property
     def marks_documents(self) -> bool:
         """Whether a blank line stands between two paragraphs."""
-        return sum(1 for _ in islice(self._documents(), 2)) == 2
+        return sum(1 for _ in islice(self._documents(Lines(self.path)), 2)) == 2
 
-    def _documents(self) -> Iterator[Iterator[Paragraph]]:
-        lines = ((number, line.strip()) for number, line in read_lines(self.path))
-        for has_text, group in groupby(lines, key=lambda line: bool(line[1])):
+    def _documents(self, lines: Lines) -> Iterator[Iterator[Paragraph]]:
+        stripped = ((number, line.strip()) for number, line in lines)
+        for has_text, group in groupby(stripped, key=lambda line: bool(line[1])):
             if has_text:
                 yield (Paragraph(f"{self.name}:{number}", text) for number, text in group)

@@ -1,6 +1,5 @@
 """What one head does with one example: enough to draw it, small enough to keep."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from headscope.errors import OutputError
-from headscope.files import write_atomically
+from headscope.errors import OutputError, shorten
+from headscope.files import read_sealed, seal, write_atomically
 
 __all__ = ["HeadView", "ShownExample", "read_examples", "write_examples"]
 
@@ -122,8 +121,7 @@ class ShownExample:
 def write_examples(folder: Path, examples: Sequence[ShownExample]) -> None:
     """Keep the examples beside the tables."""
     content = {"format": 2, "examples": [example.to_json() for example in examples]}
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    write_atomically(folder / "examples.json", text.encode() + b"\n")
+    write_atomically(folder / "examples.json", seal(content, separators=(",", ":")))
 
 
 def read_examples(folder: Path) -> list[ShownExample]:
@@ -131,11 +129,14 @@ def read_examples(folder: Path) -> list[ShownExample]:
     path = folder / "examples.json"
     if not path.exists():
         return []
+    from headscope.data.schema import ExamplesFile, check_schema  # pydantic: only when it is read
+
     try:
-        values = json.loads(path.read_text())["examples"]
-        return [ShownExample.from_json(value) for value in values]
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        values = read_sealed(path)
+        check_schema(ExamplesFile, values)
+        return [ShownExample.from_json(value) for value in values["examples"]]
+    except (OSError, ValueError, IndexError) as error:
         raise OutputError(
-            f"{path} is damaged ({error!r}). Expected the examples that the run kept; remove the "
-            "file to do without, or run the analysis again."
+            f"{path} is damaged ({shorten(str(error))}). Expected the examples that the run kept; "
+            "remove the file to do without, or rebuild it by `headscope analyze ... --resume`."
         ) from error

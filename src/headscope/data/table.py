@@ -11,9 +11,11 @@ from headscope.contracts import AttentionKind
 
 __all__ = [
     "KIND", "Tables", "empty_tables", "head_axes", "join_kinds", "split_kinds", "tidy_table",
+    "to_csv",
 ]  # fmt: skip
 
 Tables = Mapping[str, pd.DataFrame]  # of a run, by name
+FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
 KIND = "attention"  # the column that tells the kinds of an encoder-decoder's attention apart
 
 
@@ -40,6 +42,24 @@ def tidy_table(axes: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
 def empty_tables(columns: Mapping[str, Sequence[str]]) -> dict[str, pd.DataFrame]:
     """Tables with these columns and no rows: what an analysis says of no examples."""
     return {name: pd.DataFrame(columns=list(names)) for name, names in columns.items()}
+
+
+def to_csv(table: pd.DataFrame) -> str:
+    """The table as CSV. A text that a spreadsheet would run as a formula begins with a quote mark.
+
+    >>> print(to_csv(pd.DataFrame({"word": ["=1+1", "sea"], "difference": [-0.5, 1]})), end="")
+    word,difference
+    '=1+1,-0.5
+    sea,1.0
+    """
+    texts = table.select_dtypes(exclude="number")
+    harmless = {name: texts[name].map(_quote_formula) for name in texts.columns}
+    return table.assign(**harmless).to_csv(index=False)
+
+
+def _quote_formula(value: Any) -> Any:
+    is_formula = isinstance(value, str) and value.startswith(FORMULA_MARKS)
+    return f"'{value}" if is_formula else value
 
 
 def join_kinds(parts: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:

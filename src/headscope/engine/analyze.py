@@ -48,7 +48,7 @@ from headscope.engine.resolve import (
     split_options,
     tell_short_corpora,
 )
-from headscope.engine.sample import Sample, draw_sample
+from headscope.engine.sample import Sample, draw_sample, refuse_unused
 from headscope.errors import StudyError
 from headscope.models.ablation import AblationSource, mean_outputs
 from headscope.models.encode import equal_length_batches
@@ -92,7 +92,7 @@ def analyze(
     ['layer', 'head', 'rows', 'nats', 'low', 'high', 'effective', 'uniform', 'share', ...]
     """
     run, loading, of_analyses = split_options(options)
-    folder = RunFolder(Path(out)) if out is not None else None
+    folder = RunFolder.at(out) if out is not None else None
     if folder and not resume:
         folder.refuse_if_taken()
     chosen = read_names(only)
@@ -176,6 +176,7 @@ class _Study:
         with begun, show_progress(has_progress) as bars:
             for pass_ in self.passes:
                 self._results[pass_.key] = self._run_pass(pass_, bars)
+                refuse_unused(pass_.corpus.name, self._results[pass_.key].result.counts)
             analyses = {a.name: a for p in self.passes for a in p.analyses}
             run = finish_run(self.folder, self.manifest, analyses, self._results)
             shown = list(self._gather(run, bars)) if self.options.examples else []

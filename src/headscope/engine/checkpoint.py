@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from headscope.data.counts import ExampleCounts
 from headscope.engine.measure import Result
-from headscope.errors import OutputError
+from headscope.errors import OutputError, shorten
 from headscope.files import write_atomically
 from headscope.stats.ranking import Ranking
 from headscope.stats.tally import Tally
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 RANKED, DOCUMENTS = "ranked", "documents"  # begin the names of what is no sum in a file of sums
-FACTS = "facts"
+FACTS, CHECKSUM = "facts", "checksum"
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class StateFile:
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Write the state, whole or not at all."""
         plain = {name: value.contiguous() for name, value in tensors.items()}
-        content = save_tensors(plain, metadata={FACTS: json.dumps(facts)})
-        write_atomically(self.path, content)
+        arrays = {name: value.cpu().numpy() for name, value in plain.items()}
+        write_atomically(self.path, save_tensors(plain, metadata=_describe(arrays, facts)))
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -77,7 +78,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "counts": asdict(checkpoint.result.counts),
         "seconds": checkpoint.result.seconds,
     }
-    write_atomically(path, save_arrays(arrays, metadata={FACTS: json.dumps(facts)}))
+    write_atomically(path, save_arrays(arrays, metadata=_describe(arrays, facts)))
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -101,16 +102,40 @@ def read_checkpoint(path: Path) -> Checkpoint:
 def _read(path: Path, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         with safe_open(path, framework=framework) as stream:
-            facts = json.loads(stream.metadata()[FACTS])
-            return {name: stream.get_tensor(name) for name in stream.keys()}, facts  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+            metadata = stream.metadata()
+            arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
         raise _damaged(path, error) from error
+    try:
+        facts: dict[str, Any] = json.loads(metadata[FACTS])
+        plain = {
+            name: value if framework == "numpy" else value.numpy() for name, value in arrays.items()
+        }
+        if metadata.get(CHECKSUM, found := _checksum(plain, metadata[FACTS])) != found:
+            raise ValueError("its checksum differs")
+        return arrays, facts
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(path, error) from error
+
+
+def _describe(arrays: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:
+    """The facts of a file, and a checksum of these and of all its numbers."""
+    text = json.dumps(facts)
+    return {FACTS: text, CHECKSUM: _checksum(arrays, text)}
+
+
+def _checksum(arrays: Mapping[str, Any], facts: str) -> str:
+    digest = sha256(facts.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def _damaged(path: Path, error: Exception) -> OutputError:
     return OutputError(
-        f"{path} is damaged ({error}). Expected what the run kept there; remove the file to have "
-        "it made again with --resume, or remove the folder and run the analysis again."
+        f"{path} is damaged ({shorten(str(error))}). Expected what the run kept there; remove the "
+        "file to have it made again with --resume, or remove the folder and run the analysis again."
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from headscope.contracts import Analysis, Watch
 from headscope.engine.sample import Sample
-from headscope.errors import StudyError, name_parameters
+from headscope.errors import StudyError, name_parameters, shorten
 from headscope.options import (
     ModelOptions,
     RunOptions,
@@ -156,7 +156,7 @@ def _refuse_idle_options(options: Mapping[str, Any], analyses: Collection[Any]) 
         takers = [n for n, kind in analysis_kinds().items() if name in collect_options(kind)]
         flag = collect_options(*analysis_kinds().values())[name].flag
         is_plain = isinstance(value, (str, int)) and not isinstance(value, bool)
-        shown = f"{flag} {value}" if is_plain else flag
+        shown = f"{flag} {shorten(value)}" if is_plain else flag
         raise StudyError(
             f"{shown} does nothing: it is an option of {' and '.join(takers)}, which does "
             f"not run. Expected --also {takers[0]} (or --only {takers[0]}) beside it; add that, or "

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headscope.contracts import Corpus
+from headscope.data.counts import ExampleCounts
 from headscope.data.example import Example, stable_hash
-from headscope.errors import InputError
+from headscope.errors import InputError, shorten
 
-__all__ = ["Sample", "draw_sample"]
+__all__ = ["Sample", "draw_sample", "refuse_unused"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,16 @@ def draw_sample(corpus: Corpus, limit: int | None, seed: int) -> Sample:
     return Sample(corpus, seed, n_available, limit, int(ordered[limit - 1]))
 
 
+def refuse_unused(corpus: str, counts: ExampleCounts) -> None:
+    """An error where nothing of a corpus could be measured: there would be nothing to say."""
+    if not counts.used:
+        reasons = "; ".join(f"{n} {reason}" for reason, n in counts.skipped.items())
+        raise InputError(
+            f"No example of {corpus} could be measured ({shorten(reasons) or 'there is none'}). "
+            "Expected at least one that the model can read; check the file, or raise --max-tokens."
+        )
+
+
 def _rank(seed: int, example: Example) -> int:
     return stable_hash(f"{seed} {example.id}")
 
@@ -66,6 +77,6 @@ def _rank(seed: int, example: Example) -> int:
 def _refuse_repeated_ids(corpus: Corpus) -> None:
     example_id, count = Counter(example.id for example in corpus).most_common(1)[0]
     raise InputError(
-        f"{corpus.name}: the id {example_id!r} stands {count} times. Expected every example to "
-        "have an id of its own; rename or remove the repeated ones."
+        f"{corpus.name}: the id {shorten(example_id)!r} stands {count} times. Expected every "
+        "example to have an id of its own; rename or remove the repeated ones."
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
 from headscope.data.running_text import Span, align, lay_out, word_spans
-from headscope.errors import ModelError
+from headscope.errors import ModelError, shorten
 
 if TYPE_CHECKING:  # not at run time: the engine batches for any source, and this import is slow
     from transformers import PreTrainedTokenizerBase
@@ -59,14 +59,7 @@ class Encoder:
             _as_input(example) if laid is None else laid[0]
             for example, laid in zip(examples, laid_out, strict=True)
         ]
-        encoded = self.tokenizer(
-            inputs,
-            truncation="longest_first",
-            max_length=max_tokens,
-            return_special_tokens_mask=True,
-            return_offsets_mapping=True,
-            verbose=False,
-        )
+        encoded = self._tokenize(inputs, truncation="longest_first", max_length=max_tokens)
         return [
             self._read(example, encoded, row, given, laid[1] if laid else None)
             for row, (example, given, laid) in enumerate(
@@ -74,18 +67,29 @@ class Encoder:
             )
         ]
 
+    def _tokenize(self, *inputs: Any, **options: Any) -> Any:
+        """What the tokenizer makes of texts; bad files make it fail in ways of its own."""
+        try:
+            return self.tokenizer(
+                *inputs,
+                return_special_tokens_mask=True,
+                return_offsets_mapping=True,
+                verbose=False,
+                **options,
+            )
+        except Exception as error:
+            raise ModelError(
+                f"The tokenizer ({type(self.tokenizer).__name__}) does not work "
+                f"({type(error).__name__}: {shorten(str(error))}). Expected one that encodes "
+                "text; save the tokenizer anew beside the model."
+            ) from error
+
     def encode_side(
         self, examples: Sequence[Example], texts: Sequence[str], max_tokens: int, is_target: bool
     ) -> list[Encoding]:
         """One text of each example, as a source or as a target; words are what spaces part."""
-        encoded = self.tokenizer(
-            **{"text_target" if is_target else "text": list(texts)},
-            truncation=True,
-            max_length=max_tokens,
-            return_special_tokens_mask=True,
-            return_offsets_mapping=True,
-            verbose=False,
-        )
+        given = {"text_target" if is_target else "text": list(texts)}
+        encoded = self._tokenize(**given, truncation=True, max_length=max_tokens)
         return [
             self._read(example, encoded, row, text, [w.span() for w in WORD.finditer(text)])
             for row, (example, text) in enumerate(zip(examples, texts, strict=True))

@@ -2,8 +2,9 @@
 
 import atexit
 import os
+import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from logging import getLogger
@@ -23,10 +24,11 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoTokenizer,
+    PreTrainedModel,
 )
 from transformers.utils import logging
 
-from headscope.errors import HeadscopeError, ModelError, suggest
+from headscope.errors import HeadscopeError, ModelError, shorten, suggest
 from headscope.models.language import build_task, find_objective
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.models.untrained import PREFIX, make_untrained
@@ -36,6 +38,7 @@ __all__ = ["load_model", "load_with_head"]
 
 DTYPES = ("float32", "float16", "bfloat16", "auto")
 GGUF = ".gguf"
+MOST_LAYERS = 10_000
 
 Place = torch.device | dict[str, Any]  # one device, or what spreads a model over several
 
@@ -59,7 +62,11 @@ def load_model(
     """
     trained = str(name).removeprefix(PREFIX)
     path = str(MODELS.find(trained).load()() if trained in MODELS.entries() else trained)
-    is_local = Path(path).exists() or not _hub_is_reachable()
+    if not path.strip() or "\0" in path or path != path.encode(errors="replace").decode():
+        raise ModelError(
+            f"No model {shorten(path)!r}. Expected a name or a folder; name one as plain text."
+        )
+    is_local = os.path.exists(path) or not _hub_is_reachable()
     options: dict[str, Any] = {
         "revision": revision,
         "trust_remote_code": trust_remote_code,
@@ -78,6 +85,7 @@ def load_model(
                 "tokenizer.json (or the vocabulary file of the model's kind) beside the weights; "
                 "save the tokenizer there."
             )
+        _refuse_absurd_sizes(trained, AutoConfig.from_pretrained(path, **options))
         kind = _find_head(trained, path, options) if with_head else AutoModel
         model, info = kind.from_pretrained(
             path,
@@ -94,6 +102,7 @@ def load_model(
             f"{trained} lacks {len(missing)} weights ({', '.join(missing[:3])} ...); they would be "
             "random. Expected a complete checkpoint of the model; check the folder or the name."
         )
+    _refuse_left_over(trained, model, info["unexpected_keys"])
     commit = revision or getattr(model.config, "_commit_hash", None)
     if isinstance(place, torch.device):
         model = model.to(place)
@@ -128,6 +137,31 @@ def load_with_head(
         return model, head
     # Drawn apart: random weights depend on whether the model has a head.
     return make_untrained(model, seed), make_untrained(head, seed)
+
+
+def _refuse_absurd_sizes(name: str, config: Any) -> None:
+    """An error for a number of layers that no model has: to build them would never end."""
+    for key, value in config.to_dict().items():
+        is_count = "layer" in key and isinstance(value, int)
+        if is_count and not 0 <= value <= MOST_LAYERS:
+            raise ModelError(
+                f"The configuration of {name} has {key} = {shorten(value)}. Expected at most "
+                f"{MOST_LAYERS:,}; mend config.json."
+            )
+
+
+def _refuse_left_over(name: str, model: PreTrainedModel, unexpected: Iterable[str]) -> None:
+    """An error where the checkpoint has more layers than the configuration says."""
+    own = {re.sub(r"\d+", "N", key) for key in model.state_dict()}
+    for key in sorted(unexpected):
+        if re.search(r"\.\d+\.", key) and re.sub(r"\d+", "N", key).removeprefix("model.") in {
+            known.removeprefix("model.") for known in own
+        }:
+            raise ModelError(
+                f"The checkpoint of {name} has more layers than its configuration says "
+                f"({shorten(key)}). Expected config.json and weights of one model; save them "
+                "together."
+            )
 
 
 def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
@@ -234,18 +268,19 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
         raise
     except Exception as error:  # a broken file fails in the way of whichever library reads it
         reason = " ".join(str(error).split())
-        if not Path(name).exists() and is_local:
+        if not os.path.exists(name) and is_local:
             near = suggest(name, [*MODELS.entries(), *(p.name for p in Path().iterdir())])
             raise ModelError(
-                f"No model {name!r}: it is no folder, it is not in the local cache, and the hub "
-                f"cannot be reached.{near} Expected a folder with config.json, tokenizer.json and "
-                "model.safetensors, a .gguf file, a hub name, or one of: "
-                f"{', '.join(MODELS.entries())}."
+                f"No model {shorten(name, 200)!r}: it is no folder, it is not in the local "
+                f"cache, and the hub cannot be reached.{near} Expected a folder with "
+                "config.json, tokenizer.json and model.safetensors, a .gguf file, a hub name, or "
+                f"one of: {', '.join(MODELS.entries())}."
             ) from error
         raise ModelError(
-            f"Model {name!r} cannot be loaded: {reason[:600]} Expected config.json, a tokenizer "
-            "and weights in safetensors (pickled weights are never read; convert them with "
-            "save_pretrained); --trust-remote-code runs code that comes with a model."
+            f"Model {shorten(name, 200)!r} cannot be loaded: {shorten(reason, 200)} "
+            "Expected config.json, a tokenizer and weights in safetensors (pickled weights are "
+            "never read; convert them with save_pretrained); --trust-remote-code runs code that "
+            "comes with a model."
         ) from error
 
 

@@ -17,7 +17,7 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.data.reading import MapSlice, Reading
-from headscope.errors import ModelError
+from headscope.errors import ModelError, shorten
 from headscope.models.anatomy import (
     PROBE,
     PROBE_TOKENS,
@@ -64,7 +64,13 @@ class LoadedModel:
         """The longest input both the model's positions and the tokenizer allow."""
         positions = getattr(self.model.config, "max_position_embeddings", None) or 0
         limits: list[int] = [positions] if positions > 0 else []  # XLNet says -1: no limit
-        limits += [self.encoder.tokenizer.model_max_length, *_position_rows(self.model), 10**9]
+        of_tokenizer = self.encoder.tokenizer.model_max_length
+        if not isinstance(of_tokenizer, (int, float)) or not of_tokenizer >= 1:
+            raise ModelError(
+                f"The tokenizer of {self.name} has model_max_length = {shorten(of_tokenizer)}. "
+                "Expected the most tokens of an input, 1 or more; mend tokenizer_config.json."
+            )
+        limits += [min(int(of_tokenizer), 10**9), *_position_rows(self.model)]
         return min(limits)
 
     @property
@@ -107,7 +113,26 @@ class LoadedModel:
 
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
         """Encodings of equal length, where the model is."""
+        self._refuse_unknown_ids(encodings)
         return Batch(tuple(encodings), self.device)
+
+    def _refuse_unknown_ids(self, encodings: Sequence[Encoding]) -> None:
+        """An error for a token that the model has no embedding for."""
+        highest = max((int(e.inputs["input_ids"].max(initial=0)) for e in encodings), default=0)
+        if highest >= self._n_embeddings:
+            raise ModelError(
+                f"The tokenizer of {self.name} gives the token {highest}, but the model has "
+                f"{self._n_embeddings} embeddings. Expected the tokenizer that belongs to the "
+                "model; save them together, or resize the embeddings."
+            )
+
+    @cached_property
+    def _n_embeddings(self) -> int:
+        """How many tokens the model knows; without a table, any number of them."""
+        try:
+            return int(getattr(self.model.get_input_embeddings(), "num_embeddings", 2**63))
+        except NotImplementedError:
+            return 2**63
 
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
         """Run the model and show every layer's attention, first layer first."""

@@ -7,19 +7,26 @@ examples.json      the examples where notable heads do best and worst
 tallies/PASS.safetensors   the sums so far of one pass, and which shards they hold
 """
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pyarrow.lib import ArrowException
 
-from headscope.data.table import Tables
-from headscope.errors import OutputError
-from headscope.files import explain_write_errors, write_atomically
+from headscope.data.table import Tables, to_csv
+from headscope.errors import HeadscopeError, OutputError, WriteError, shorten
+from headscope.files import (
+    checksum,
+    explain_write_errors,
+    read_sealed,
+    seal,
+    sweep_temporaries,
+    write_atomically,
+)
 from headscope.runs.manifest import refuse_other_study
 
 __all__ = ["UNTRAINED", "RunFolder"]
@@ -35,9 +42,20 @@ class RunFolder:
 
     path: Path
 
+    @staticmethod
+    def at(path: str | Path) -> "RunFolder":
+        """The folder of this path; an error for what cannot be one."""
+        if not isinstance(path, (str, Path)) or "\0" in str(path):
+            raise OutputError(
+                f"--out {shorten(path)} cannot be used. Expected the path of a folder."
+            )
+        return RunFolder(Path(path))
+
     def refuse_if_taken(self) -> None:
         """An error if the folder holds anything: no run is written over."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        with explain_write_errors(self.path):  # a name may be too long to be looked for
+            is_taken = self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir()))
+        if is_taken:
             raise OutputError(
                 f"{self.path} is not empty. Expected a new or empty folder; continue the run in it "
                 "with --resume, choose another --out, or remove it."
@@ -47,9 +65,11 @@ class RunFolder:
     def begin(self, manifest: Mapping[str, Any], resume: bool) -> Iterator[None]:
         """Begin a run in its folder, or go on with the same one, for as long as the block runs.
 
-        Where a new run fails before any of its results was kept, no folder is left behind.
+        Where a new run fails before any of its results was kept, or in a way that will not mend
+        when it is resumed, no folder is left behind.
         """
         if resume and self.has_run:
+            sweep_temporaries(self.path)
             refuse_other_study(self.path, self.read_manifest(), manifest)
             yield
             return
@@ -59,12 +79,19 @@ class RunFolder:
         self.write_manifest({**manifest, "status": "running"})
         try:
             yield
-        except BaseException:
-            if [file.name for file in self.path.iterdir()] == [MANIFEST]:
-                (self.path / MANIFEST).unlink()
-                for folder in made:
-                    folder.rmdir()
+        except BaseException as error:
+            is_final = isinstance(error, HeadscopeError) and not isinstance(error, WriteError)
+            if is_final or [file.name for file in self.path.iterdir()] == [MANIFEST]:
+                self._remove(made)
             raise
+
+    def _remove(self, made: Sequence[Path]) -> None:
+        """Take away what a new run wrote while it ran, and the folders that were made for it."""
+        for file in (self.path / MANIFEST, *self.path.glob("tallies/*.safetensors")):
+            file.unlink(missing_ok=True)
+        for folder in (self.path / "tallies", *made):
+            with suppress(OSError):  # somebody else put something there
+                folder.rmdir()
 
     def create(self) -> None:
         """Make the folder, or say why it cannot be made."""
@@ -75,11 +102,11 @@ class RunFolder:
         self, tables: Tables, manifest: Mapping[str, Any], untrained: Tables | None = None
     ) -> None:
         """Write these tables, and then the manifest that says they are there."""
-        for name, table in tables.items():
-            self.write_table(name, table)
-        for name, table in (untrained or {}).items():
-            self.write_table(name, table, UNTRAINED)
-        self.write_manifest(manifest)
+        checksums = dict(manifest.get("checksums", {}))
+        for place, own in ((TABLES, tables), (UNTRAINED, untrained or {})):
+            for name, table in own.items():
+                checksums[f"{place}/{name}"] = self.write_table(name, table, place)
+        self.write_manifest({**manifest, "checksums": checksums})
 
     @property
     def has_run(self) -> bool:
@@ -87,44 +114,71 @@ class RunFolder:
 
     def read_manifest(self) -> dict[str, Any]:
         """The manifest, or an error that says what the folder is instead of a run."""
+        from headscope.data.schema import ManifestFile, check_schema  # pydantic: only to read
+
         path = self.path / MANIFEST
         try:
-            manifest: dict[str, Any] = json.loads(path.read_text())
+            manifest = read_sealed(path)
+            if manifest.get("format") == FORMAT:
+                check_schema(ManifestFile, manifest)
         except (OSError, ValueError) as error:
+            reason = shorten(getattr(error, "strerror", None) or str(error), 150)
             raise OutputError(
-                f"{self.path} is not a run: {path.name} is missing or damaged ({error}). Expected "
-                "a folder that `headscope analyze --out` wrote; check the path."
+                f"{shorten(str(self.path), 200)} is not a run: {path.name} is missing or damaged "
+                f"({reason}). Expected a folder that `headscope analyze --out` wrote; check the "
+                "path, or rebuild the run by `headscope analyze` with another --out."
             ) from error
         if manifest.get("format") != FORMAT:
             raise OutputError(
-                f"{self.path} was written in format {manifest.get('format')}. Expected {FORMAT}; "
-                "run the analysis again with this version of headscope."
+                f"{self.path} was written in format {shorten(manifest.get('format'))}. Expected "
+                f"{FORMAT}; run the analysis again with this version of headscope."
             )
         return manifest
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        content = json.dumps({**manifest, "format": FORMAT}, indent=2, ensure_ascii=False)
-        write_atomically(self.path / MANIFEST, content.encode() + b"\n")
+        write_atomically(self.path / MANIFEST, seal({**manifest, "format": FORMAT}, indent=2))
 
-    def write_table(self, name: str, table: pd.DataFrame, place: str = TABLES) -> None:
+    def write_table(self, name: str, table: pd.DataFrame, place: str = TABLES) -> str:
+        """Write a table twice; gives the checksum of the file that is read again."""
         parquet = BytesIO()
         table.to_parquet(parquet, index=False)
         write_atomically(self.path / place / f"{name}.parquet", parquet.getvalue())
-        write_atomically(self.path / place / f"{name}.csv", table.to_csv(index=False).encode())
+        csv = to_csv(table).encode(errors="backslashreplace")
+        write_atomically(self.path / place / f"{name}.csv", csv)
+        return checksum(parquet.getvalue())
 
     def has_table(self, name: str, place: str = TABLES) -> bool:
         return (self.path / place / f"{name}.parquet").exists()
 
-    def read_table(self, name: str, place: str = TABLES) -> pd.DataFrame:
+    def read_table(
+        self, name: str, place: str = TABLES, checksums: Mapping[str, str] | None = None
+    ) -> pd.DataFrame:
+        """A table, if it is what the run wrote: its checksum is in the manifest."""
         path = self.path / place / f"{name}.parquet"
         try:
-            return pd.read_parquet(path)
-        except (OSError, ValueError) as error:
+            content = path.read_bytes()
+            expected = (checksums or {}).get(f"{place}/{name}")
+            if expected is not None and checksum(content) != expected:
+                raise ValueError("its checksum differs")
+            table = pd.read_parquet(BytesIO(content))
+            _check_columns(table)
+            return table
+        except (OSError, ValueError, ArrowException) as error:
             raise OutputError(
-                f"Table {path} is missing or damaged ({error}). Expected the file that the run "
-                "wrote; `headscope analyze ... --resume` writes it again from the tallies."
+                f"Table {path} is missing or damaged ({shorten(str(error))}). Expected the file "
+                "that the run wrote; rebuild it from the tallies by `headscope analyze ... "
+                "--resume`."
             ) from error
 
     def tally_path(self, key: str) -> Path:
         """The file of the sums of a pass."""
         return self.path / "tallies" / f"{key}.safetensors"
+
+
+def _check_columns(table: pd.DataFrame) -> None:
+    """ValueError for a table that cannot be one of a run: layers and heads count from 1."""
+    for name in ("layer", "head"):
+        if name in table.columns:
+            numbers = pd.to_numeric(table[name]).dropna()
+            if (numbers < 1).any() or (numbers % 1 != 0).any():
+                raise ValueError(f"its column {name} holds what is no number from 1")

@@ -16,7 +16,7 @@ __all__ = ["begin_manifest", "numbers_of", "refuse_other_study"]
 # What may differ between a run and the same command that resumes it.
 NOT_COMPARED = frozenset(
     {"format", "started", "versions", "status", "tables", "counts", "coverage", "left_out"}
-    | {"seconds", "derived", "untrained_tables"}
+    | {"seconds", "derived", "untrained_tables", "checksums"}
 )
 SPEED_ONLY = [n for n, o in collect_options(RunOptions).items() if not o.changes_numbers]
 

@@ -129,11 +129,12 @@ def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
         names = [name for name in names if name not in gone]
         for name in gone:
             log.warning("Table %s of %s is gone; what it would show is left out.", name, folder)
-    tables = {name: store.read_table(name) for name in names}
+    checksums = manifest.get("checksums", {})
+    tables = {name: store.read_table(name, checksums=checksums) for name in names}
     names = manifest.get("untrained_tables", [])
     if skip_missing:
         names = [name for name in names if store.has_table(name, UNTRAINED)]
-    untrained = {name: store.read_table(name, UNTRAINED) for name in names}
+    untrained = {name: store.read_table(name, UNTRAINED, checksums) for name in names}
     run = Run(tables, manifest, store.path, read_examples(store.path), untrained)
     for manifest_file in sorted(store.path.glob("*/manifest.json")):
         run = add_tables(run, load_run(manifest_file.parent))

@@ -57,6 +57,15 @@ MANY_ROWS = 2500
 HEAD = alt.Tooltip("name:N", title="head")
 INTERVAL = alt.Tooltip("interval:N", title="95 % interval")
 # Neither XML nor UTF-8 can hold these; one of them in a label would spoil a whole SVG.
+# A label that every JavaScript object has as a key breaks the drawing, unless it looks alike only.
+NAMES_OF_ALL_OBJECTS = frozenset(
+    [
+        *("__proto__", "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
+        *("toLocaleString", "toString", "valueOf", "__defineGetter__", "__defineSetter__"),
+        *("__lookupGetter__", "__lookupSetter__"),
+    ]
+)
+INVISIBLE = "\u2060"  # joins words, and is not seen
 UNPRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -200,6 +209,8 @@ def clean_label(label: object) -> object:
     >>> clean_label("obj" + chr(0))
     'obj\ufffd'
     """
+    if label in NAMES_OF_ALL_OBJECTS:
+        return f"{label}{INVISIBLE}"
     return UNPRINTABLE.sub("\ufffd", label) if isinstance(label, str) else label
 
 

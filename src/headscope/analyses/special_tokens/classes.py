@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headscope.data.encoding import Batch, TokenKind
 from headscope.data.example import stable_hash
-from headscope.errors import StudyError
+from headscope.errors import StudyError, shorten
 from headscope.options import option
 
 __all__ = [
@@ -54,9 +54,10 @@ def read_classes(items: Sequence[str]) -> dict[str, list[str]]:
 def check_classes(classes: TokenClasses) -> None:
     """An error for a class of the user's that cannot be used."""
     for name, tokens in classes.items():
-        if name in OWN_NAMES or not name or not tokens:
+        is_list = isinstance(tokens, (list, tuple)) and all(isinstance(t, str) for t in tokens)
+        if name in OWN_NAMES or not name or not tokens or not is_list:
             raise StudyError(
-                f"Token class {name!r} cannot be used: a class needs a name other than "
+                f"Token class {shorten(name)!r} cannot be used: a class needs a name other than "
                 f"{', '.join(OWN_NAMES)}, and at least one token. "
                 "Write it as NAME=token,token, for example --token-class quotes=\",'."
             )

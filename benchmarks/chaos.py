@@ -1,0 +1,211 @@
+"""Faults while a run works (`make chaos`): kill -9, full disks, flipped bits; counted.
+
+    python -m benchmarks.chaos [KILLS] [FULL DISKS] [FLIPS PER FILE]
+
+A small real model is measured over and over. A run that was killed, or met a full disk, is resumed,
+and must give the very tables of a run that was left alone; a file with a flipped bit must be
+refused, or be read as it was. The tables stand in docs/reliability.md.
+"""
+
+import errno
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from tests.fuzz.runs import make_model
+from tests.making import make_example
+
+from headscope import files
+from headscope.engine.analyze import analyze
+from headscope.engine.checkpoint import read_checkpoint
+from headscope.errors import HeadscopeError, WriteError
+from headscope.models.load import load_model
+from headscope.runs.run import load_run
+
+EXAMPLES = [make_example(seed, n_words=5 + seed % 7) for seed in range(24)]
+SAME, OTHER, REFUSED = "same tables after --resume", "other tables", "refused"
+STATUS_FULL = 3  # how a child ends that met a full disk and said so
+
+
+def study(model: Any, folder: Path, resume: bool = False, examples: bool = False) -> None:
+    """The run that is disturbed: two passes of six shards each, and tables."""
+    options: dict[str, Any] = {"only": "position,dependency", "shard_examples": 4}
+    options |= {"examples": examples, "progress": False}
+    analyze(
+        model, text=EXAMPLES, treebank=EXAMPLES, out=folder, resume=resume, max_tokens=40, **options
+    )
+
+
+def in_child(work: Callable[[], None], seconds: float | None = None) -> int:
+    """Do this in a process of its own, killed after so many seconds; gives its exit code."""
+
+    def run() -> None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        try:
+            work()
+        except WriteError:
+            os._exit(STATUS_FULL)
+
+    child = get_context("fork").Process(target=run)
+    child.start()
+    child.join(seconds)
+    if child.is_alive() and child.pid:
+        os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    return child.exitcode or 0
+
+
+def content(folder: Path) -> dict[str, Any]:
+    """All that a run found: its tables, byte by byte, and its sums."""
+    found: dict[str, Any] = {
+        str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("tables/*")
+    }
+    for path in folder.glob("tallies/*"):
+        found[path.name] = repr(read_checkpoint(path).result.tallies)
+    return found
+
+
+def judge(model: Any, folder: Path, expected: dict[str, Any]) -> str:
+    """Resume the run, and compare it with one that was left alone."""
+    try:
+        study(model, folder, resume=True)
+        load_run(folder)
+    except HeadscopeError as error:
+        return f"{REFUSED}: {error}"
+    left = [path for path in folder.rglob(".*") if files.TEMPORARY.fullmatch(path.name)]
+    if left:
+        return "temporary files left"
+    return SAME if content(folder) == expected else OTHER
+
+
+def kill(model: Any, place: Path, expected: dict[str, Any], n: int, seconds: float) -> Counter[str]:
+    """Kill runs at random moments, some of them twice."""
+    outcomes: Counter[str] = Counter()
+    rng = Random(0)
+    for number in range(n):
+        folder = place / f"kill-{number}"
+        for resume in [False, True][: rng.randint(1, 2)]:
+            is_there = (folder / "manifest.json").exists()
+            code = in_child(
+                lambda again=resume and is_there, at=folder: study(model, at, again),
+                rng.uniform(0, seconds),
+            )
+            outcomes["(killed before the end)"] += code == -signal.SIGKILL
+        outcomes[judge(model, folder, expected)] += 1
+        shutil.rmtree(folder)
+        print(f"kill {number + 1} of {n}: {dict(outcomes)}", file=sys.stderr, flush=True)
+    return outcomes
+
+
+def count_writes(model: Any, place: Path) -> int:
+    """How many files a run writes."""
+    n_written, fsync = 0, os.fsync
+
+    def counted(descriptor: int) -> None:
+        nonlocal n_written
+        n_written += 1
+        fsync(descriptor)
+
+    os.fsync = counted
+    try:
+        study(model, place / "counted")
+    finally:
+        os.fsync = fsync
+    return n_written
+
+
+def fill_disk(
+    model: Any, place: Path, expected: dict[str, Any], n: int, n_writes: int
+) -> Counter[str]:
+    """Let the disk be full at the k-th file, for places spread over the whole run."""
+    outcomes: Counter[str] = Counter()
+    for number in range(n):
+        last, folder = 1 + number * n_writes // n, place / f"full-{number}"
+
+        def work(last: int = last, folder: Path = folder) -> None:
+            left = [last]
+
+            def full(descriptor: int) -> None:
+                left[0] -= 1
+                if left[0] <= 0:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+            os.fsync = full
+            study(model, folder)
+
+        outcomes["(told in one line)"] += in_child(work) == STATUS_FULL
+        outcomes[judge(model, folder, expected)] += 1
+        shutil.rmtree(folder)
+    return outcomes
+
+
+def flip_bits(place: Path, good: Path, n: int) -> dict[str, Counter[str]]:
+    """Flip single bits in every file of a run that is read again; what is read then?"""
+    expected, manifest = content(good), load_run(good).manifest
+    outcomes: dict[str, Counter[str]] = {}
+    rng = Random(1)
+    for path in sorted(p for p in good.rglob("*") if p.is_file() and p.suffix != ".csv"):
+        kind = path.suffix if path.suffix != ".json" else path.name
+        for _ in range(n):
+            folder = place / "flipped"
+            shutil.copytree(good, folder)
+            raw = bytearray((folder / path.relative_to(good)).read_bytes())
+            raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+            (folder / path.relative_to(good)).write_bytes(bytes(raw))
+            try:
+                run = load_run(folder)
+                now = {**content(folder), path.relative_to(good).as_posix(): None}
+                old = {**expected, path.relative_to(good).as_posix(): None}
+                outcome = "read as it was" if (now, run.manifest) == (old, manifest) else OTHER
+            except HeadscopeError:
+                outcome = REFUSED
+            except Exception as error:
+                outcome = f"traceback: {error!r:.80}"
+            outcomes.setdefault(kind, Counter())[outcome] += 1
+            shutil.rmtree(folder)
+    return outcomes
+
+
+def main(n_kills: int = 100, n_full: int = 20, n_flips: int = 5) -> int:
+    """All faults, and their table; the exit code says whether a number was wrong."""
+    logging.disable(logging.CRITICAL)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        model = load_model(make_model(place))
+        study(model, place / "first")  # compiles what must be compiled
+        began = time.monotonic()
+        study(model, place / "good")
+        seconds = time.monotonic() - began
+        expected = content(place / "good")
+        n_writes = count_writes(model, place)
+        rows = {
+            "kill -9": kill(model, place, expected, n_kills, seconds),
+            "disk full": fill_disk(model, place, expected, n_full, n_writes),
+        }
+        study(model, place / "whole", examples=True)
+        flips = flip_bits(place, place / "whole", n_flips)
+        rows |= {f"a flipped bit in {kind}": counts for kind, counts in flips.items()}
+    print("| fault | cases | what became of it |\n|---|---:|---|")
+    for fault, counts in rows.items():
+        n = sum(count for outcome, count in counts.items() if not outcome.startswith("("))
+        said = "; ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        print(f"| {fault} | {n} | {said} |")
+    fine = (SAME, REFUSED, "read as it was")
+    bad = [o for counts in rows.values() for o in counts if o not in fine and o[0] != "("]
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))
