@@ -34,12 +34,10 @@ from headscope.options import (
 )
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.baselines import count_correct
-from headscope.probes.batches import NeuralScorer
-from headscope.probes.geometry import Geometry, chain_geometry
-from headscope.probes.layers import choose_layer, fit_layers, geometry_by_seed
+from headscope.probes.layers import choose_layer, fit_layers, list_structures
 from headscope.probes.parts import N_PARTS, Part, PartScores, fit_heads, fit_parts, score_parts
 from headscope.probes.structural import refuse_rank
-from headscope.probes.suite import Probe, ProbeResult, Suite
+from headscope.probes.suite import Probe, Suite
 from headscope.probes.tables import Findings, build_tables
 from headscope.probes.train import NoStateStore, StateStore, TrainingOptions, refuse_tiny
 from headscope.probes.treebank import ProbeTreebank
@@ -233,10 +231,6 @@ class _ProbeStudy:
         trusts = {
             name: examine_probe(own[name], probes[name]) for name in trained if self.options.curve
         }
-        structures = [
-            ("structural-probe", fit.layer, fit.layer == suite.layer, fit.sentences, fit.by_seed)
-            for fit in fits
-        ]
         found = Findings(
             results=results,
             steps=list(list_steps(trusts, results)),
@@ -246,7 +240,7 @@ class _ProbeStudy:
             shape=(self.source.n_layers, self.source.n_heads),
             layer_numbers=layer_numbers(self.source),
             parts=self._run_parts(suite) if self.options.parts else (),
-            structures=[*structures, *_whole_structures(own, results)] if fits else [],
+            structures=list_structures(fits, own) if fits else [],
             train_documents=suite.train.n_documents,
             test_documents=suite.test.n_documents,
         )
@@ -308,19 +302,6 @@ class _ProbeStudy:
         if self.folder is None:
             return NoStateStore()
         return StateFile(self.folder.path / "checkpoints" / f"{name}.safetensors")
-
-
-def _whole_structures(
-    suites: Mapping[str, Suite], results: Mapping[str, ProbeResult]
-) -> Iterator[tuple[str, int | None, bool, int, list[Geometry]]]:
-    """The measures of structural probes that learned from all sentences, and of a chain."""
-    for name, suite in suites.items():
-        model = suite.learned[name]
-        if isinstance(model, NeuralScorer) and model.hidden_layer is not None:
-            by_seed = geometry_by_seed(model, suite)
-            yield name, model.hidden_layer, False, results[name].sentences, by_seed
-    test = next(iter(suites.values())).test
-    yield "linear-chain", None, False, 0, [chain_geometry(test)]
 
 
 def _open_treebank(treebank: CorporaLike) -> Corpus:

@@ -1,7 +1,7 @@
 """The results of probes as tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ import pandas as pd
 from headscope.data.attention import head_name
 from headscope.probes.attention_only import KINDS, AttentionOnly
 from headscope.probes.baselines import HeadCounts, choose_heads
-from headscope.probes.geometry import GEOMETRY, Geometry, estimate_geometry
+from headscope.probes.geometry import GEOMETRY, estimate_geometry
+from headscope.probes.layers import Structure
 from headscope.probes.parts import Part, PartScores
 from headscope.probes.scores import (
     SCORES,
@@ -63,7 +64,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "documents",
     ),
     "probe-structure": (
-        "probe", "hidden", "is_chosen", "sentences", *_with_ends(*GEOMETRY), "documents",
+        "probe", "hidden", "sentences", *_with_ends(*GEOMETRY), "documents",
     ),
 }  # fmt: skip
 
@@ -80,9 +81,7 @@ class Findings:
     shape: tuple[int, int]  # layers and heads of the model
     layer_numbers: Sequence[int]  # of the layers, from 0, as people know them
     parts: Sequence[tuple[Part, PartScores, int]] = ()  # and the sentences learned from
-    structures: Sequence[tuple[str, int | None, bool, int, list[Geometry]]] = field(
-        default_factory=list
-    )  # probe, layer, whether it was chosen, sentences, by seed
+    structures: Sequence[Structure] = ()
     train_documents: int = 0
     test_documents: int = 0
 
@@ -234,13 +233,13 @@ def part_table(
 
 
 def structure_table(
-    structures: Sequence[tuple[str, int | None, bool, int, list[Geometry]]],
+    structures: Sequence[Structure],
 ) -> pd.DataFrame:
     """The measures of Hewitt and Manning, with their intervals."""
     rows = []
-    for name, layer, is_chosen, n_sentences, by_seed in structures:
+    for name, layer, n_sentences, by_seed in structures:
         numbers = [number for m in GEOMETRY for number in estimate_geometry(by_seed, m)]
         layer_cell = pd.NA if layer is None else layer
-        rows.append((name, layer_cell, is_chosen, n_sentences, *numbers))
+        rows.append((name, layer_cell, n_sentences, *numbers))
     table = _table("probe-structure", rows)
     return table.astype({"hidden": "Int64"})

@@ -9,7 +9,7 @@ from headscope.probes.control import control_treebank
 from headscope.probes.description import Description, describe
 from headscope.probes.scores import score_probe
 from headscope.probes.suite import Probe, ProbeResult, Suite
-from headscope.probes.train import is_enough
+from headscope.probes.train import NoStateStore, is_enough
 from headscope.probes.treebank import ProbeTreebank
 
 __all__ = ["Trust", "examine_probe"]
@@ -54,8 +54,9 @@ def examine_probe(suite: Suite, probe: Probe) -> Trust:
 
 def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank, prefix: str) -> Scorer:
     """The probe after learning from these sentences, with one seed."""
-    options = replace(suite.options, seeds=1)
-    scorer = probe.learn(suite.over(treebank, suite.test, prefix, options))
+    own = suite.over(treebank, suite.test, prefix, replace(suite.options, seeds=1))
+    own.open_state = lambda name: NoStateStore()  # they are soon done
+    scorer = probe.learn(own)
     return scorer.members[0] if isinstance(scorer, NeuralScorer) else scorer
 
 
