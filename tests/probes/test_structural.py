@@ -156,5 +156,5 @@ def test_seeds_side_by_side_are_seeds_alone(suite: Suite) -> None:
 
 def test_a_rank_beyond_the_vectors_is_refused() -> None:
     refuse_rank(8, 8)
-    with pytest.raises(StudyError, match="rank=9 cannot be used: .* 8 dimensions"):
+    with pytest.raises(StudyError, match=r"rank=9 cannot be used: .* 8 dimensions"):
         refuse_rank(9, 8)

@@ -110,7 +110,7 @@ def test_what_is_in_attention_is_selective_and_short(
     treebank: ProbeTreebank, other: ProbeTreebank
 ) -> None:
     suite = Suite(treebank, other, None, TrainingOptions(), lambda name: NoStateStore())
-    trust = examine_probe(suite, ATTENTION_ONLY)
+    trust = examine_probe(suite, "attention-only", ATTENTION_ONLY)
     assert trust.control is not None
     assert trust.description is not None
     assert [step.sentences for step in trust.curve] == [60, 120]

@@ -229,7 +229,9 @@ class _ProbeStudy:
         results = {name: own[name].run(name, probe) for name, probe in probes.items()}
         trained = [name for name, probe in probes.items() if probe.is_trained]
         trusts = {
-            name: examine_probe(own[name], probes[name]) for name in trained if self.options.curve
+            name: examine_probe(own[name], name, probes[name])
+            for name in trained
+            if self.options.curve
         }
         found = Findings(
             results=results,

@@ -123,7 +123,9 @@ def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
 
 
 def read_differences(table: pd.DataFrame, min_count: int) -> list[TextTable]:
-    """How much more a probe finds than another of the same words."""
+    """How much more the strongest probes find than each other one of the same words."""
+    named = [name for name in (ATTENTION, WORDS, STRUCTURAL) if name in set(table["probe"])]
+    table = table[table["probe"].isin(named[-2:])] if named else table
     columns = (
         Column("probe", lambda row: str(row["probe"])),
         Column("compared with", lambda row: str(row["other"])),

@@ -28,7 +28,7 @@ class Trust:
     description: Description | None
 
 
-def examine_probe(suite: Suite, probe: Probe) -> Trust:
+def examine_probe(suite: Suite, name: str, probe: Probe) -> Trust:
     """Let a probe learn again in these ways, as far as there are enough sentences."""
     sample = suite.train.choose(N_SENTENCES, suite.options.seed)
     learned: dict[int, Scorer] = {}
@@ -36,7 +36,8 @@ def examine_probe(suite: Suite, probe: Probe) -> Trust:
     def learn(treebank: ProbeTreebank) -> Scorer | None:
         n = len(treebank)
         if n not in learned and is_enough(treebank):
-            learned[n] = _learn(suite, probe, treebank, f"{suite.prefix}{n}-")
+            learned[n] = _learn(suite, probe, treebank)
+            suite.report(f"{name}: checks", len(learned), None, f"{n:,} sentences")
         return learned.get(n)
 
     description = describe(sample, learn, suite.row_of, suite.options.seed)
@@ -46,16 +47,16 @@ def examine_probe(suite: Suite, probe: Probe) -> Trust:
     control = None
     if len(sample) in learned:
         task = control_treebank(sample, suite.options.seed)
-        scorer = _learn(suite, probe, task, f"{suite.prefix}control-")
+        scorer = _learn(suite, probe, task)
         test = control_treebank(suite.test, suite.options.seed)
         control = _score(suite, scorer, len(sample), test)
     return Trust(curve, control, description if len(learned) > 1 else None)
 
 
-def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank, prefix: str) -> Scorer:
-    """The probe after learning from these sentences, with one seed."""
-    own = suite.over(treebank, suite.test, prefix, replace(suite.options, seeds=1))
-    own.open_state = lambda name: NoStateStore()  # they are soon done
+def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank) -> Scorer:
+    """The probe after learning from these sentences, with one seed; no state is kept."""
+    own = suite.over(treebank, suite.test, suite.prefix, replace(suite.options, seeds=1))
+    own.open_state, own.report = lambda name: NoStateStore(), lambda *told: None
     scorer = probe.learn(own)
     return scorer.members[0] if isinstance(scorer, NeuralScorer) else scorer
 
