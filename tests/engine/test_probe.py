@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -164,8 +165,11 @@ def test_a_run_is_read_back_and_says_what_it_did(run: Run) -> None:
 
 
 def test_resuming_gives_the_same_tables_and_other_options_are_refused(
-    tmp_path: Path, run: Run, vectors: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    quick = {"curve": False, "parts": False, "only": ["words-only", "attention-and-words"]}
+    run = run_probes(None, vectors, **quick)
+
     def stop(*arguments: object) -> None:
         raise KeyboardInterrupt
 
@@ -173,12 +177,12 @@ def test_resuming_gives_the_same_tables_and_other_options_are_refused(
     with monkeypatch.context() as patched:
         patched.setattr("headscope.engine.probe.build_tables", stop)
         with pytest.raises(KeyboardInterrupt):
-            run_probes(out, vectors)
+            run_probes(out, vectors, **quick)
     with pytest.raises(OutputError, match="not empty"):
-        run_probes(out, vectors)
+        run_probes(out, vectors, **quick)
     with pytest.raises(OutputError, match="its options differ"):
-        run_probes(out, vectors, epochs=5, resume=True)
-    resumed = run_probes(out, vectors, resume=True)
+        run_probes(out, vectors, epochs=5, resume=True, **quick)
+    resumed = run_probes(out, vectors, resume=True, **quick)
     for name, table in run.tables.items():
         pd.testing.assert_frame_equal(resumed.tables[name], table)
 
@@ -252,6 +256,21 @@ def test_the_command_prints_the_table_beside_the_papers(tmp_path: Path) -> None:
     assert "Writing the word attention" not in again.stderr
 
 
+def test_the_structural_probe_stands_beside_the_others_on_a_real_model(tmp_path: Path) -> None:
+    settings = {"train": "starter", "test": "starter", "allow_overlap": True, "sentences": 100}
+    settings |= {"curve": False, "parts": False, "seeds": 2, "epochs": 6, "progress": False}
+    names = ["right-branching", "structural-probe", "structural-probe-layer-0"]
+    with pytest.raises(StudyError, match="rank=385 cannot be used"):
+        probe("demo", rank=385, only=names, store=tmp_path, **settings)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+    found = probe("demo", rank=16, only=names, store=tmp_path, **settings)  # type: ignore[arg-type]
+    scores, structure = found.tables["probes"].set_index("probe"), found.tables["probe-structure"]
+    assert scores.loc["structural-probe", "seeds"] == 2
+    assert structure["hidden"].dropna().unique().tolist() == [0, 2, 3, 4, 6]
+    by_name = structure.set_index("probe")["uuas"]
+    assert by_name["structural-probe"] > by_name["structural-probe-layer-0"]
+
+
 def test_the_command_explains_bad_input(tmp_path: Path) -> None:
     bad = tmp_path / "v.txt"
     bad.write_text("the 1 2\nof 1\n")
@@ -287,7 +306,11 @@ def test_made_attention_holds_no_tree() -> None:
     assert found["attention-only"] < 0.6
 
 
-def test_analyze_trains_probes_where_a_training_treebank_is_given(tmp_path: Path) -> None:
+def test_analyze_trains_probes_where_a_training_treebank_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = partial(probe, curve=False, parts=False, seeds=1, epochs=1)
+    monkeypatch.setattr("headscope.engine.probe.probe", quick)
     lines = STARTER.read_text().split("\n\n")
     train, test = tmp_path / "train.conllu", tmp_path / "test.conllu"
     train.write_text("\n\n".join(lines[:30]) + "\n\n")

@@ -241,7 +241,7 @@ class _ProbeStudy:
             counts=(suite.head_counts, count_correct(suite.test)),
             shape=(self.source.n_layers, self.source.n_heads),
             layer_numbers=layer_numbers(self.source),
-            parts=self._run_parts(suite) if self.options.parts else (),
+            parts=self._run_parts(suite) if self.options.parts and suite.fitted else (),
             structures=list_structures(fits, own) if fits else [],
             train_documents=suite.train.n_documents,
             test_documents=suite.test.n_documents,
@@ -278,11 +278,8 @@ class _ProbeStudy:
         except ModelError as error:
             log.warning("Norms are left out of the parts: %s", error)
             return found
-        samples = {
-            part: draw_sample(sample.corpus, limit, self.options.seed)
-            for (part, sample), limit in zip(self.samples.items(), (N_PARTS, None), strict=True)
-        }
-        norms = self._open_treebanks(source, samples, None)
+        fewer = draw_sample(self.samples["train"].corpus, n_sentences, self.options.seed)
+        norms = self._open_treebanks(source, {**self.samples, "train": fewer}, None)
         of_norms = fit_heads("norms", norms["train"], range(norms["train"].maps.n_maps))
         (score,) = score_parts([of_norms.probe], norms["test"])
         return [*found, (of_norms, score, len(norms["train"]))]
