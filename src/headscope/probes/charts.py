@@ -16,6 +16,10 @@ from headscope.view.figure import (
 
 __all__ = ["draw_curve", "draw_parts", "draw_structure"]
 
+CURVES = (  # as many as there are colours
+    *("attention-only", "attention-and-words", "structural-probe"),
+    *("distances-and-words", "words-only", "random-init-attention-and-words"),
+)
 PATHS = ("greedy", "L1")
 STRUCTURE = {
     "uuas": "UUAS",
@@ -27,8 +31,11 @@ STRUCTURE = {
 
 def draw_curve(tables: Tables) -> Chart:
     """UAS by the number of sentences, with intervals."""
-    data = mark_data(tables["probe-curve"], ["probe", "sentences", "uas", "low", "high"])
-    sizes = sorted({int(n) for n in tables["probe-curve"]["sentences"]})
+    table = tables["probe-curve"]
+    is_shown = table["probe"].isin(CURVES) if table["probe"].isin(CURVES).any() else slice(None)
+    table = table[is_shown]
+    data = mark_data(table, ["probe", "sentences", "uas", "low", "high"])
+    sizes = sorted({int(n) for n in table["sentences"]})
     x = alt.X("sentences:Q", title="sentences learned from")
     x = x.scale(type="log", nice=False, padding=12).axis(values=sizes, format=",")
     y = alt.Y("uas:Q", title="heads of words found (UAS)")
@@ -107,7 +114,9 @@ def draw_structure(tables: Tables) -> Chart:
     chart = alt.layer(
         chain.mark_rule(strokeDash=[4, 3], color=GREY).encode(y=y, tooltip=tooltip),
         by_layer.mark_line(strokeWidth=2, color=COLOURS[0]).encode(x, y),
-        by_layer.mark_rule(color=COLOURS[0]).encode(x, alt.Y("low:Q", title=""), alt.Y2("high:Q")),
+        by_layer.mark_rule(color=COLOURS[0], clip=True).encode(
+            x, alt.Y("low:Q", title=""), alt.Y2("high:Q")
+        ),
         by_layer.mark_circle(size=50, opacity=1, color=COLOURS[0]).encode(x, y, tooltip=tooltip),
         whole.mark_point(size=70, filled=False).encode(x, y, colour, tooltip=tooltip),
     )

@@ -74,13 +74,15 @@ class Geometry:
 def estimate_geometry(by_seed: Sequence[Geometry], measure: str) -> Estimate[float]:
     """A measure with its interval: over documents, and where there are several, over seeds."""
     mean = Geometry(*(np.mean([getattr(one, part) for one in by_seed], axis=0) for part in PARTS))
-    if measure in ("uuas", "root_accuracy"):
+    is_share = measure in ("uuas", "root_accuracy")
+    bounds = (0.0 if is_share else -1.0, 1.0)
+    if is_share:
         sums = mean.edges if measure == "uuas" else mean.roots
         value, low, high = (float(part) for part in proportion(sums[:, 0], sums[:, 1])[:3])
     else:
-        value, low, high = (float(p) for p in estimate(mean.replicates(measure), (-1.0, 1.0)))
+        value, low, high = (float(p) for p in estimate(mean.replicates(measure), bounds))
     values = np.array([one.value(measure) for one in by_seed])
-    return add_spread(Estimate(value, low, high), values, (-1.0, 1.0))
+    return add_spread(Estimate(value, low, high), values, bounds)
 
 
 def measure_geometry(

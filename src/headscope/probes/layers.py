@@ -13,7 +13,7 @@ from headscope.probes.suite import EMBEDDINGS, Suite
 __all__ = ["LayerFit", "Structure", "choose_layer", "fit_layers", "list_structures"]
 
 BY_LAYER = "each layer"  # in place of a probe's name
-N_SENTENCES = 2000  # that layers are compared by, at most
+N_SENTENCES = 1000  # that layers are compared by, at most
 
 
 @dataclass(frozen=True, eq=False)

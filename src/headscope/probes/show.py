@@ -288,7 +288,7 @@ FIGURES = (
         "Trees in the hidden states, layer by layer",
         draw_structure,
         "The structural probe of Hewitt and Manning, by their own measures. The line is each layer "
-        "from at most 2,000 sentences, rings are probes that learned from all sentences, and the "
+        "from at most 1,000 sentences, rings are probes that learned from all sentences, and the "
         "dashed line is a chain of words, which needs no model.",
     ),
     _figure(

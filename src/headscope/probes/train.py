@@ -25,6 +25,9 @@ __all__ = [
 
 LEAST_SENTENCES, LEAST_DOCUMENTS = 20, 2
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.1, 500
+EPOCH_SENTENCES = (
+    4000  # at most: of a large treebank an epoch draws some, and training stops sooner
+)
 
 
 @dataclass(frozen=True)
@@ -194,11 +197,13 @@ def _learn(
     row_of: RowOf,
     rng: np.random.Generator,
 ) -> float:
-    """One pass over all sentences, one step per batch; the mean loss of a word during it."""
+    """One pass over the sentences, one step per batch; the mean loss of a word during it."""
     model, total, count = state.model, 0.0, 0.0
-    batches = make_batches(treebank, row_of, model.uses_maps, rng, model.hidden_layer)
+    chosen = np.sort(rng.permutation(len(treebank))[:EPOCH_SENTENCES])
+    some = treebank.take(chosen)
+    batches = make_batches(some, row_of, model.uses_maps, rng, model.hidden_layer)
     for group, batch in batches:
-        is_own = torch.from_numpy(is_learned[:, group])  # [seed, sentence]
+        is_own = torch.from_numpy(is_learned[:, chosen[group]])  # [seed, sentence]
         losses, counts = model.losses(batch)
         summed, n_learned = (losses * is_own).sum(1), (counts * is_own).sum(1)  # [seed]
         if not n_learned.any():
