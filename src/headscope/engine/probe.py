@@ -97,8 +97,9 @@ def probe(
     probes, left_out = choose_probes(read_names(only), vectors is not None, is_model)
     hidden = None
     if isinstance(source, LoadedModel) and any(one.needs_hidden for one in probes.values()):
-        hidden = open_hidden_states(source, chosen.hidden_layers)
-        refuse_rank(chosen.rank, hidden.dimension)
+        hidden = _open_hidden(source, chosen, only is not None)
+        if hidden is None:
+            probes = {name: one for name, one in probes.items() if not one.needs_hidden}
     training = TrainingOptions(epochs=chosen.epochs, seed=chosen.seed, seeds=chosen.seeds)
     manifest = {
         **begin_manifest(source.describe(), asdict(chosen) | asdict(training), left_out),
@@ -111,6 +112,20 @@ def probe(
     with begun, _open_store(store, folder) as place, show_progress(progress) as bars:
         study = _ProbeStudy(source, place, samples, chosen, training, folder, bars, hidden)
         return study.run(probes, Path(vectors) if vectors else None, manifest)
+
+
+def _open_hidden(source: LoadedModel, options: ProbeOptions, is_asked: bool) -> HiddenStates | None:
+    """The hidden states that are to be stored; None, with a warning, for a model whose cannot be,
+    unless a user asked for probes by name."""
+    try:
+        hidden = open_hidden_states(source, options.hidden_layers)
+    except ModelError as error:
+        if is_asked:
+            raise
+        log.warning("Probes over hidden states are left out: %s", error)
+        return None
+    refuse_rank(options.rank, hidden.dimension)
+    return hidden
 
 
 def probe_within(run: Run, model: Any, **options: Any) -> Run:

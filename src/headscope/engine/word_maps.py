@@ -109,7 +109,7 @@ class StoredMaps:
             with self.hidden.observe() if self.hidden else nullcontext([]) as seen:
                 maps = _measure_words(self.source, batch, self.query_pieces)
             pool = pool_words(batch, self.query_pieces).queries.float()
-            vectors = [_halve(pool @ state.float(), batch) for state in seen]
+            vectors = [_halve(pool @ state.float().to(pool.device), batch) for state in seen]
             for i, (one, words) in enumerate(zip(maps, kept, strict=False)):
                 yield [_choose_words(one, words), *(layer[i, words] for layer in vectors)]
             progress(len(members))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headscope.kernels.arc_loss import N_KINDS
@@ -49,13 +49,15 @@ class AttentionAndWords(NeuralScorer):
         """The scores of every candidate, ROOT last."""
         assert batch.maps is not None
         n, seeds = batch.n_words, self.chosen
-        words, root = self._vectors(batch)  # [seed, sentence, word, ...], [seed, sentence, ...]
-        by_dependent, by_candidate = self.by_dependent[seeds], self.by_candidate[seeds]
-        constant = self.constant[seeds][:, None, None]
+        vectors, places, root_at = self._vectors(
+            batch
+        )  # of each word once: [seed, type, dimension]
+        by_type = vectors @ self.by_dependent[seeds] + self.constant[seeds][:, None]
+        by_other_type = vectors @ self.by_candidate[seeds]  # [seed, type, kind map]
         # [seed, sentence, word, map] for each kind of weight
-        of_dependent = (words @ by_dependent[:, None] + constant).chunk(N_KINDS, dim=-1)
-        of_candidate = (words @ by_candidate[:, None]).chunk(N_KINDS, dim=-1)
-        of_root = (root @ by_candidate)[:, :, None].chunk(N_KINDS, dim=-1)
+        of_dependent = by_type[:, places].chunk(N_KINDS, dim=-1)
+        of_candidate = by_other_type[:, places].chunk(N_KINDS, dim=-1)
+        of_root = by_other_type[:, root_at][:, :, None].chunk(N_KINDS, dim=-1)
         between = batch.maps[:, :, :n]  # [sentence, word, other, map]
         # A cell serves two arcs: its word as dependent (kind 0) and its word as head (kind 1).
         by_word = torch.stack([of_dependent[0], of_candidate[1]], dim=-1)
@@ -68,14 +70,20 @@ class AttentionAndWords(NeuralScorer):
         to_root = (opening + closing + self.root[seeds][:, None, None])[..., None]
         return mask_scores(torch.cat([scores, to_root], dim=-1), batch)
 
-    def _vectors(self, batch: SentenceBatch) -> tuple[Tensor, Tensor]:
-        words = self.embedding(batch.rows, self.chosen)
-        root = self.embedding.root[self.chosen][:, None].expand(-1, len(batch.sizes), -1)
+    def _vectors(
+        self, batch: SentenceBatch
+    ) -> tuple[Tensor, Int[Tensor, "sentence word"], Int[Tensor, " sentence"]]:
+        """The vectors of the types in a batch and of ROOT, where each word has its own among them,
+        and where ROOT has."""
+        types, places = batch.rows.unique(return_inverse=True)
+        of_types = self.embedding(types[None], self.chosen)[:, 0]  # [seed, type, dimension]
+        vectors = torch.cat([of_types, self.embedding.root[self.chosen][:, None]], dim=1)
+        root = torch.full_like(batch.sizes, len(types))
         if not self.compat:
-            return words, root
-        following = torch.cat([words[:, :, 1:], words[:, :, :1]], dim=2)
+            return vectors, places, root
         is_last = torch.arange(batch.n_words) == batch.sizes[:, None] - 1
-        return torch.where(is_last[..., None], root[:, :, None], following), words[:, :, 0]
+        following = torch.where(is_last, len(types), places.roll(-1, dims=1))
+        return vectors, following, places[:, 0]
 
 
 def _weigh(

@@ -35,6 +35,7 @@ class Description:
     online: Float[Array, " bucket"]
     uniform: Float[Array, " bucket"]
     words: Float[Array, " bucket"]
+    n_documents: int
 
     @property
     def bits_per_word(self) -> Estimate[Array]:
@@ -44,7 +45,9 @@ class Description:
     @property
     def compression(self) -> Estimate[Array]:
         """The uniform code over the online one: 1 is nothing found."""
-        return ratio_estimate(leave_one_out(self.uniform), leave_one_out(self.online))
+        uniform, online = leave_one_out(self.uniform), leave_one_out(self.online)
+        uniform[1:][self.words == 0] = online[1:][self.words == 0] = np.nan  # nothing to say
+        return ratio_estimate(uniform, online)
 
 
 def describe(
@@ -54,7 +57,7 @@ def describe(
     seed: int = 0,
 ) -> Description:
     """The code of all sentences in an order drawn by the seed. `learn` gives None for too few."""
-    code = Description(*(np.zeros(N_BUCKETS) for _ in range(3)))
+    code = Description(*(np.zeros(N_BUCKETS) for _ in range(3)), treebank.n_documents)
     known: ProbeTreebank | None = None
     for part in BLOCKS:
         whole = treebank.choose(max(len(treebank) // part, 1), seed)

@@ -100,11 +100,11 @@ def build_tables(found: Findings) -> dict[str, pd.DataFrame]:
         "probe-parts": part_table(found.parts, found.layer_numbers, n_heads),
         "probe-structure": structure_table(found.structures),
     }
-    of_training = ("probe-description", "probe-weights")
+    tables["probe-weights"] = tables["probe-weights"].assign(documents=found.train_documents)
     return {
-        name: table.assign(
-            documents=found.train_documents if name in of_training else found.test_documents
-        )[list(TABLES[name])]
+        name: (table if "documents" in table else table.assign(documents=found.test_documents))[
+            list(TABLES[name])
+        ]
         for name, table in tables.items()
     }
 
@@ -215,7 +215,9 @@ def description_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
             continue
         numbers = (code.words.sum(), code.online.sum(), *code.bits_per_word, *code.compression)
         rows.append((name, trust.curve[-1].sentences, *map(float, numbers)))
-    return _table("probe-description", rows).astype({"words": "int64"})
+    codes = [trust.description for trust in trusts.values() if trust.description]
+    table = _table("probe-description", rows).astype({"words": "int64"})
+    return table.assign(documents=[code.n_documents for code in codes])
 
 
 def part_table(
