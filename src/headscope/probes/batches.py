@@ -109,7 +109,8 @@ class Member:
         return self.stack.n_parameters
 
     def __call__(self, batch: "SentenceBatch") -> Scores:
-        return self.alone(lambda stack: stack(batch)[0])
+        scores: Scores = self.alone(lambda stack: stack(batch)[0])
+        return scores
 
     def alone(self, use: Callable[[NeuralScorer], T]) -> T:
         """What the stack gives where this seed alone takes part."""

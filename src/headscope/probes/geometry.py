@@ -11,7 +11,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from operator import methodcaller
 
 import numpy as np
 import torch
@@ -21,7 +21,6 @@ from scipy.stats import rankdata
 
 from headscope.kernels.spanning_tree import maximum_spanning_tree
 from headscope.probes.batches import Member, make_batches
-from headscope.probes.structural import StructuralProbe
 from headscope.probes.treebank import ProbeTreebank, Sentence
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.interval import Estimate, estimate, proportion, share
@@ -140,9 +139,7 @@ def probe_geometry(member: Member, treebank: ProbeTreebank) -> Geometry:
         )
         with torch.inference_mode():
             for _, batch in batches:
-                distances, depths = member.alone(
-                    lambda stack, batch=batch: cast(StructuralProbe, stack).measure(batch)
-                )
+                distances, depths = member.alone(methodcaller("measure", batch))
                 for i, sentence in enumerate(batch.sentences):
                     n = len(sentence)
                     yield (

@@ -47,7 +47,8 @@ class ProbeScores:
     def shares(self) -> Float[Array, " score"]:
         """The share of right answers; NaN where there is nothing to find."""
         correct, count = self.correct.sum(axis=0), self.count.sum(axis=0)
-        return np.divide(correct, count, out=np.full(len(count), np.nan), where=count > 0)
+        shares: Array = np.divide(correct, count, out=np.full(len(count), np.nan), where=count > 0)
+        return shares
 
 
 def join_seeds(parts: Sequence[ProbeScores]) -> ProbeScores:

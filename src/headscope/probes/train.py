@@ -6,6 +6,7 @@ in the same order, so that they are read once.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -221,6 +222,6 @@ def grade_member(member: Member, treebank: ProbeTreebank, row_of: RowOf) -> floa
     batches = make_batches(treebank, row_of, member.uses_maps, hidden_layer=member.hidden_layer)
     with torch.inference_mode():
         for _, batch in batches:
-            grades, counts = member.alone(lambda stack, batch=batch: stack.grades(batch))
+            grades, counts = member.alone(methodcaller("grades", batch))
             total, count = total + float(grades.sum()), count + int(counts.sum())
     return total / max(count, 1)

@@ -68,7 +68,8 @@ class Sentence:
         """How many arcs are between two words; two trees are joined in ROOT."""
         ancestors = self._ancestors.astype(np.float32)
         size = ancestors.sum(axis=1)
-        return size[:, None] + size - 2 * (ancestors @ ancestors.T)
+        distances: NDArray[np.float32] = size[:, None] + size - 2 * (ancestors @ ancestors.T)
+        return distances
 
     @property
     def is_whole(self) -> bool:

@@ -89,7 +89,7 @@ class _PairScores(torch.autograd.Function):
     """The compiled scores of pairs as a function that torch can differentiate."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         context: Any, words: Tensor, candidates: Tensor, offsets: Tensor, out: Tensor, sizes: Tensor
     ) -> Tensor:
         parts = [part.detach().contiguous() for part in (words, candidates, offsets, out, sizes)]
@@ -99,7 +99,7 @@ class _PairScores(torch.autograd.Function):
         return scores
 
     @staticmethod
-    def backward(context: Any, by_scores: Tensor) -> Any:  # type: ignore[override]
+    def backward(context: Any, by_scores: Tensor) -> Any:
         parts = context.saved_tensors
         slopes = [torch.zeros_like(part) for part in parts[:-1]]
         arrays = (*parts, by_scores.contiguous(), *slopes)

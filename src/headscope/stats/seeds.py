@@ -27,7 +27,7 @@ def half_spread(values: Float[Array, " seed"]) -> float:
     n = len(values)
     if n < 2:
         return 0.0
-    return float(quantile(np.array(n))) * seed_spread(values) / n**0.5
+    return float(quantile(np.array(n)) * seed_spread(values) / np.sqrt(n))
 
 
 def add_spread(
