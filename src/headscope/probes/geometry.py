@@ -127,7 +127,9 @@ def spearman(found: NDArray[np.floating], gold: NDArray[np.floating]) -> Float[A
     one, other = (rankdata(part, axis=1) for part in (found, gold))
     one, other = (part - part.mean(axis=1, keepdims=True) for part in (one, other))
     size = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
-    return np.divide((one * other).sum(axis=1), size, out=np.zeros(len(size)), where=size > 0)
+    products = (one * other).sum(axis=1)
+    found_in_row: Array = np.divide(products, size, out=np.zeros(len(size)), where=size > 0)
+    return found_in_row
 
 
 def probe_geometry(member: Member, treebank: ProbeTreebank) -> Geometry:

@@ -60,10 +60,13 @@ def fit_labels(treebank: ProbeTreebank, seed: int = 0) -> LabelProbe:
     sample = treebank.choose(N_SENTENCES, seed)
     relations = sorted({relation for s in sample.sentences for relation in s.relations})
     features, gold = (torch.cat(part) for part in zip(*_arcs(sample, relations), strict=True))
-    start = np.zeros(features.shape[1] * len(relations))
+
+    def evaluate(vector: Array) -> tuple[float, Array]:
+        return label_loss(vector, features, gold)
+
     found = optimize.minimize(
-        lambda vector: label_loss(vector, features, gold),
-        start,
+        evaluate,
+        np.zeros(features.shape[1] * len(relations)),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": MOST_ITERATIONS, "ftol": 1e-9, "gtol": 1e-6},
