@@ -155,7 +155,7 @@ def _relation_row(row: Mapping[Any, Any]) -> tuple[str, ...]:
         return (*scores, "", "", "")
     head = f"{row['best_layer']}-{row['best_head']}"
     arrow = " (h>d)" * (row["best_direction"] == "head-to-dependent")
-    gain = POINTS.row(row | {"low": row["gain_low"], "high": row["gain_high"]}, "gain")
+    gain = POINTS.row({**row, "low": row["gain_low"], "high": row["gain_high"]}, "gain")
     return (*scores, head + arrow, percent(row["best_head_accuracy"]), gain)
 
 
