@@ -75,7 +75,7 @@ class AttentionAndWords(NeuralScorer):
     ) -> tuple[Tensor, Int[Tensor, "sentence word"], Int[Tensor, " sentence"]]:
         """The vectors of the types in a batch and of ROOT, where each word has its own among them,
         and where ROOT has."""
-        types, places = batch.rows.unique(return_inverse=True)
+        types, places = torch.unique(batch.rows, return_inverse=True)
         of_types = self.embedding(types[None], self.chosen)[:, 0]  # [seed, type, dimension]
         vectors = torch.cat([of_types, self.embedding.root[self.chosen][:, None]], dim=1)
         root = torch.full_like(batch.sizes, len(types))
@@ -92,5 +92,5 @@ def _weigh(
 ) -> Float[Tensor, "seed sentence word other kind"]:
     """The cells of each word by its weights, of all seeds in one product."""
     side_by_side = weights.permute(1, 2, 3, 0, 4).flatten(3)  # [sentence, word, map, seed kind]
-    product = (maps @ side_by_side).unflatten(-1, (len(weights), -1))
+    product = (maps @ side_by_side).reshape(*maps.shape[:3], len(weights), -1)
     return product.permute(3, 0, 1, 2, 4)

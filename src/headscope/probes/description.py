@@ -57,7 +57,8 @@ def describe(
     seed: int = 0,
 ) -> Description:
     """The code of all sentences in an order drawn by the seed. `learn` gives None for too few."""
-    code = Description(*(np.zeros(N_BUCKETS) for _ in range(3)), treebank.n_documents)
+    online, uniform, words = np.zeros((3, N_BUCKETS))
+    code = Description(online, uniform, words, treebank.n_documents)
     known: ProbeTreebank | None = None
     for part in BLOCKS:
         whole = treebank.choose(max(len(treebank) // part, 1), seed)

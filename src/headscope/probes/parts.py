@@ -205,7 +205,7 @@ def score_parts(probes: Sequence[AttentionOnly], treebank: ProbeTreebank) -> lis
     for _, batch in make_batches(treebank, lambda word: 0, has_maps=True):
         assert batch.maps is not None
         n = batch.n_words
-        by_kind = (batch.maps @ weights).unflatten(-1, (-1, N_KINDS))
+        by_kind = (batch.maps @ weights).reshape(*batch.maps.shape[:3], -1, N_KINDS)
         by_kind = by_kind.permute(3, 0, 1, 2, 4)  # [probe, sentence, word, other, kind]
         words = by_kind[..., :n, 0] + by_kind[..., :n, 1].transpose(2, 3)
         root = by_kind[..., n, 2] + by_kind[..., n + 1, 3] + roots[:, None, None]

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
+import numpy as np
+
 from headscope.probes import baselines
 from headscope.probes.attention_only import AttentionOnly, fit_attention_only
 from headscope.probes.attention_words import AttentionAndWords
@@ -137,9 +139,8 @@ class Suite:
 
     def best_grade(self, name: str) -> float:
         """How a trained probe did on held-out documents, at best, on average over its seeds."""
-        by_seed = zip(*(epoch.grades for epoch in self.epochs[name]), strict=True)
-        grades = [max(grades) for grades in by_seed]
-        return sum(grades) / len(grades)
+        by_seed = np.array([epoch.grades for epoch in self.epochs[name]])  # [epoch, seed]
+        return float(by_seed.max(axis=0).mean())
 
     def train_structural(self, layer: int) -> NeuralScorer:
         """The structural probe over the vectors of a layer."""
