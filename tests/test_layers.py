@@ -117,7 +117,8 @@ def room_of(module: str) -> str:
     parts = module.split(".")
     if parts[1] == "analyses":
         return "measure" if module in measured() else "show"
-    return "show" if module == "headscope.probes.show" else parts[1]
+    of_probes = ("headscope.probes.show", "headscope.probes.charts")
+    return "show" if module in of_probes else parts[1]
 
 
 def may_import(own: str, other: str) -> bool:

@@ -269,7 +269,15 @@ class ProbeOptions:
     epochs: int = option(20, "Maximum epochs of a probe trained by Adam.")
     allow_overlap: bool = option(False, "Allow sentences of --test that are also in --train.")
     compat: bool = option(False, "Word vectors one place off, as in the paper's released code.")
-    curve: bool = option(True, "Also learn from parts of the sentences.")
+    seeds: int = option(5, "Train each probe with N seeds: their mean, the spread in the interval.")
+    rank: int = option(64, "Rank of the structural probe.")
+    hidden_layers: str = option(
+        "spread", "Layers of the structural probe: spread (five), all, or 0,6,12 (0: embeddings)."
+    )
+    curve: bool = option(
+        True, "Also learn from fewer sentences and a control task, and code them in turn."
+    )
+    parts: bool = option(True, "Also learn from parts of the attention: which heads parse?")
     query_pieces: str = option(QUERY_PIECES[0], QUERY_PIECES_HELP)
     seed: int = option(0, "Seed of everything random: samples, masks, tests, probes.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
@@ -278,6 +286,8 @@ class ProbeOptions:
         require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
         require(self.batch_tokens > 0, "batch_tokens", self.batch_tokens, "at least 1")
         require(self.epochs > 0, "epochs", self.epochs, "at least 1")
+        require(self.seeds > 0, "seeds", self.seeds, "at least 1")
+        require(self.rank > 0, "rank", self.rank, "at least 1")
         is_enough = self.sentences is None or self.sentences > 0
         require(is_enough, "sentences", self.sentences, "at least 1")
         is_known, known = self.query_pieces in QUERY_PIECES, " or ".join(QUERY_PIECES)

@@ -230,6 +230,10 @@ PROBES = Registry(
         "best-single-head": Entry(
             "headscope.probes.suite:BEST_SINGLE_HEAD", "the head that finds most training heads"
         ),
+        "best-heads-per-relation": Entry(
+            "headscope.probes.suite:BEST_HEADS",
+            "attention-only over the heads that are best for some relation",
+        ),
         "random-init-attention-only": Entry(
             "headscope.probes.suite:UNTRAINED_ATTENTION_ONLY",
             "attention-only over the same model with random weights",
@@ -237,6 +241,10 @@ PROBES = Registry(
         "random-init-attention-and-words": Entry(
             "headscope.probes.suite:UNTRAINED_ATTENTION_AND_WORDS",
             "attention-and-words over the same model with random weights",
+        ),
+        "random-init-structural-probe": Entry(
+            "headscope.probes.suite:UNTRAINED_STRUCTURAL",
+            "structural-probe over the same model with random weights",
         ),
         "words-only": Entry(
             "headscope.probes.suite:WORDS_ONLY", "a net over word vectors; needs --vectors"
@@ -251,6 +259,14 @@ PROBES = Registry(
         "attention-and-words": Entry(
             "headscope.probes.suite:ATTENTION_AND_WORDS",
             "weights of heads that depend on the two words (section 5); needs --vectors",
+        ),
+        "structural-probe-layer-0": Entry(
+            "headscope.probes.suite:STRUCTURAL_EMBEDDINGS",
+            "structural-probe over the embeddings, before the first layer",
+        ),
+        "structural-probe": Entry(
+            "headscope.probes.suite:STRUCTURAL",
+            "distances and depths of words in hidden states (Hewitt and Manning 2019)",
         ),
     },
 )

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,11 @@ from tests.probes.made import MADE, PLANTED_TREE, SYNTAX, make_examples
 
 ROOT = Path(__file__).parents[2]
 TRAIN, TEST = make_examples(90), make_examples(40, first=500)
-ON_MADE = [name for name in PROBES.built_in if not name.startswith("random-init")]
+ON_MADE = [
+    name
+    for name in PROBES.built_in
+    if not name.startswith("random-init") and "structural" not in name
+]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +43,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_probes(out: Path | None, vectors: Path | None, **options: object) -> Run:
-    settings = {"train": TRAIN, "test": TEST, "epochs": 2, "progress": False} | options
+    settings = {"train": TRAIN, "test": TEST, "epochs": 2, "seeds": 2, "progress": False} | options
     return probe(PLANTED_TREE, vectors=vectors, out=out, **settings)  # type: ignore[arg-type]
 
 
@@ -73,13 +78,14 @@ def test_tables_have_their_documented_columns(run: Run) -> None:
 def test_probes_are_compared_with_those_that_ran_too(run: Run, vectors: Path) -> None:
     table, found = run.tables["probe-differences"], uas(run)
     pairs = set(zip(table["probe"], table["other"], strict=True))
+    assert len(pairs) == len(found) * (len(found) - 1) / 2  # every two
     assert ("attention-only", "distances-and-words") in pairs
     assert ("attention-and-words", "attention-only") in pairs
     assert not any(name.startswith("random-init") for pair in pairs for name in pair)
     for row in table.itertuples():
         assert row.difference == pytest.approx(found[str(row.probe)] - found[str(row.other)])
     assert table["documents"].unique().tolist() == [len(TEST)]
-    alone = run_probes(None, vectors, curve=False, only=["attention-only"])
+    alone = run_probes(None, vectors, curve=False, parts=False, only=["attention-only"])
     assert len(alone.tables["probe-differences"]) == 0
 
 
@@ -107,10 +113,45 @@ def test_the_curve_ends_at_the_whole_training_set(run: Run, vectors: Path) -> No
     curve = run.tables["probe-curve"]
     for name in ("attention-only", "attention-and-words"):
         rows = curve[curve["probe"] == name]
-        assert rows["sentences"].tolist() == [22, 90]
+        assert rows["sentences"].tolist() == [45, 90]  # a 32nd and an eighth are too few
         assert rows["uas"].iloc[-1] == uas(run)[name]
-    without = run_probes(None, vectors, curve=False, only=["attention-only"])
-    assert without.tables["probe-curve"]["sentences"].tolist() == [90]
+    without = run_probes(None, vectors, curve=False, parts=False, only=["attention-only"])
+    empty = ("probe-curve", "probe-selectivity", "probe-description", "probe-parts")
+    assert [len(without.tables[name]) for name in empty] == [0] * 4
+
+
+def test_every_trained_probe_is_asked_how_much_is_its_own(run: Run) -> None:
+    trained = [name for name in ON_MADE if PROBES.find(name).load().is_trained]
+    for name in ("probe-selectivity", "probe-description"):
+        assert run.tables[name]["probe"].tolist() == trained
+    selectivity = run.tables["probe-selectivity"].set_index("probe")["selectivity"]
+    assert selectivity["attention-only"] > selectivity["words-only"] + 0.2
+    bits = run.tables["probe-description"].set_index("probe")["compression"]
+    assert bits["attention-only"] > bits["words-only"]
+    probes = run.tables["probes"].set_index("probe")
+    assert probes.loc["attention-and-words", "seeds"] == 2
+    assert probes.loc["attention-only", "seeds"] == 1
+    assert probes.loc["attention-only", "las"] < probes.loc["attention-only", "uas"]
+    assert np.isnan(probes.loc["words-only", "las"])
+
+
+def test_every_table_says_how_many_documents_there_were(run: Run) -> None:
+    for name, table in run.tables.items():
+        of_training = name in ("probe-weights", "probe-description")
+        assert set(table["documents"]) <= {len(TRAIN if of_training else TEST)}, name
+
+
+def test_gains_over_the_best_head_have_intervals(run: Run) -> None:
+    relations = run.tables["probe-relations"].dropna(subset="gain_low")
+    assert len(relations)
+    assert (relations["gain_low"] <= relations["gain"]).all()
+    assert (relations["gain"] <= relations["gain_high"]).all()
+
+
+def test_a_treebank_of_one_document_is_refused_before_any_work() -> None:
+    one = [replace(example, document="d") for example in TRAIN]
+    with pytest.raises(StudyError, match="All 90 training sentences are of one document"):
+        run_probes(None, None, train=one)
 
 
 def test_a_run_is_read_back_and_says_what_it_did(run: Run) -> None:
@@ -124,8 +165,11 @@ def test_a_run_is_read_back_and_says_what_it_did(run: Run) -> None:
 
 
 def test_resuming_gives_the_same_tables_and_other_options_are_refused(
-    tmp_path: Path, run: Run, vectors: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    quick = {"curve": False, "parts": False, "only": ["words-only", "attention-and-words"]}
+    run = run_probes(None, vectors, **quick)
+
     def stop(*arguments: object) -> None:
         raise KeyboardInterrupt
 
@@ -133,18 +177,18 @@ def test_resuming_gives_the_same_tables_and_other_options_are_refused(
     with monkeypatch.context() as patched:
         patched.setattr("headscope.engine.probe.build_tables", stop)
         with pytest.raises(KeyboardInterrupt):
-            run_probes(out, vectors)
+            run_probes(out, vectors, **quick)
     with pytest.raises(OutputError, match="not empty"):
-        run_probes(out, vectors)
+        run_probes(out, vectors, **quick)
     with pytest.raises(OutputError, match="its options differ"):
-        run_probes(out, vectors, epochs=5, resume=True)
-    resumed = run_probes(out, vectors, resume=True)
+        run_probes(out, vectors, epochs=5, resume=True, **quick)
+    resumed = run_probes(out, vectors, resume=True, **quick)
     for name, table in run.tables.items():
         pd.testing.assert_frame_equal(resumed.tables[name], table)
 
 
 def test_without_vectors_probes_of_words_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    found = uas(run_probes(None, None, curve=False))
+    found = uas(run_probes(None, None, curve=False, parts=False))
     assert "attention-only" in found
     assert "attention-and-words" not in found
     assert 'no word vectors were given (vectors="FILE")' in caplog.text
@@ -154,7 +198,7 @@ def test_without_vectors_probes_of_words_are_left_out(caplog: pytest.LogCaptureF
 
 def test_compat_changes_the_probe_of_words_alone(tmp_path: Path, run: Run, vectors: Path) -> None:
     names = ["attention-only", "attention-and-words"]
-    off = run_probes(tmp_path / "off", vectors, compat=True, curve=False, only=names)
+    off = run_probes(tmp_path / "off", vectors, compat=True, curve=False, parts=False, only=names)
     assert uas(off)["attention-only"] == uas(run)["attention-only"]
     weights = [
         load_file(one.folder / "checkpoints/attention-and-words.safetensors")["model/by_dependent"]
@@ -165,7 +209,7 @@ def test_compat_changes_the_probe_of_words_alone(tmp_path: Path, run: Run, vecto
 
 
 def test_sentences_limit_what_is_learned_from(vectors: Path) -> None:
-    run = run_probes(None, vectors, sentences=30, curve=False, only=["attention-only"])
+    run = run_probes(None, vectors, sentences=30, curve=False, parts=False, only=["attention-only"])
     assert run.tables["probes"]["sentences"].tolist() == [30]
 
 
@@ -186,16 +230,16 @@ def test_treebanks_of_different_schemes_are_warned_of(caplog: pytest.LogCaptureF
         Example(e.id, words=e.words, tree=type(e.tree)(e.tree.heads, ("dobj",) * len(e.words)))
         for e in TEST
     ]  # fmt: skip
-    run_probes(None, None, test=other, only=["right-branching"], curve=False)
+    run_probes(None, None, test=other, only=["right-branching"], curve=False, parts=False)
     assert "different schemes" in caplog.text
     assert "dobj" in caplog.text
     caplog.clear()
-    run_probes(None, None, only=["right-branching"], curve=False)
+    run_probes(None, None, only=["right-branching"], curve=False, parts=False)
     assert "different schemes" not in caplog.text
 
 
 def test_the_command_prints_the_table_beside_the_papers(tmp_path: Path) -> None:
-    options = ["--only", "attention-only", "--only", "right-branching", "--no-curve"]
+    options = ["--only", "attention-only", "--only", "right-branching", "--no-curve", "--no-parts"]
     arguments = ["probe", "demo", "--train", "starter", "--test", "starter", "--sentences", "60"]
     arguments += ["--allow-overlap"]
     arguments += [*options, "--out", str(tmp_path / "run"), "--format"]
@@ -203,13 +247,29 @@ def test_the_command_prints_the_table_beside_the_papers(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     scores, differences, *_ = done.stdout.split("\n\n")  # tables with an empty line between them
     lines = {line.split()[0]: line.split() for line in scores.splitlines() if line}
-    assert lines["attention-only"][-3:] == ["60", "289", "61"]
+    assert lines["attention-only"][-4:] == ["1", "60", "289", "61"]
     assert re.search(r"attention-only +right-branching +\+\d\d\.\d points \[", differences)
     assert float(lines["attention-only"][1]) > 20 + float(lines["right-branching"][1])
     assert 'id="figure-probe-weights"' in (tmp_path / "run/report.html").read_text()
     again = CliRunner().invoke(app, [*arguments, "json", "--resume"])
-    assert set(json.loads(again.stdout)) == set(TABLES)
+    filled = {"probes", "probe-differences", "probe-weights", "probe-relations"}
+    assert set(json.loads(again.stdout)) == filled  # the others are empty without their checks
     assert "Writing the word attention" not in again.stderr
+
+
+def test_the_structural_probe_stands_beside_the_others_on_a_real_model(tmp_path: Path) -> None:
+    settings = {"train": "starter", "test": "starter", "allow_overlap": True, "sentences": 100}
+    settings |= {"curve": False, "parts": False, "seeds": 2, "epochs": 6, "progress": False}
+    names = ["right-branching", "structural-probe", "structural-probe-layer-0"]
+    with pytest.raises(StudyError, match="rank=385 cannot be used"):
+        probe("demo", rank=385, only=names, store=tmp_path, **settings)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+    found = probe("demo", rank=16, only=names, store=tmp_path, **settings)  # type: ignore[arg-type]
+    scores, structure = found.tables["probes"].set_index("probe"), found.tables["probe-structure"]
+    assert scores.loc["structural-probe", "seeds"] == 2
+    assert structure["hidden"].dropna().unique().tolist() == [0, 2, 3, 4, 6]
+    by_name = structure.set_index("probe")["uuas"]
+    assert by_name["structural-probe"] > by_name["structural-probe-layer-0"]
 
 
 def test_the_command_explains_bad_input(tmp_path: Path) -> None:
@@ -224,7 +284,7 @@ def test_the_command_explains_bad_input(tmp_path: Path) -> None:
 
 
 def test_sentences_that_are_learned_and_scored_are_refused_with_their_number() -> None:
-    settings = {"only": ["right-branching"], "curve": False}
+    settings = {"only": ["right-branching"], "curve": False, "parts": False}
     with pytest.raises(StudyError, match=r"40 of the 40 sentences of .* are also in"):
         run_probes(None, None, train=[*TRAIN, *TEST], **settings)
     long = [replace(e, id=f"long:{i}", **twelve_words()) for i, e in enumerate(TEST[:1])]
@@ -243,11 +303,15 @@ def twelve_words() -> dict[str, object]:
 
 def test_made_attention_holds_no_tree() -> None:
     settings = {"train": TRAIN, "test": TEST, "progress": False, "only": ["attention-only"]}
-    found = uas(probe(MADE, curve=False, **settings))  # type: ignore[arg-type]
+    found = uas(probe(MADE, curve=False, parts=False, **settings))  # type: ignore[arg-type]
     assert found["attention-only"] < 0.6
 
 
-def test_analyze_trains_probes_where_a_training_treebank_is_given(tmp_path: Path) -> None:
+def test_analyze_trains_probes_where_a_training_treebank_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = partial(probe, curve=False, parts=False, seeds=1, epochs=1)
+    monkeypatch.setattr("headscope.engine.probe.probe", quick)
     lines = STARTER.read_text().split("\n\n")
     train, test = tmp_path / "train.conllu", tmp_path / "test.conllu"
     train.write_text("\n\n".join(lines[:30]) + "\n\n")

@@ -1,6 +1,7 @@
 """Made treebanks with stored attention, some with the tree planted in it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ from headscope.data.tree import ROOT
 from headscope.engine.sample import draw_sample
 from headscope.engine.word_maps import StoredMaps
 from headscope.options import RunOptions
-from headscope.probes.treebank import ProbeTreebank
+from headscope.probes.store import write_store
+from headscope.probes.treebank import ProbeTreebank, Sentence
 from headscope.probes.vectors import WordVectors
 from tests.making import VOCABULARY, MadeSource, make_example, random_maps
 
+DIMENSION = 8  # as many as a made sentence has words
 SYNTAX = (1, 3)  # layer, head: looks at the syntactic head, from the root at [CLS]
 MADE = MadeSource()
 
@@ -57,3 +60,26 @@ def made_vectors(dimension: int = 4, seed: int = 0) -> WordVectors:
     table = rng.standard_normal((len(known) + 1, dimension)).astype(np.float32)
     table[0] = 0
     return WordVectors(table, {word: row for row, word in enumerate(known, start=1)})
+
+
+def plant_vectors(sentence: Sentence, layer: int) -> torch.Tensor:
+    """Layer 1 has the tree: one part for each arc on the way to the root. Layer 0 is noise."""
+    rng = np.random.default_rng(sentence.key % 2**32)
+    vectors = rng.normal(0, 0.05, (len(sentence), DIMENSION))
+    for word in range(len(sentence)):
+        place = word
+        while layer == 1 and sentence.heads[place] != ROOT:
+            vectors[word, place] += 1
+            place = int(sentence.heads[place])
+    return torch.from_numpy(vectors).half()
+
+
+def store_vectors(folder: Path, examples: Sequence[Example]) -> ProbeTreebank:
+    """These sentences with planted attention and planted vectors in two layers."""
+    treebank = store(folder / "maps", examples, PLANTED_TREE)
+    index = replace(treebank.maps.index, hidden_layers=(0, 1), dimension=DIMENSION)
+    blocks = (
+        [treebank.maps.sentence(i).clone(), *(plant_vectors(sentence, layer) for layer in (0, 1))]
+        for i, sentence in enumerate(treebank.sentences)
+    )
+    return replace(treebank, maps=write_store(folder / "both", index, blocks))

@@ -25,6 +25,8 @@ def scores(**uas: float) -> pd.DataFrame:
             "uas_with_punctuation": value - 0.1,
             "uuas": value + 0.1,
             "mst_uas": nan,
+            "las": nan,
+            "seeds": 5,
             "sentences": 2000,
             "parameters": 1153,
         }
@@ -55,10 +57,8 @@ def test_table_3_has_the_papers_probes_in_its_order() -> None:
     }
     assert row(table, "attention-and-words")["UAS %"] == "-"
     assert row(table, "attention-and-words")["BERT-base: UAS %"] == "77"
-    assert [line[0] for line in table.rows][-2:] == [
-        "best-offset",
-        "structural probe (paper alone)",
-    ]
+    assert [line[0] for line in table.rows][-2:] == ["structural-probe", "best-offset"]
+    assert row(table, "structural-probe")["BERT-base: UAS %"] == "80 UUAS"
 
 
 def difference(probe: str, other: str, value: float, p_value: float = 0.0001) -> dict[str, object]:
@@ -106,6 +106,8 @@ def test_the_terminal_has_the_papers_uas_beside_each_probe() -> None:
         "with punct": "50.0",
         "UUAS": "70.0",
         "MST UAS": "-",
+        "LAS": "-",
+        "seeds": "5",
         "sentences": "2,000",
         "parameters": "1,153",
         "paper": "61",
@@ -118,6 +120,7 @@ def test_the_terminal_has_the_papers_uas_beside_each_probe() -> None:
 def relation(name: str, probe: str, count: int, gain: float) -> dict[str, object]:
     best = {"best_layer": 3, "best_head": 2, "best_direction": "head-to-dependent"}
     scored = {"accuracy": 0.8, "best_head_accuracy": 0.8 - gain, "gain": gain}
+    scored |= {"gain_low": gain - 0.02, "gain_high": gain + 0.02}
     return {"relation": name, "probe": probe, "count": count, **best, **scored}
 
 
@@ -131,7 +134,7 @@ def test_relations_of_the_strongest_probe_stand_beside_their_best_heads() -> Non
     (table,) = read_relations(pd.DataFrame(rows), 50)
     assert table.columns[2] == "attention-and-words %"
     assert table.rows == (
-        ("det", "90", "80.0", "3-2 (h>d)", "55.0", "+25.0"),
+        ("det", "90", "80.0", "3-2 (h>d)", "55.0", "+25.0 points [+23.0 to +27.0]"),
         ("obj", "70", "80.0", "", "", ""),
     )
     (alone,) = read_relations(pd.DataFrame(rows[:1]), 50)

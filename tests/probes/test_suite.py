@@ -18,13 +18,18 @@ NAMES = [  # as in the paper's Table 3, weakest first
     "left-branching",
     "best-offset",
     "best-single-head",
+    "best-heads-per-relation",
     "random-init-attention-only",
     "random-init-attention-and-words",
+    "random-init-structural-probe",
     "words-only",
     "distances-and-words",
     "attention-only",
     "attention-and-words",
+    "structural-probe-layer-0",
+    "structural-probe",
 ]
+OF_ATTENTION = [name for name in NAMES if "structural" not in name]
 
 
 @pytest.fixture(scope="module")
@@ -50,22 +55,16 @@ def test_the_registry_has_the_papers_probes_in_its_order() -> None:
     assert all(entry.summary for entry in PROBES.built_in.values())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OF_ATTENTION)
 def test_every_probe_learns_and_says_what_it_needs(name: str, suite: Suite) -> None:
     probe = load(name)
     assert probe.of_untrained == name.startswith(UNTRAINED_PREFIX)
     assert probe.needs_vectors == name.endswith(("words", "words-only"))
-    result = suite.run(probe)
+    result = suite.run(name, probe)
     assert result.scores.count.sum() > 0
     is_fixed = name.endswith("branching")
     assert result.sentences == (0 if is_fixed else 90)
     assert (result.parameters == 0) == is_fixed
-
-
-def test_the_curve_goes_up_to_the_whole_and_leaves_out_tiny_parts(suite: Suite) -> None:
-    results = list(suite.run_curve(load("attention-only")))
-    assert [result.sentences for result in results] == [22]  # 90 / 4; 90 / 16 are too few
-    assert [name for name in NAMES if load(name).has_curve] == NAMES[-2:]
 
 
 def test_progress_and_state_go_by_the_probes_name(suite: Suite) -> None:
@@ -80,20 +79,20 @@ def test_progress_and_state_go_by_the_probes_name(suite: Suite) -> None:
 
     other = suite.over(suite.train, suite.test, UNTRAINED_PREFIX)
     other.report, other.open_state = report, open_state
-    other.run(load("random-init-attention-and-words"))
-    assert set(reported) == set(NAMES[4:6])
-    assert opened == [NAMES[5]]
+    other.run("random-init-attention-and-words", load("random-init-attention-and-words"))
+    assert set(reported) == {"random-init-attention-only", "random-init-attention-and-words"}
+    assert opened == ["random-init-attention-and-words"]
     fitted: Mapping[str, AttentionOnly] = other.fitted
-    assert list(fitted) == [NAMES[4]]
+    assert list(fitted) == ["random-init-attention-only"]
 
 
 def test_a_probe_of_another_package_is_run_as_ours_are(suite: Suite) -> None:
     def learn(suite: Suite) -> FixedOffset:
         return FixedOffset(2, n_parameters=1)
 
-    result = suite.run(Probe(learn))
+    result = suite.run("mine", Probe(learn))
     assert (result.sentences, result.parameters) == (90, 1)
-    expected = suite.run(Probe(lambda suite: FixedOffset(2)))
+    expected = suite.run("fixed", Probe(lambda suite: FixedOffset(2)))
     np.testing.assert_array_equal(result.scores.correct, expected.scores.correct)
     assert expected.sentences == 0
 
@@ -101,4 +100,4 @@ def test_a_probe_of_another_package_is_run_as_ours_are(suite: Suite) -> None:
 def test_words_are_unknown_where_there_are_no_vectors(suite: Suite) -> None:
     bare = Suite(suite.train, suite.test, None, suite.options, suite.open_state)
     assert bare.row_of("boat") == 0
-    assert bare.run(load("attention-only")).parameters == 61
+    assert bare.run("attention-only", load("attention-only")).parameters == 61

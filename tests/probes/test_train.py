@@ -10,8 +10,8 @@ from torch import Tensor
 
 from headscope.engine.checkpoint import StateFile
 from headscope.errors import OutputError, StudyError
-from headscope.probes.baselines import WordMLP
 from headscope.probes.train import Epoch, NoStateStore, TrainingOptions, train
+from headscope.probes.word_net import WordNet
 from tests.probes.made import made_vectors, make_examples, store
 
 
@@ -31,12 +31,13 @@ class FailingStateFile(StateFile):
 def test_resuming_gives_the_weights_of_an_uninterrupted_run(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(60)), made_vectors()
     options = TrainingOptions(epochs=5, patience=5)
-    whole, resumed = (WordMLP(vectors, has_distances=True) for _ in range(2))
+    whole, resumed = (WordNet(vectors, has_distances=True) for _ in range(2))
     epochs = train(whole, treebank, vectors.row_of, options, NoStateStore())
     path = tmp_path / "net.safetensors"
     with pytest.raises(Interrupted):
         train(resumed, treebank, vectors.row_of, options, FailingStateFile(path))
-    fresh = WordMLP(vectors, has_distances=True, seed=7)  # what it starts from does not matter
+    fresh = WordNet(vectors, has_distances=True)
+    torch.nn.init.zeros_(fresh.weights["out"])  # what it starts from does not matter
     assert train(fresh, treebank, vectors.row_of, options, StateFile(path)) == epochs
     for name, value in whole.state_dict().items():
         assert torch.equal(value, fresh.state_dict()[name]), name
@@ -45,17 +46,17 @@ def test_resuming_gives_the_weights_of_an_uninterrupted_run(tmp_path: Path) -> N
 def test_a_finished_training_is_not_repeated(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(40)), made_vectors()
     file = StateFile(tmp_path / "net.safetensors")
-    first, second = (WordMLP(vectors, has_distances=False) for _ in range(2))
+    first, second = (WordNet(vectors, has_distances=False) for _ in range(2))
     train(first, treebank, vectors.row_of, TrainingOptions(epochs=2), file)
     before = file.path.stat().st_mtime_ns
     train(second, treebank, vectors.row_of, TrainingOptions(epochs=2), file)
     assert file.path.stat().st_mtime_ns == before
-    assert torch.equal(first.out.weight, second.out.weight)
+    assert torch.equal(first.weights["out"], second.weights["out"])
 
 
 def test_training_learns_and_stops_early_at_its_best(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(60)), made_vectors()
-    net = WordMLP(vectors, has_distances=True)
+    net = WordNet(vectors, has_distances=True)
     seen: list[Epoch] = []
     epochs = train(
         net,
@@ -67,7 +68,7 @@ def test_training_learns_and_stops_early_at_its_best(tmp_path: Path) -> None:
     )
     assert seen == epochs
     assert 3 <= len(epochs) < 500
-    best = max(epochs, key=lambda epoch: epoch.uas)
+    best = max(epochs, key=lambda epoch: epoch.grade)
     assert best.number == len(epochs) - 2
     assert epochs[-1].loss < epochs[0].loss
 
@@ -76,9 +77,9 @@ def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(30)), made_vectors()
 
     def weights(seed: int) -> Tensor:
-        net = WordMLP(vectors, has_distances=False, seed=seed)
+        net = WordNet(vectors, has_distances=False, seeds=(seed,))
         train(net, treebank, vectors.row_of, TrainingOptions(epochs=1, seed=seed), NoStateStore())
-        return net.out.weight
+        return net.weights["out"]
 
     assert torch.equal(weights(1), weights(1))
     assert not torch.equal(weights(1), weights(2))
@@ -87,7 +88,7 @@ def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
 def test_a_tiny_training_set_is_refused(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(19)), made_vectors()
     with pytest.raises(StudyError, match="19 training sentences are too few"):
-        train(WordMLP(vectors, False), treebank, vectors.row_of, TrainingOptions(), NoStateStore())
+        train(WordNet(vectors, False), treebank, vectors.row_of, TrainingOptions(), NoStateStore())
 
 
 def test_bad_options_and_damaged_state_are_refused(tmp_path: Path) -> None:

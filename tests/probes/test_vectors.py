@@ -66,11 +66,12 @@ def test_bad_lines_are_refused_with_path_and_line(tmp_path: Path, text: str, mes
 
 def test_unknown_words_share_one_vector_that_learns(tmp_path: Path) -> None:
     vectors = read(tmp_path / "v.txt", GLOVE, ["the", "boat"])
-    embedding = WordEmbedding(vectors, seed=0)
+    embedding = WordEmbedding(vectors, seeds=(0, 1))
     rows = torch.tensor([[vectors.row_of("the"), UNKNOWN, UNKNOWN]])
-    found = embedding(rows)
-    assert torch.equal(found[0, 1], found[0, 2])
+    found = embedding(rows, slice(0, 1))
+    assert torch.equal(found[0, 0, 1], found[0, 0, 2])
     found.sum().backward()
     assert embedding.unknown.grad is not None
-    assert (embedding.unknown.grad == 2).all()
+    assert (embedding.unknown.grad[0] == 2).all()
+    assert (embedding.unknown.grad[1] == 0).all()  # of another seed
     assert "table" not in dict(embedding.named_parameters())  # frozen

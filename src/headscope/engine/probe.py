@@ -1,17 +1,15 @@
 """The whole of `headscope probe`: store attention, train every probe, score them, write tables."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from logging import getLogger
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pandas as pd
-
-from headscope.contracts import Annotation, AttentionSource, Corpus, CorpusRole
+from headscope.contracts import Annotation, AttentionSource, Corpus, CorpusRole, layer_numbers
 from headscope.corpora.lines import file_digest, read_lines
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.example import Example, stable_hash
@@ -22,7 +20,8 @@ from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import read_names
 from headscope.engine.sample import Sample, draw_sample
 from headscope.engine.word_maps import StoredMaps
-from headscope.errors import StudyError
+from headscope.errors import ModelError, StudyError
+from headscope.models.hidden import HiddenStates, open_hidden_states
 from headscope.models.loaded import LoadedModel
 from headscope.models.untrained import make_untrained
 from headscope.options import (
@@ -35,10 +34,14 @@ from headscope.options import (
 )
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.baselines import count_correct
+from headscope.probes.layers import choose_layer, fit_layers, list_structures
+from headscope.probes.parts import N_PARTS, Part, PartScores, fit_heads, fit_parts, score_parts
+from headscope.probes.structural import refuse_rank
 from headscope.probes.suite import Probe, Suite
-from headscope.probes.tables import ProbeResult, build_tables
+from headscope.probes.tables import Findings, build_tables
 from headscope.probes.train import NoStateStore, StateStore, TrainingOptions, refuse_tiny
 from headscope.probes.treebank import ProbeTreebank
+from headscope.probes.trust import examine_probe, list_steps
 from headscope.probes.vectors import WordVectors, read_vectors
 from headscope.registry import PROBES
 from headscope.runs.folder import RunFolder
@@ -85,13 +88,19 @@ def probe(
         "train": draw_sample(_open_treebank(train), chosen.sentences, chosen.seed),
         "test": draw_sample(_open_treebank(test), None, chosen.seed),
     }
-    refuse_tiny(samples["train"].n_examples)
+    documents = {example.own_document for example in samples["train"]}
+    refuse_tiny(samples["train"].n_examples, len(documents))
     n_shared = count_shared(samples["train"], samples["test"], chosen.allow_overlap)
     warn_of_other_labels(samples["train"], samples["test"])
     source = open_source(model, tokenizer, build_options(ModelOptions, options), chosen.seed)
-    can_be_untrained = isinstance(source, LoadedModel)
-    probes, left_out = choose_probes(read_names(only), vectors is not None, can_be_untrained)
-    training = TrainingOptions(epochs=chosen.epochs, seed=chosen.seed)
+    is_model = isinstance(source, LoadedModel)
+    probes, left_out = choose_probes(read_names(only), vectors is not None, is_model)
+    hidden = None
+    if isinstance(source, LoadedModel) and any(one.needs_hidden for one in probes.values()):
+        hidden = _open_hidden(source, chosen, only is not None)
+        if hidden is None:
+            probes = {name: one for name, one in probes.items() if not one.needs_hidden}
+    training = TrainingOptions(epochs=chosen.epochs, seed=chosen.seed, seeds=chosen.seeds)
     manifest = {
         **begin_manifest(source.describe(), asdict(chosen) | asdict(training), left_out),
         "treebanks": {part: _describe(sample) for part, sample in samples.items()},
@@ -101,8 +110,22 @@ def probe(
     }
     begun = folder.begin(manifest, resume) if folder else nullcontext()
     with begun, _open_store(store, folder) as place, show_progress(progress) as bars:
-        study = _ProbeStudy(source, place, samples, chosen, training, folder, bars)
+        study = _ProbeStudy(source, place, samples, chosen, training, folder, bars, hidden)
         return study.run(probes, Path(vectors) if vectors else None, manifest)
+
+
+def _open_hidden(source: LoadedModel, options: ProbeOptions, is_asked: bool) -> HiddenStates | None:
+    """The hidden states that are to be stored; None, with a warning, for a model whose cannot be,
+    unless a user asked for probes by name."""
+    try:
+        hidden = open_hidden_states(source, options.hidden_layers)
+    except ModelError as error:
+        if is_asked:
+            raise
+        log.warning("Probes over hidden states are left out: %s", error)
+        return None
+    refuse_rank(options.rank, hidden.dimension)
+    return hidden
 
 
 def probe_within(run: Run, model: Any, **options: Any) -> Run:
@@ -112,7 +135,7 @@ def probe_within(run: Run, model: Any, **options: Any) -> Run:
 
 
 def choose_probes(
-    only: Collection[str] | None, has_vectors: bool, can_be_untrained: bool
+    only: Collection[str] | None, has_vectors: bool, is_model: bool
 ) -> tuple[dict[str, Probe], dict[str, str]]:
     """The probes to run, and those left out with the reason; an error for what was asked for."""
     for name in only or ():
@@ -124,10 +147,9 @@ def choose_probes(
             continue
         if probe.needs_vectors and not has_vectors:
             left_out[name] = f"Skipped {name!r}: no word vectors were given (--vectors FILE)."
-        elif probe.of_untrained and not can_be_untrained:
-            left_out[name] = (
-                f"Skipped {name!r}: it needs a transformers model, to draw its weights."
-            )
+        elif (probe.of_untrained or probe.needs_hidden) and not is_model:
+            wanted = "to draw its weights" if probe.of_untrained else "for its hidden states"
+            left_out[name] = f"Skipped {name!r}: it needs a transformers model, {wanted}."
         else:
             probes[name] = probe
     if only is not None and left_out:
@@ -193,11 +215,12 @@ class _ProbeStudy:
     training: TrainingOptions
     folder: RunFolder | None
     bars: Bars
+    hidden: HiddenStates | None
 
     def run(
         self, probes: Mapping[str, Probe], vectors: Path | None, manifest: dict[str, Any]
     ) -> Run:
-        treebanks = self._open_treebanks(self.source)
+        treebanks = self._open_treebanks(self.source, self.samples, self.hidden)
         words = _read_vectors(vectors, treebanks)
         suite = Suite(
             train=treebanks["train"],
@@ -207,26 +230,38 @@ class _ProbeStudy:
             open_state=self._open_state,
             report=self.bars.report,
             compat=self.options.compat,
+            rank=self.options.rank,
         )
+        fits = fit_layers(suite) if self.hidden else []
+        suite.layer = choose_layer(fits) if fits else 0
         suites = {"": suite}
         if any(probe.of_untrained for probe in probes.values()):
-            assert isinstance(self.source, LoadedModel)  # else these probes are left out
-            untrained = self._open_treebanks(make_untrained(self.source, self.options.seed))
-            suites[UNTRAINED_PREFIX] = suite.over(
-                untrained["train"], untrained["test"], UNTRAINED_PREFIX
-            )
-        results = {
-            name: suites[UNTRAINED_PREFIX if probe.of_untrained else ""].run(probe)
+            suites[UNTRAINED_PREFIX] = self._untrained_suite(suite)
+        own = {
+            name: suites[UNTRAINED_PREFIX if probe.of_untrained else ""]
             for name, probe in probes.items()
         }
-        with_curve = {n: p for n, p in probes.items() if p.has_curve and self.options.curve}
-        steps = [
-            (name, one) for name, probe in with_curve.items() for one in suite.run_curve(probe)
-        ]
-        steps += [(name, results[name]) for name, probe in probes.items() if probe.has_curve]
-        pairs = [(n, o) for n, probe in probes.items() for o in probe.compared_with if o in probes]
-        tables = self._tables(list(suites.values()), results, pairs, steps)
-        tables = number_layers(tables, manifest["model"])
+        results = {name: own[name].run(name, probe) for name, probe in probes.items()}
+        trained = [name for name, probe in probes.items() if probe.is_trained]
+        trusts = {
+            name: examine_probe(own[name], name, probes[name])
+            for name in trained
+            if self.options.curve
+        }
+        found = Findings(
+            results=results,
+            steps=list(list_steps(trusts, results)),
+            trusts=trusts,
+            fitted={name: probe for one in suites.values() for name, probe in one.fitted.items()},
+            counts=(suite.head_counts, count_correct(suite.test)),
+            shape=(self.source.n_layers, self.source.n_heads),
+            layer_numbers=layer_numbers(self.source),
+            parts=self._run_parts(suite) if self.options.parts and suite.fitted else (),
+            structures=list_structures(fits, own) if fits else [],
+            train_documents=suite.train.n_documents,
+            test_documents=suite.test.n_documents,
+        )
+        tables = number_layers(build_tables(found), manifest["model"])
         final = manifest | {
             "status": "complete",
             "tables": list(tables),
@@ -237,31 +272,50 @@ class _ProbeStudy:
             self.folder.finish(tables, final)
         return Run(tables, final, self.folder.path if self.folder else None)
 
-    def _open_treebanks(self, source: AttentionSource) -> dict[str, ProbeTreebank]:
+    def _untrained_suite(self, suite: Suite) -> Suite:
+        assert isinstance(self.source, LoadedModel)  # else these probes are left out
+        source = make_untrained(self.source, self.options.seed)
+        hidden = self.hidden and HiddenStates(source, (suite.layer,), self.hidden.dimension)
+        treebanks = self._open_treebanks(source, self.samples, hidden)
+        return suite.over(treebanks["train"], treebanks["test"], UNTRAINED_PREFIX)
+
+    def _run_parts(self, suite: Suite) -> list[tuple[Part, PartScores, int]]:
+        """Parts of the attention, and norms in its place."""
+        n_sentences = min(N_PARTS, len(suite.train))
+        parts = list(fit_parts(suite.train, layer_numbers(self.source), self.options.seed))
+        scores = score_parts([part.probe for part in parts], suite.test)
+        found = [(*pair, n_sentences) for pair in zip(parts, scores, strict=True)]
+        if not isinstance(self.source, LoadedModel) or self.source.weights == "norm":
+            return found
+        source = replace(self.source, weights="norm")
+        try:
+            source.check_weights()
+        except ModelError as error:
+            log.warning("Norms are left out of the parts: %s", error)
+            return found
+        fewer = draw_sample(self.samples["train"].corpus, n_sentences, self.options.seed)
+        norms = self._open_treebanks(source, {**self.samples, "train": fewer}, None)
+        of_norms = fit_heads("norms", norms["train"], range(norms["train"].maps.n_maps))
+        (score,) = score_parts([of_norms.probe], norms["test"])
+        return [*found, (of_norms, score, len(norms["train"]))]
+
+    def _open_treebanks(
+        self,
+        source: AttentionSource,
+        samples: Mapping[str, Sample],
+        hidden: HiddenStates | None,
+    ) -> dict[str, ProbeTreebank]:
         options = RunOptions(seed=self.options.seed, batch_tokens=self.options.batch_tokens)
-        maps = StoredMaps(source, self.store, options, self.options.query_pieces)
+        maps = StoredMaps(source, self.store, options, self.options.query_pieces, hidden)
         return {
             part: maps.treebank(sample, self.bars.add(f"{part}: {source.name}", sample.n_examples))
-            for part, sample in self.samples.items()
+            for part, sample in samples.items()
         }
 
     def _open_state(self, name: str) -> StateStore:
         if self.folder is None:
             return NoStateStore()
         return StateFile(self.folder.path / "checkpoints" / f"{name}.safetensors")
-
-    def _tables(
-        self,
-        suites: Sequence[Suite],
-        results: Mapping[str, ProbeResult],
-        pairs: Sequence[tuple[str, str]],
-        steps: Sequence[tuple[str, ProbeResult]],
-    ) -> dict[str, pd.DataFrame]:
-        suite = suites[0]
-        fitted = {name: probe for one in suites for name, probe in one.fitted.items()}
-        counts = suite.head_counts, count_correct(suite.test)
-        shape = self.source.n_layers, self.source.n_heads
-        return build_tables(results, pairs, steps, fitted, counts, shape)
 
 
 def _open_treebank(treebank: CorporaLike) -> Corpus:

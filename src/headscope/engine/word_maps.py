@@ -1,6 +1,7 @@
-"""The store of a treebank's word attention: found if it is there, else measured."""
+"""The store of a treebank's word attention and hidden states: found if there, else measured."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -16,11 +17,12 @@ from torch import Tensor
 from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
 from headscope.data.attention import LayerAttention
 from headscope.data.counts import ExampleCounts
-from headscope.data.encoding import Encoding, TokenKind
+from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.words import special_weights, word_weights
 from headscope.engine.measure import Progress, keep_usable, refuse_not_finite
 from headscope.engine.sample import Sample
 from headscope.models.encode import equal_length_batches
+from headscope.models.hidden import HiddenStates, refuse_bad_states
 from headscope.options import RunOptions
 from headscope.probes.store import N_SPECIAL, StoreIndex, WordMaps, open_store, write_store
 from headscope.probes.treebank import ProbeTreebank, keep_words
@@ -38,6 +40,7 @@ class StoredMaps:
     folder: Path
     options: RunOptions
     query_pieces: str = "mean"
+    hidden: HiddenStates | None = None  # the layers whose vectors are stored too
     _model: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def treebank(self, sample: Sample, progress: Progress = lambda n: None) -> ProbeTreebank:
@@ -62,6 +65,8 @@ class StoredMaps:
             "max_tokens": self.source.max_tokens,
             "query_pieces": self.query_pieces,
             "dtype": self._model.get("dtype"),
+            "weights": self._model.get("weights"),
+            "hidden_layers": list(self.hidden.layers) if self.hidden else [],
         }
 
     def _write(
@@ -85,7 +90,8 @@ class StoredMaps:
                 ids.append(encoding.example.id)
                 kept.append(_words_with_tokens(encoding))
         shape = self.source.n_layers, self.source.n_heads
-        return StoreIndex(key, *shape, ids, kept, asdict(counts))
+        vectors = (self.hidden.layers, self.hidden.dimension) if self.hidden else ((), 0)
+        return StoreIndex(key, *shape, ids, kept, asdict(counts), *vectors)
 
     def _batches(self, sample: Sample, counts: ExampleCounts) -> Iterator[list[Encoding]]:
         examples, max_tokens = iter(sample), self.source.max_tokens
@@ -94,12 +100,18 @@ class StoredMaps:
             usable = keep_usable(encodings, CorpusRole.TREEBANK, max_tokens, counts)
             yield from equal_length_batches(usable, self.options.batch_tokens)
 
-    def _blocks(self, index: StoreIndex, sample: Sample, progress: Progress) -> Iterator[Tensor]:
+    def _blocks(
+        self, index: StoreIndex, sample: Sample, progress: Progress
+    ) -> Iterator[list[Tensor]]:
         kept = iter(index.kept)
         for members in self._batches(sample, ExampleCounts()):
-            maps = _measure_words(self.source, members, self.query_pieces)
-            for one, words in zip(maps, kept, strict=False):
-                yield _choose_words(one, words)
+            batch = self.source.batch(members)
+            with self.hidden.observe() if self.hidden else nullcontext([]) as seen:
+                maps = _measure_words(self.source, batch, self.query_pieces)
+            pool = pool_words(batch, self.query_pieces).queries.float()
+            vectors = [_halve(pool @ state.float().to(pool.device), batch) for state in seen]
+            for i, (one, words) in enumerate(zip(maps, kept, strict=False)):
+                yield [_choose_words(one, words), *(layer[i, words] for layer in vectors)]
             progress(len(members))
 
 
@@ -108,7 +120,7 @@ def _words_with_tokens(encoding: Encoding) -> list[int]:
 
 
 def _measure_words(
-    source: AttentionSource, members: Sequence[Encoding], query_pieces: str
+    source: AttentionSource, batch: Batch, query_pieces: str
 ) -> Float[Tensor, "example map word other"]:
     """Attention among words and to special tokens, all layers, in half precision."""
     layers: list[Tensor] = []
@@ -121,10 +133,18 @@ def _measure_words(
         special = _special_weights(attention, query_pieces)  # [example, head, word, special]
         layers.append(torch.cat([words, special], dim=-1).half())
 
-    batch = source.batch(members)
     source.attend(batch, observe)
     refuse_not_finite(is_finite, batch)
     return torch.cat(layers, dim=1).cpu()
+
+
+def _halve(
+    vectors: Float[Tensor, "example word dimension"], batch: Batch
+) -> Float[Tensor, "example word dimension"]:
+    """In half precision; an error for what is no number there."""
+    halved = vectors.half().cpu()
+    refuse_bad_states(halved, [encoding.example.id for encoding in batch.encodings])
+    return halved
 
 
 def _special_weights(

@@ -6,9 +6,8 @@ the opening and the closing special tokens, plus a constant. The loss, the mean 
 penalty on squared weights, is strictly convex: there is one optimum, whatever the order or seed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from logging import getLogger
 
 import numpy as np
@@ -70,17 +69,19 @@ def fit_attention_only(
     tolerance: float = 1e-5,
     seed: int = 0,
     report: Report = lambda loss, gradient: None,
+    kinds: Sequence[int] = range(N_KINDS),
 ) -> tuple[AttentionOnly, Minimum]:
     """Full-batch L-BFGS to a gradient of `tolerance` relative to that at zero weights.
 
-    A sample of sentences comes first: its optimum is the start of the search over all, and its
-    Hessian there the preconditioner. As the problem is convex, both only shorten the path.
+    Weights of other than these kinds stay 0. A sample of sentences comes first: its optimum is the
+    start of the search over all, and its Hessian there the preconditioner. As the problem is
+    convex, both only shorten the path.
     """
     sample = treebank.choose(HEAD_START, seed)
-    zero = np.zeros(N_KINDS * treebank.maps.n_maps + 1)
-    start = _search(sample, zero, compute_hessian(sample, zero), HEAD_START_TOLERANCE)
-    hessian = compute_hessian(sample, start.point)
-    minimum = _search(treebank, start.point, hessian, tolerance, report)
+    is_free = np.append(np.isin(np.arange(N_KINDS), kinds).repeat(treebank.maps.n_maps), True)
+    zero = np.zeros(len(is_free))
+    start = _search(sample, zero, zero, is_free, HEAD_START_TOLERANCE)
+    minimum = _search(treebank, start.point, start.point, is_free, tolerance, report, sample)
     if not minimum.is_converged:
         text = "attention-only stopped at a gradient of %.2g after %d iterations"
         log.warning(text, minimum.gradient, minimum.iterations)
@@ -90,13 +91,22 @@ def fit_attention_only(
 def _search(
     treebank: ProbeTreebank,
     start: Vector,
-    hessian: Matrix,
+    curved_at: Vector,
+    is_free: NDArray[np.bool_],
     tolerance: float,
     report: Report = lambda loss, gradient: None,
+    sample: ProbeTreebank | None = None,
 ) -> Minimum:
-    _, at_zero = loss_and_gradient(treebank, np.zeros_like(start))
-    least = tolerance * float(np.linalg.norm(at_zero))
-    function = partial(loss_and_gradient, treebank)
+    """From `start`, with the Hessian of the sample (None: of all) at a point."""
+    hessian = compute_hessian(sample or treebank, curved_at)
+    hessian[~is_free] = hessian[:, ~is_free] = 0.0
+    hessian[~is_free, ~is_free] = 1.0
+
+    def function(vector: Vector) -> tuple[float, Vector]:
+        loss, gradient = loss_and_gradient(treebank, vector)
+        return loss, gradient * is_free
+
+    least = tolerance * float(np.linalg.norm(function(np.zeros_like(start))[1]))
     return minimize(function, start, hessian, least, report=report)
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -14,18 +14,23 @@ from headscope.data.tree import ROOT
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank, Sentence
 
 __all__ = [
-    "NeuralScorer", "RowOf", "Scorer", "Scores", "SentenceBatch", "make_batches", "mask_scores",
-    "score_sentences",
+    "Member", "NeuralScorer", "RowOf", "Scorer", "Scores", "SeedSums", "SentenceBatch",
+    "make_batches", "mask_scores", "score_sentences",
 ]  # fmt: skip
 
 BATCH_CELLS = 8192  # about thirty sentences of sixteen words
 
 Scores = Float[Tensor, "sentence word candidate"]  # the last candidate is ROOT
 RowOf = Callable[[str], int]  # the row of a word's vector, 0 for unknown words
+SeedSums = tuple[Float[Tensor, "seed sentence"], Int[Tensor, " sentence"]]
+T = TypeVar("T")
 
 
 class Scorer(Protocol):
-    """A probe that has learned: scores for every candidate of every word."""
+    """A probe that has learned: scores for every candidate of every word.
+
+    One that reads hidden states says of which layer: `hidden_layer`.
+    """
 
     @property
     def uses_maps(self) -> bool:
@@ -39,13 +44,81 @@ class Scorer(Protocol):
 
 
 class NeuralScorer(nn.Module):
-    """A scorer that is trained by gradient descent (`headscope.probes.train`)."""
+    """Scorers of one kind that are trained by gradient descent side by side, one for each seed.
+
+    The first axis of each weight is the seed. As no weight meets that of another seed, they learn
+    what each would learn alone, but sentences are read once for all.
+    """
 
     uses_maps: bool
+    hidden_layer: int | None = None
+    needs_sharpness = False  # scores are no logarithms of chances, up to a constant
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        super().__init__()
+        self.seeds = tuple(seeds)
+        self.chosen = slice(None)  # the seeds that score
 
     @property
     def n_parameters(self) -> int:
-        return sum(weight.numel() for weight in self.parameters())
+        return sum(weight[0].numel() for weight in self.parameters())
+
+    @property
+    def members(self) -> "list[Member]":
+        """The scorers one by one."""
+        return [Member(self, place) for place in range(len(self.seeds))]
+
+    def forward(self, batch: "SentenceBatch") -> Float[Tensor, "seed sentence word candidate"]:
+        raise NotImplementedError
+
+    def losses(self, batch: "SentenceBatch") -> SeedSums:
+        """What is to become small, by seed and sentence, and how many words it is the sum of."""
+        is_arc = batch.heads > NO_HEAD
+        chances = self(batch).log_softmax(-1)  # [seed, sentence, word, candidate]
+        targets = batch.targets.clamp(min=0).expand(chances.shape[:3])[..., None]
+        gold = chances.gather(-1, targets)[..., 0].masked_fill(~is_arc, 0.0)
+        return -gold.sum(-1), is_arc.sum(-1)
+
+    def grades(self, batch: "SentenceBatch") -> SeedSums:
+        """What is to become large on held-out sentences: right heads, of words that are scored."""
+        is_right = self(batch).argmax(-1) == batch.targets  # [seed, sentence, word]
+        return (is_right & batch.is_scored).sum(-1).double(), batch.is_scored.sum(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """The scorer of one seed."""
+
+    stack: NeuralScorer
+    place: int
+
+    @property
+    def uses_maps(self) -> bool:
+        return self.stack.uses_maps
+
+    @property
+    def hidden_layer(self) -> int | None:
+        return self.stack.hidden_layer
+
+    @property
+    def needs_sharpness(self) -> bool:
+        return self.stack.needs_sharpness
+
+    @property
+    def n_parameters(self) -> int:
+        return self.stack.n_parameters
+
+    def __call__(self, batch: "SentenceBatch") -> Scores:
+        scores: Scores = self.alone(lambda stack: stack(batch)[0])
+        return scores
+
+    def alone(self, use: Callable[[NeuralScorer], T]) -> T:
+        """What the stack gives where this seed alone takes part."""
+        self.stack.chosen = slice(self.place, self.place + 1)
+        try:
+            return use(self.stack)
+        finally:
+            self.stack.chosen = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +129,8 @@ class SentenceBatch:
     rows: Int[Tensor, "sentence word"]  # of each word in the table of vectors, 0 for unknown ones
     heads: Int[Tensor, "sentence word"]  # NO_HEAD for padding
     sizes: Int[Tensor, " sentence"]
+    sentences: Sequence[Sentence]
+    hidden: Float[Tensor, "sentence word dimension"] | None = None
 
     @classmethod
     def pad(
@@ -63,6 +138,7 @@ class SentenceBatch:
         maps: Sequence[Float[Tensor, "word other map"]] | None,
         sentences: Sequence[Sentence],
         row_of: RowOf = lambda word: 0,
+        hidden: Sequence[Float[Tensor, "word dimension"]] | None = None,
     ) -> "SentenceBatch":
         """These sentences with the maps of each."""
         sizes = [len(sentence) for sentence in sentences]
@@ -72,12 +148,30 @@ class SentenceBatch:
             rows[i, :n] = torch.tensor([row_of(word) for word in sentence.words])
             heads[i, :n] = torch.from_numpy(sentence.heads)
         padded = _pad_maps(maps, shape[1]) if maps else None
-        return cls(padded, rows, heads, torch.tensor(sizes))
+        vectors = None
+        if hidden:
+            vectors = torch.zeros(*shape, hidden[0].shape[-1])
+            for i, one in enumerate(hidden):
+                vectors[i, : len(one)] = one
+        return cls(padded, rows, heads, torch.tensor(sizes), sentences, vectors)
 
     @property
     def n_words(self) -> int:
         """Of the longest sentence."""
         return self.heads.shape[1]
+
+    @property
+    def is_inside(self) -> Bool[Tensor, "sentence word"]:
+        """Which words are no padding."""
+        return torch.arange(self.n_words) < self.sizes[:, None]
+
+    @property
+    def is_scored(self) -> Bool[Tensor, "sentence word"]:
+        """Which words have a head and are no punctuation."""
+        is_scored = torch.zeros(self.heads.shape, dtype=torch.bool)
+        for i, sentence in enumerate(self.sentences):
+            is_scored[i, : len(sentence)] = torch.from_numpy(sentence.is_scored)
+        return is_scored
 
     @property
     def targets(self) -> Int[Tensor, "sentence word"]:
@@ -88,8 +182,7 @@ class SentenceBatch:
 def mask_scores(scores: Scores, batch: SentenceBatch) -> Scores:
     """The scores, minus infinity for the word itself and for padding."""
     n = batch.n_words
-    is_word = torch.arange(n) < batch.sizes[:, None]  # no padding
-    is_other = is_word[:, None, :] & ~torch.eye(n, dtype=torch.bool)
+    is_other = batch.is_inside[:, None, :] & ~torch.eye(n, dtype=torch.bool)
     always = torch.ones(len(batch.sizes), n, 1, dtype=torch.bool)
     return scores.masked_fill(~torch.cat([is_other, always], dim=-1), -torch.inf)
 
@@ -99,6 +192,7 @@ def make_batches(
     row_of: RowOf,
     has_maps: bool,
     rng: np.random.Generator | None = None,
+    hidden_layer: int | None = None,
 ) -> Iterator[tuple[NDArray[np.int64], SentenceBatch]]:
     """Batches of similar length with the indices of their sentences; with `rng` in random order."""
     permute = np.arange if rng is None else rng.permutation
@@ -108,7 +202,10 @@ def make_batches(
     for group in (groups[i] for i in permute(len(groups))):
         stored_at = treebank.stored_at[group]
         maps = [treebank.maps.sentence(int(index)) for index in stored_at] if has_maps else None
-        yield group, SentenceBatch.pad(maps, [treebank.sentences[s] for s in group], row_of)
+        hidden = None
+        if hidden_layer is not None:
+            hidden = [treebank.maps.hidden(int(index), hidden_layer) for index in stored_at]
+        yield group, SentenceBatch.pad(maps, [treebank.sentences[s] for s in group], row_of, hidden)
 
 
 def score_sentences(
@@ -116,7 +213,8 @@ def score_sentences(
 ) -> Iterator[tuple[int, Float[NDArray[np.float64], "word candidate"]]]:
     """Each sentence's index and its scores, ROOT last, without padding."""
     with torch.inference_mode():
-        for group, batch in make_batches(treebank, row_of, scorer.uses_maps):
+        layer = getattr(scorer, "hidden_layer", None)
+        for group, batch in make_batches(treebank, row_of, scorer.uses_maps, hidden_layer=layer):
             padded = scorer(batch).double().numpy()
             for index, size, scores in zip(group, batch.sizes.tolist(), padded, strict=True):
                 yield int(index), scores[:size, [*range(size), batch.n_words]]

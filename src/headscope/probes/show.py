@@ -9,11 +9,12 @@ import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.probes import UNTRAINED_PREFIX
+from headscope.probes.charts import draw_curve, draw_parts, draw_structure
 from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.best_bars import BestBars
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
 from headscope.view.claim import Claim, Outcome, all_of, judge
-from headscope.view.figure import INTERVAL, Chart, Figure, mark_data, name_and_interval, number
+from headscope.view.figure import Chart, Figure, number
 from headscope.view.heads_grid import HeadsGrid
 from headscope.view.numbers import PERCENT, POINTS, SHARE, p_value, percent, row_estimate
 from headscope.view.presentation import ALL_HEADS, PageTable, Presentation, PrintedTable
@@ -26,7 +27,8 @@ ATTENTION, WORDS = "attention-only", "attention-and-words"
 UNTRAINED = f"{UNTRAINED_PREFIX}{WORDS}"
 # Clark et al. 2019, Table 3 (BERT-base on WSJ): UAS without punctuation.
 PAPER_UAS = {RIGHT: 26, DISTANCES: 58, UNTRAINED: 30, ATTENTION: 61, WORDS: 77}
-STRUCTURAL = ("structural probe (paper alone)", "", "", "", "", "80 UUAS")
+STRUCTURAL = "structural-probe"
+PAPER_STRUCTURAL = "80 UUAS"
 WITH_VECTORS = "--train FILE --treebank FILE --vectors FILE"
 DECENT, SUBSTANTIAL = 0.7, 0.05
 BETWEEN_WORDS = {"dependent-to-head": "word to candidate", "head-to-dependent": "candidate to word"}
@@ -52,27 +54,6 @@ def draw_probes(tables: Tables) -> Chart:
         has_heads=False,
     )
     return bars.draw(tables["probes"].assign(paper=paper))
-
-
-def draw_curve(tables: Tables) -> Chart:
-    """UAS by the number of sentences, with intervals."""
-    data = mark_data(tables["probe-curve"], ["probe", "sentences", "uas", "low", "high"])
-    sizes = sorted({int(n) for n in tables["probe-curve"]["sentences"]})
-    x = alt.X("sentences:Q", title="sentences learned from")
-    x = x.scale(type="log", nice=False, padding=12).axis(values=sizes, format=",")
-    y = alt.Y("uas:Q", title="heads of words found (UAS)")
-    y = y.scale(zero=False).axis(format="%", tickCount=6)
-    colour = alt.Color("probe:N", title=None, sort=None)
-    sentences = alt.Tooltip("sentences:Q", format=",")
-    tooltip = [alt.Tooltip("probe:N"), sentences, number("uas", "UAS", ".1%"), INTERVAL]
-    base = alt.Chart()
-    intervals = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5)
-    chart = alt.layer(
-        intervals.encode(x, alt.Y("low:Q", title=""), alt.Y2("high:Q"), colour),
-        base.mark_line(strokeWidth=2).encode(x, y, colour),
-        base.mark_circle(size=60, opacity=1).encode(x, y, colour, tooltip=tooltip),
-    )
-    return name_and_interval(chart.properties(width=380, height=240, data=data), ".1%")
 
 
 def draw_weights(tables: Tables) -> Chart:
@@ -132,6 +113,8 @@ def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
         Column("with punct", lambda row: percent(row["uas_with_punctuation"])),
         Column("UUAS", lambda row: percent(row["uuas"])),
         Column("MST UAS", lambda row: percent(row["mst_uas"])),
+        Column("LAS", lambda row: percent(row["las"])),
+        Column("seeds", lambda row: str(row["seeds"])),
         Column("sentences", lambda row: f"{row['sentences']:,}"),
         Column("parameters", lambda row: f"{row['parameters']:,}"),
         Column("paper", lambda row: str(PAPER_UAS.get(row["probe"], ""))),
@@ -140,7 +123,9 @@ def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
 
 
 def read_differences(table: pd.DataFrame, min_count: int) -> list[TextTable]:
-    """How much more a probe finds than another of the same words."""
+    """How much more the strongest probes find than each other one of the same words."""
+    named = [name for name in (ATTENTION, WORDS, STRUCTURAL) if name in set(table["probe"])]
+    table = table[table["probe"].isin(named[-2:])] if named else table
     columns = (
         Column("probe", lambda row: str(row["probe"])),
         Column("compared with", lambda row: str(row["other"])),
@@ -156,7 +141,7 @@ def read_relations(table: pd.DataFrame, min_count: int) -> list[TextTable]:
     if name is None:
         return []
     shown = table[(table["probe"] == name) & (table["count"] >= min_count)]
-    columns = ("relation", "count", f"{name} %", "best head", "its %", "gain")
+    columns = ("relation", "count", f"{name} %", "best head", "its %", "gain [95 %]")
     return [TextTable(columns, tuple(_relation_row(row) for row in shown.to_dict("records")))]
 
 
@@ -170,7 +155,7 @@ def _relation_row(row: Mapping[Any, Any]) -> tuple[str, ...]:
         return (*scores, "", "", "")
     head = f"{row['best_layer']}-{row['best_head']}"
     arrow = " (h>d)" * (row["best_direction"] == "head-to-dependent")
-    gain = f"{100 * row['gain']:+.1f}"
+    gain = POINTS.row({**row, "low": row["gain_low"], "high": row["gain_high"]}, "gain")
     return (*scores, head + arrow, percent(row["best_head_accuracy"]), gain)
 
 
@@ -180,10 +165,11 @@ def build_table_3(tables: Tables) -> list[TextTable]:
         return []
     strongest = _strongest(tables["probes"]) or WORDS
     above = _differences(tables, strongest)
-    rows = {name: (name, "-", "-", "-", "-", str(uas)) for name, uas in PAPER_UAS.items()}
+    in_paper = PAPER_UAS | {STRUCTURAL: PAPER_STRUCTURAL}
+    rows = {name: (name, "-", "-", "-", "-", str(uas)) for name, uas in in_paper.items()}
     for name, row in tables["probes"].set_index("probe").iterrows():
         interval, sentences = PERCENT.interval(row["low"], row["high"]), f"{row['sentences']:,.0f}"
-        paper = str(PAPER_UAS.get(str(name), ""))
+        paper = str(in_paper.get(str(name), ""))
         gap = POINTS.row(above[str(name)], "difference") if str(name) in above else ""
         rows[str(name)] = (str(name), percent(row["uas"]), interval, gap, sentences, paper)
     columns = (
@@ -195,10 +181,10 @@ def build_table_3(tables: Tables) -> list[TextTable]:
         "punctuation. Differences are paired: both probes are scored on the same words, and their "
         "interval is that of the difference. BERT-base is the paper's, on the Wall Street Journal "
         "with GloVe vectors; a dash where a probe was not trained. The structural probe reads "
-        "vectors, not attention, and is scored without direction, so it is no measure for the "
-        "others."
+        "vectors, not attention. Here it is scored by directed arcs, as the others are; the paper "
+        "quotes it without direction."
     )
-    return [TextTable(columns, (*rows.values(), STRUCTURAL), "Probes over all heads", note)]
+    return [TextTable(columns, tuple(rows.values()), "Probes over all heads", note)]
 
 
 def check_above(tables: Tables, probe: str, others: Sequence[str], margin: float = 0.0) -> Outcome:
@@ -220,9 +206,12 @@ def check_above(tables: Tables, probe: str, others: Sequence[str], margin: float
 
 def _differences(tables: Tables, probe: str) -> dict[str, pd.Series]:
     """The rows that compare a probe with others, by the other's name."""
-    table = tables.get("probe-differences", pd.DataFrame({"probe": []}))
-    own = table[table["probe"] == probe]
-    return {str(row["other"]): row for _, row in own.iterrows()}
+    table = tables.get("probe-differences", pd.DataFrame({"probe": [], "other": []}))
+    found = {str(r["other"]): r for _, r in table[table["probe"] == probe].iterrows()}
+    for _, row in table[table["other"] == probe].iterrows():  # the other way round
+        ends = {"difference": -row["difference"], "low": -row["high"], "high": -row["low"]}
+        found[str(row["probe"])] = pd.Series({**row, **ends})
+    return found
 
 
 def check_decent(tables: Tables) -> Outcome:
@@ -271,8 +260,9 @@ FIGURES = (
         "probes",
         "How much syntax all heads hold together",
         draw_probes,
-        "One line for each probe, a small parser trained on attention alone: the share of words "
-        "whose head it finds, punctuation left out, with its 95 % interval. The tick is what the "
+        "One line for each probe, a small parser: from single heads over all heads together to the "
+        "hidden states. The share of words whose head it finds, punctuation left out, with its "
+        "95 % interval, over documents and seeds. The tick is what the "
         "paper reports for the same probe on another model and treebank, where it has it.",
         paper="Table 3",
     ),
@@ -283,6 +273,23 @@ FIGURES = (
         "The share of words whose head a probe finds, by the number of sentences it learned from; "
         "strokes are 95 % intervals. A curve that is flat early says that the syntax was in the "
         "attention already, and not learned by the probe.",
+    ),
+    _figure(
+        "probe-parts",
+        "How many heads make the parse",
+        draw_parts,
+        "The share of words whose head the attention-only probe finds when it reads some heads "
+        "alone. Lines add heads: greedy, the head that promises most each time; L1, those that a "
+        "penalty on weights leaves. Grey: one layer each, all heads, and all but some. Point at a "
+        "mark for the names of its heads.",
+    ),
+    _figure(
+        "probe-structure",
+        "Trees in the hidden states, layer by layer",
+        draw_structure,
+        "The structural probe of Hewitt and Manning, by their own measures. The line is each layer "
+        "from at most 1,000 sentences, rings are probes that learned from all sentences, and the "
+        "dashed line is a chain of words, which needs no model.",
     ),
     _figure(
         "probe-weights",
@@ -341,6 +348,10 @@ PRESENTATION = Presentation(
         PrintedTable("probe-differences", read_differences),
         PrintedTable("probe-relations", read_relations),
         PrintedTable("probe-curve"),
+        PrintedTable("probe-selectivity"),
+        PrintedTable("probe-description"),
+        PrintedTable("probe-parts"),
+        PrintedTable("probe-structure"),
         PrintedTable("probe-weights"),
     ),
     page_tables=(

@@ -1,16 +1,18 @@
-"""Attention between the words of a treebank, written once and read window by window.
+"""Attention between the words of a treebank and their hidden states, written once, read by windows.
 
 A store is a folder: `maps.f16` holds, sentence after sentence, the cells [word, other, head] of
 attention from each word to every word and then to the opening and closing special tokens, in
 half precision; heads of all layers side by side, first layer first. Attention in the other
-direction is the same cell with its words exchanged, so it is not stored again. `header.json` says
-what the store holds and for what it was made.
+direction is the same cell with its words exchanged, so it is not stored again. `hidden-L.f16` holds
+the vectors [word, dimension] of layer L (0: the embeddings), of the layers that were asked for.
+`header.json` says what the store holds and for what it was made.
 """
 
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b, file_digest
@@ -28,7 +30,8 @@ from headscope.errors import OutputError
 
 __all__ = ["StoreIndex", "WordMaps", "open_store", "write_store"]
 
-VERSION = 1
+VERSION = 2
+MAPS = "maps.f16"
 N_SPECIAL = 2  # opening and closing
 BYTES = 2  # of a number in half precision
 SPARE = 64 << 20  # bytes that must be left on the disk
@@ -44,6 +47,8 @@ class StoreIndex:
     ids: list[str]
     kept: list[list[int]]  # the words of each sentence that have tokens
     counts: Mapping[str, Any]
+    hidden_layers: Sequence[int] = ()  # whose vectors it holds; 0 are the embeddings
+    dimension: int = 0  # of these vectors
 
     @cached_property
     def sizes(self) -> Int[NDArray[np.int64], " sentence"]:
@@ -55,15 +60,31 @@ class StoreIndex:
         """The cell at which each sentence starts, and the end."""
         return np.concatenate([[0], np.cumsum(self.sizes * (self.sizes + N_SPECIAL))])
 
+    @cached_property
+    def words(self) -> Int[NDArray[np.int64], " sentence+1"]:
+        """The word at which each sentence starts, and the end."""
+        return np.concatenate([[0], np.cumsum(self.sizes)])
+
     @property
     def n_maps(self) -> int:
         """Heads of all layers."""
         return self.n_layers * self.n_heads
 
     @property
+    def files(self) -> dict[str, int]:
+        """The files of numbers with the bytes of each, in the order of a block's tensors."""
+        of_vectors = int(self.words[-1]) * self.dimension * BYTES
+        maps = {MAPS: int(self.starts[-1]) * self.n_maps * BYTES}
+        return maps | {_hidden_file(layer): of_vectors for layer in self.hidden_layers}
+
+    @property
     def n_bytes(self) -> int:
-        """The size of the maps on the disk."""
-        return int(self.starts[-1]) * self.n_maps * BYTES
+        """The size of all numbers on the disk."""
+        return sum(self.files.values())
+
+
+def _hidden_file(layer: int) -> str:
+    return f"hidden-{layer}.f16"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +93,7 @@ class WordMaps:
 
     path: Path
     index: StoreIndex
+    chosen: tuple[int, ...] | None = None  # the maps that are read; None: all
 
     @property
     def ids(self) -> list[str]:
@@ -80,8 +102,8 @@ class WordMaps:
 
     @property
     def n_maps(self) -> int:
-        """Heads of all layers."""
-        return self.index.n_maps
+        """How many maps of each cell are read."""
+        return self.index.n_maps if self.chosen is None else len(self.chosen)
 
     def cells(self, first: int, last: int) -> Float[Tensor, "cell map"]:
         """The cells of sentences `first` up to `last`, mapped from the file for as long as held.
@@ -89,12 +111,21 @@ class WordMaps:
         Only this window is mapped, so that memory does not grow with the treebank.
         """
         start, end = (int(cell) for cell in self.index.starts[[first, last]])
+        cells = self._window(MAPS, start, end, self.index.n_maps)
+        return cells if self.chosen is None else cells[:, self.chosen]
+
+    def hidden(self, index: int, layer: int) -> Float[Tensor, "word dimension"]:
+        """The vectors of one sentence's words at a layer."""
+        start, end = (int(word) for word in self.index.words[[index, index + 1]])
+        return self._window(_hidden_file(layer), start, end, self.index.dimension)
+
+    def _window(self, file: str, start: int, end: int, width: int) -> Float[Tensor, "row width"]:
         window = np.memmap(
-            self.path / "maps.f16",
+            self.path / file,
             dtype=np.float16,
             mode="c",  # private: nothing done to it reaches the file
-            offset=start * self.n_maps * BYTES,
-            shape=(end - start, self.n_maps),
+            offset=start * width * BYTES,
+            shape=(end - start, width),
         )
         return torch.from_numpy(window)
 
@@ -104,25 +135,16 @@ class WordMaps:
         return self.cells(index, index + 1).view(n, n + N_SPECIAL, self.n_maps)
 
 
-def write_store(path: Path, index: StoreIndex, blocks: Iterable[Tensor]) -> WordMaps:
-    """Write the blocks of cells one after the other; all of the store, or nothing."""
+def write_store(path: Path, index: StoreIndex, blocks: Iterable[Sequence[Tensor]]) -> WordMaps:
+    """Write blocks one after the other, a tensor for each file; all of the store, or nothing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _refuse_small_disk(path, index.n_bytes)
         temporary = path.with_name(f".{path.name[:100]}.{token_hex(8)}")
         temporary.mkdir()  # for whom the umask says
         try:
-            digest = blake2b()
-            with (temporary / "maps.f16").open("wb") as stream:
-                for block in blocks:
-                    content = block.numpy().data
-                    stream.write(content)
-                    digest.update(content)
-                n_written = stream.tell()
-                _flush(stream.fileno(), stream.flush)
-            if n_written != index.n_bytes:
-                raise ValueError(f"{n_written} bytes of maps, not {index.n_bytes}")
-            header = {"version": VERSION, "checksum": digest.hexdigest(), "index": asdict(index)}
+            checksums = _write_files(temporary, index.files, blocks)
+            header = {"version": VERSION, "checksums": checksums, "index": asdict(index)}
             with (temporary / "header.json").open("w", encoding="utf-8") as text:
                 json.dump(header, text)
                 _flush(text.fileno(), text.flush)
@@ -138,6 +160,25 @@ def write_store(path: Path, index: StoreIndex, blocks: Iterable[Tensor]) -> Word
     return WordMaps(path, index)
 
 
+def _write_files(
+    folder: Path, sizes: Mapping[str, int], blocks: Iterable[Sequence[Tensor]]
+) -> dict[str, str]:
+    """The checksum of each file."""
+    with ExitStack() as stack:
+        streams = [stack.enter_context((folder / name).open("wb")) for name in sizes]
+        digests = [blake2b() for _ in streams]
+        for block in blocks:
+            for tensor, stream, digest in zip(block, streams, digests, strict=True):
+                content = tensor.contiguous().numpy().data
+                stream.write(content)
+                digest.update(content)
+        for stream, (name, size) in zip(streams, sizes.items(), strict=True):
+            if stream.tell() != size:
+                raise ValueError(f"{stream.tell()} bytes of {name}, not {size}")
+            _flush(stream.fileno(), stream.flush)
+    return {name: digest.hexdigest() for name, digest in zip(sizes, digests, strict=True)}
+
+
 def open_store(path: Path, key: Mapping[str, Any]) -> WordMaps:
     """The store in a folder, if it is complete and was made for this key."""
     try:
@@ -146,18 +187,20 @@ def open_store(path: Path, key: Mapping[str, Any]) -> WordMaps:
         if version != VERSION:
             raise _refusal(path, f"has version {version} of the format, not {VERSION}")
         index = StoreIndex(**header["index"])
-        size = (path / "maps.f16").stat().st_size
+        sizes = {name: (path / name).stat().st_size for name in index.files}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _refusal(path, f"cannot be read ({error})") from error
     for name, expected in key.items():
         found = index.key.get(name)
         if found != expected:
             raise _refusal(path, f"belongs to another {name} ({found}, not {expected})")
-    if size != index.n_bytes:
-        raise _refusal(path, f"is truncated: it has {size} bytes of maps, not {index.n_bytes}")
-    with (path / "maps.f16").open("rb") as stream:
-        if file_digest(stream, blake2b).hexdigest() != header["checksum"]:
-            raise _refusal(path, "is damaged: its checksum differs")
+    for name, expected in index.files.items():
+        if sizes[name] != expected:
+            wrong = f"is truncated: it has {sizes[name]} bytes of {name}, not {expected}"
+            raise _refusal(path, wrong)
+        with (path / name).open("rb") as stream:
+            if file_digest(stream, blake2b).hexdigest() != header["checksums"][name]:
+                raise _refusal(path, f"is damaged: the checksum of {name} differs")
     return WordMaps(path, index)
 
 
@@ -172,9 +215,9 @@ def _refuse_small_disk(path: Path, n_bytes: int) -> None:
     free = shutil.disk_usage(path.parent).free
     if n_bytes + SPARE > free:
         raise OutputError(
-            f"The attention maps take {n_bytes / 1e6:.0f} MB, but the disk of {path.parent} has "
+            f"The store takes {n_bytes / 1e6:.0f} MB, but the disk of {path.parent} has "
             f"{free / 1e6:.0f} MB free. Expected room for them; free some, choose another --store, "
-            "or take fewer --sentences."
+            "or take fewer --sentences or --hidden-layers."
         )
 
 

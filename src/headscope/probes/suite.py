@@ -1,26 +1,32 @@
-"""The probes of the paper's Table 3 over one model's attention, and what one has to be.
+"""The probes of the paper's Table 3 over one model, and what one has to be.
 
 A probe is a `Probe` in the registry: how it learns from a `Suite`, and what it needs for that. A
 package of your own adds one as an entry point of the group `headscope.probes`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+
+import numpy as np
 
 from headscope.probes import baselines
 from headscope.probes.attention_only import AttentionOnly, fit_attention_only
 from headscope.probes.attention_words import AttentionAndWords
 from headscope.probes.batches import NeuralScorer, Scorer
-from headscope.probes.scores import score_probe
-from headscope.probes.tables import ProbeResult
-from headscope.probes.train import LEAST_SENTENCES, Epoch, StateStore, TrainingOptions, train
+from headscope.probes.labels import LabelProbe, fit_labels
+from headscope.probes.parts import fit_best_heads
+from headscope.probes.scores import ProbeScores, join_seeds, score_probe
+from headscope.probes.structural import StructuralProbe, measure_scale
+from headscope.probes.train import Epoch, StateStore, TrainingOptions, train
 from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.vectors import UNKNOWN, WordVectors
+from headscope.probes.word_net import WordNet
 
-__all__ = ["Probe", "ProgressReport", "Suite"]
+__all__ = ["Probe", "ProbeResult", "ProgressReport", "Suite"]
 
-CURVE_PARTS = (64, 16, 4)  # the training set is divided by these for a learning curve
+EMBEDDINGS = 0  # the layer before the first one
+DEFAULT_RANK = 64  # Hewitt and Manning find no gain from more
 
 # A probe's name, how many steps are done, how many there may be if that is known, what to say.
 ProgressReport = Callable[[str, int, int | None, str], None]
@@ -30,16 +36,25 @@ ProgressReport = Callable[[str, int, int | None, str], None]
 class Probe:
     """How a probe learns, and what it needs."""
 
-    learn: Callable[["Suite"], Scorer]
+    learn: Callable[["Suite"], Scorer | NeuralScorer]
     needs_vectors: bool = False
-    of_untrained: bool = False  # reads the attention of the model without its training
-    has_curve: bool = False  # is also trained on fewer sentences, for the learning curve
-    compared_with: tuple[str, ...] = ()  # probes from whose UAS its own is to differ, if they ran
+    needs_hidden: bool = False  # reads the hidden states of the model
+    of_untrained: bool = False  # reads the model without its training
+    is_trained: bool = False  # minimizes a loss: it is asked how much of its score is its own doing
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeResult:
+    """The scores of a probe, and the sentences and parameters that it learned."""
+
+    scores: ProbeScores
+    sentences: int
+    parameters: int
 
 
 @dataclass(eq=False)
 class Suite:
-    """What probes learn from and are scored on: two treebanks with one model's attention."""
+    """What probes learn from and are scored on: two treebanks with one model's numbers."""
 
     train: ProbeTreebank
     test: ProbeTreebank
@@ -49,31 +64,42 @@ class Suite:
     report: ProgressReport = lambda name, n_done, n_most, text: None
     compat: bool = False  # vectors as in the paper's released code
     prefix: str = ""  # of the names of its probes
+    rank: int = DEFAULT_RANK  # of the structural probe
+    layer: int = EMBEDDINGS  # of the structural probe
     fitted: dict[str, AttentionOnly] = field(default_factory=dict, init=False)  # by name
+    learned: dict[str, Scorer | NeuralScorer] = field(default_factory=dict, init=False)
+    epochs: dict[str, list[Epoch]] = field(default_factory=dict, init=False)
 
-    def run(self, probe: Probe) -> ProbeResult:
-        """Let a probe learn, and score it."""
-        scorer = probe.learn(self)
-        scores = score_probe(scorer, self.test, self.row_of)
+    def run(self, name: str, probe: Probe) -> ProbeResult:
+        """Let a probe learn, and score it; one that reads attention also by the relations that
+        attention tells."""
+        scorer = self.learned[name] = probe.learn(self)
+        members = scorer.members if isinstance(scorer, NeuralScorer) else [scorer]
+        has_labels = scorer.uses_maps and probe.is_trained
+        label = partial(self.label_probe.label, self.test.maps) if has_labels else None
+        parts = [score_probe(one, self.test, self.row_of, label) for one in members]
         n_learned = len(self.train) if scorer.n_parameters else 0
-        return ProbeResult(scores, n_learned, scorer.n_parameters)
+        return ProbeResult(join_seeds(parts), n_learned, scorer.n_parameters)
 
-    def run_curve(self, probe: Probe) -> Iterator[ProbeResult]:
-        """Results with parts of the training sentences, the smallest part first."""
-        for part in CURVE_PARTS:
-            n = len(self.train) // part
-            if n >= LEAST_SENTENCES:
-                fewer = self.train.choose(n, self.options.seed)
-                yield self.over(fewer, self.test, f"{self.prefix}{n}-").run(probe)
-
-    def over(self, train: ProbeTreebank, test: ProbeTreebank, prefix: str) -> "Suite":
-        """The same over other sentences or another model's attention, named by the prefix."""
-        return replace(self, train=train, test=test, prefix=prefix)
+    def over(
+        self,
+        train: ProbeTreebank,
+        test: ProbeTreebank,
+        prefix: str,
+        options: TrainingOptions | None = None,
+    ) -> "Suite":
+        """The same over other sentences or another model's numbers, named by the prefix."""
+        return replace(self, train=train, test=test, prefix=prefix, options=options or self.options)
 
     @cached_property
     def head_counts(self) -> baselines.HeadCounts:
         """What every single head finds in the training sentences."""
         return baselines.count_correct(self.train)
+
+    @cached_property
+    def label_probe(self) -> LabelProbe:
+        """What tells the relation of an arc."""
+        return fit_labels(self.train, self.options.seed)
 
     @property
     def word_vectors(self) -> WordVectors:
@@ -104,24 +130,42 @@ class Suite:
         full_name = f"{self.prefix}{name}"
 
         def report(epoch: Epoch) -> None:
-            text = f"loss {epoch.loss:.4f}, held-out UAS {100 * epoch.uas:.1f}"
+            text = f"loss {epoch.loss:.4f}, held out {epoch.grade:.4f}"
             self.report(full_name, epoch.number, self.options.epochs, text)
 
-        train(model, self.train, self.row_of, self.options, self.open_state(full_name), report)
+        state = self.open_state(full_name)
+        self.epochs[name] = train(model, self.train, self.row_of, self.options, state, report)
         return model
+
+    def best_grade(self, name: str) -> float:
+        """How a trained probe did on held-out documents, at best, on average over its seeds."""
+        by_seed = np.array([epoch.grades for epoch in self.epochs[name]])  # [epoch, seed]
+        return float(by_seed.max(axis=0).mean())
+
+    def train_structural(self, layer: int) -> NeuralScorer:
+        """The structural probe over the vectors of a layer."""
+        scale = measure_scale(self.train, layer, self.options.seed)
+        model = StructuralProbe(layer, scale, self.rank, self.options.all_seeds)
+        return self.train_model(f"structural-probe-layer-{layer}", model)
 
 
 def learn_words(suite: Suite, name: str, has_distances: bool) -> NeuralScorer:
     """A net over the vectors of two words, and optionally the distance between them."""
-    model = baselines.WordMLP(suite.word_vectors, has_distances, suite.options.seed)
+    model = WordNet(suite.word_vectors, has_distances, suite.options.all_seeds)
     return suite.train_model(name, model)
 
 
 def learn_attention_and_words(suite: Suite) -> NeuralScorer:
     """Weights of heads that depend on the words, starting from those of the attention alone."""
     start = suite.fit_attention_only()
-    model = AttentionAndWords(suite.word_vectors, start, suite.options.seed, suite.compat)
+    model = AttentionAndWords(suite.word_vectors, start, suite.options.all_seeds, suite.compat)
     return suite.train_model("attention-and-words", model)
+
+
+def learn_best_heads(suite: Suite) -> AttentionOnly:
+    """The heads that are best for some relation, with one weight for each kind of attention."""
+    chosen = baselines.choose_heads(suite.head_counts)
+    return fit_best_heads(suite.train, [head.map for head in chosen.values()])
 
 
 RIGHT_BRANCHING = Probe(lambda suite: baselines.FixedOffset(1))
@@ -130,28 +174,25 @@ BEST_OFFSET = Probe(lambda suite: baselines.choose_offset(suite.train))
 BEST_SINGLE_HEAD = Probe(
     lambda suite: baselines.choose_heads(suite.head_counts)[baselines.ALL_WORDS]
 )
-WORDS_ONLY = Probe(partial(learn_words, name="words-only", has_distances=False), needs_vectors=True)
-DISTANCES_AND_WORDS = Probe(
-    partial(learn_words, name="distances-and-words", has_distances=True), needs_vectors=True
-)
-ATTENTION_ONLY = Probe(
-    Suite.fit_attention_only,
-    has_curve=True,
-    compared_with=(
-        *("right-branching", "best-single-head", "random-init-attention-only"),
-        "distances-and-words",
-    ),
-)
-ATTENTION_AND_WORDS = Probe(
-    learn_attention_and_words,
+BEST_HEADS = Probe(learn_best_heads, is_trained=True)
+WORDS_ONLY = Probe(
+    partial(learn_words, name="words-only", has_distances=False),
     needs_vectors=True,
-    has_curve=True,
-    compared_with=(
-        *("right-branching", "best-single-head", "random-init-attention-and-words"),
-        *("distances-and-words", "attention-only"),
-    ),
+    is_trained=True,
 )
-UNTRAINED_ATTENTION_ONLY = Probe(Suite.fit_attention_only, of_untrained=True)
-UNTRAINED_ATTENTION_AND_WORDS = Probe(
-    learn_attention_and_words, needs_vectors=True, of_untrained=True
+DISTANCES_AND_WORDS = Probe(
+    partial(learn_words, name="distances-and-words", has_distances=True),
+    needs_vectors=True,
+    is_trained=True,
 )
+ATTENTION_ONLY = Probe(Suite.fit_attention_only, is_trained=True)
+ATTENTION_AND_WORDS = Probe(learn_attention_and_words, needs_vectors=True, is_trained=True)
+STRUCTURAL = Probe(
+    lambda suite: suite.train_structural(suite.layer), needs_hidden=True, is_trained=True
+)
+STRUCTURAL_EMBEDDINGS = Probe(
+    lambda suite: suite.train_structural(EMBEDDINGS), needs_hidden=True, is_trained=True
+)
+UNTRAINED_ATTENTION_ONLY = replace(ATTENTION_ONLY, of_untrained=True)
+UNTRAINED_ATTENTION_AND_WORDS = replace(ATTENTION_AND_WORDS, of_untrained=True)
+UNTRAINED_STRUCTURAL = replace(STRUCTURAL, of_untrained=True)

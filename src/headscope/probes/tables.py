@@ -7,69 +7,111 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from headscope.data.attention import head_name
 from headscope.probes.attention_only import KINDS, AttentionOnly
 from headscope.probes.baselines import HeadCounts, choose_heads
+from headscope.probes.geometry import GEOMETRY, estimate_geometry
+from headscope.probes.layers import Structure
+from headscope.probes.parts import Part, PartScores
 from headscope.probes.scores import (
     SCORES,
-    ProbeScores,
+    compare_relations,
     compare_uas,
     estimate_relations,
     estimate_scores,
 )
+from headscope.probes.suite import ProbeResult
+from headscope.probes.trust import Trust
+from headscope.stats.interval import proportion
+from headscope.stats.seeds import seed_spread
 from headscope.stats.tests import holm
 
-__all__ = ["TABLES", "ProbeResult", "build_tables"]
+__all__ = ["TABLES", "Findings", "build_tables"]
 
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
 ROOT_CONSTANT = "root"
+SIDES = ("uas", "behind", "ahead")
+
+
+def _with_ends(*names: str) -> tuple[str, ...]:
+    return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
+
 
 TABLES: dict[str, tuple[str, ...]] = {
     "probes": (
-        "probe", "uas", "low", "high",
-        *(f"{score}{part}" for score in SCORES[1:] for part in ("", "_low", "_high")),
-        "sentences", "parameters",
+        "probe", "uas", "low", "high", *_with_ends(*SCORES[1:]),
+        "seeds", "seed_spread", "sentences", "parameters", "documents",
     ),
     "probe-differences": (
         "probe", "other", "difference", "low", "high", "p_raw", "p_value", "detectable",
         "documents",
     ),
-    "probe-weights": ("probe", "layer", "head", "direction", "weight"),
+    "probe-weights": ("probe", "layer", "head", "direction", "weight", "documents"),
     "probe-relations": (
-        "relation", "probe", "count", "accuracy", "low", "high",
-        "best_layer", "best_head", "best_direction", "best_head_accuracy", "gain",
+        "relation", "probe", "count", "accuracy", "low", "high", "best_layer", "best_head",
+        "best_direction", "best_head_accuracy", "gain", "gain_low", "gain_high", "documents",
     ),
-    "probe-curve": ("probe", "sentences", "uas", "low", "high"),
+    "probe-curve": ("probe", "sentences", "uas", "low", "high", "documents"),
+    "probe-selectivity": (
+        "probe", "sentences", "uas", "control", "selectivity", "low", "high", "documents",
+    ),
+    "probe-description": (
+        "probe", "sentences", "words", "bits", "bits_per_word", "low", "high",
+        *_with_ends("compression"), "documents",
+    ),
+    "probe-parts": (
+        "part", "n_heads", "heads", "uas", "low", "high", *_with_ends(*SIDES[1:]), "sentences",
+        "documents",
+    ),
+    "probe-structure": (
+        "probe", "hidden", "sentences", *_with_ends(*GEOMETRY), "documents",
+    ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class ProbeResult:
-    """The scores of a probe, and the sentences and parameters that it learned."""
+class Findings:
+    """All that was found by one run of probes."""
 
-    scores: ProbeScores
-    sentences: int
-    parameters: int
+    results: Mapping[str, ProbeResult]
+    steps: Sequence[tuple[str, ProbeResult]]  # of learning curves
+    trusts: Mapping[str, Trust]
+    fitted: Mapping[str, AttentionOnly]
+    counts: tuple[HeadCounts, HeadCounts]  # what heads find in training and test sentences
+    shape: tuple[int, int]  # layers and heads of the model
+    layer_numbers: Sequence[int]  # of the layers, from 0, as people know them
+    parts: Sequence[tuple[Part, PartScores, int]] = ()  # and the sentences learned from
+    structures: Sequence[Structure] = ()
+    train_documents: int = 0
+    test_documents: int = 0
 
 
-def build_tables(
-    results: Mapping[str, ProbeResult],
-    pairs: Sequence[tuple[str, str]],
-    steps: Sequence[tuple[str, ProbeResult]],
-    fitted: Mapping[str, AttentionOnly],
-    counts: tuple[HeadCounts, HeadCounts],
-    shape: tuple[int, int],
-) -> dict[str, pd.DataFrame]:
-    """All tables: of the results, the pairs of probes to compare, the steps of learning curves, the
-    fitted attention-only probes, and what heads find in training and test sentences; `shape` is
-    that of the model, layers and heads."""
-    n_layers, n_heads = shape
-    return {
-        "probes": probe_table(results),
-        "probe-differences": difference_table(results, pairs),
-        "probe-weights": weight_table(fitted, n_layers),
-        "probe-relations": relation_table(results, *counts, n_heads),
-        "probe-curve": curve_table(steps),
+def build_tables(found: Findings) -> dict[str, pd.DataFrame]:
+    """All tables; `documents` are those that were scored, of codes those that were coded."""
+    n_layers, n_heads = found.shape
+    tables = {
+        "probes": probe_table(found.results),
+        "probe-differences": difference_table(found.results),
+        "probe-weights": weight_table(found.fitted, n_layers),
+        "probe-relations": relation_table(found.results, *found.counts, n_heads),
+        "probe-curve": curve_table(found.steps),
+        "probe-selectivity": selectivity_table(found.trusts),
+        "probe-description": description_table(found.trusts),
+        "probe-parts": part_table(found.parts, found.layer_numbers, n_heads),
+        "probe-structure": structure_table(found.structures),
     }
+    tables["probe-weights"] = tables["probe-weights"].assign(documents=found.train_documents)
+    return {
+        name: (table if "documents" in table else table.assign(documents=found.test_documents))[
+            list(TABLES[name])
+        ]
+        for name, table in tables.items()
+    }
+
+
+def _table(name: str, rows: Sequence[Any]) -> pd.DataFrame:
+    columns = [column for column in TABLES[name] if column != "documents"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def probe_table(results: Mapping[str, ProbeResult]) -> pd.DataFrame:
@@ -77,25 +119,26 @@ def probe_table(results: Mapping[str, ProbeResult]) -> pd.DataFrame:
     rows = []
     for name, result in results.items():
         row: dict[str, Any] = {"probe": name}
-        estimates = estimate_scores(result.scores)
-        for score, (value, low, high) in estimates.items():
+        for score, (value, low, high) in estimate_scores(result.scores).items():
             prefix = "" if score == "uas" else f"{score}_"
             row |= {score: value, f"{prefix}low": low, f"{prefix}high": high}
+        by_seed = result.scores.by_seed[:, SCORES.index("uas")]
+        row |= {"seeds": max(len(by_seed), 1), "seed_spread": seed_spread(by_seed)}
         rows.append(row | {"sentences": result.sentences, "parameters": result.parameters})
-    return pd.DataFrame(rows, columns=list(TABLES["probes"]))
+    return _table("probes", rows)
 
 
-def difference_table(
-    results: Mapping[str, ProbeResult], pairs: Sequence[tuple[str, str]]
-) -> pd.DataFrame:
-    """The UAS of a probe minus that of another; p-values are corrected for the number of pairs."""
+def difference_table(results: Mapping[str, ProbeResult]) -> pd.DataFrame:
+    """The UAS of each probe minus that of each one before it; p-values are corrected for the number
+    of pairs."""
     rows = []
-    for name, other in pairs:
-        scores = results[name].scores
-        value, low, high, _, p_raw, detectable = compare_uas(scores, results[other].scores)
-        numbers = (value, low, high, p_raw, np.nan, detectable, scores.n_documents)
-        rows.append((name, other, *numbers))
-    table = pd.DataFrame(rows, columns=list(TABLES["probe-differences"]))
+    names = list(results)
+    for i, name in enumerate(names):
+        for other in names[:i]:
+            pair = compare_uas(results[name].scores, results[other].scores)
+            numbers = (pair.value, pair.low, pair.high, pair.p_value, np.nan, pair.detectable)
+            rows.append((name, other, *numbers))
+    table = _table("probe-differences", rows)
     return table.assign(p_value=holm(table["p_raw"].to_numpy(dtype=float)))
 
 
@@ -109,7 +152,7 @@ def weight_table(probes: Mapping[str, AttentionOnly], n_layers: int) -> pd.DataF
             for (kind, layer, head), weight in np.ndenumerate(by_head)
         ]
         rows.append((name, pd.NA, pd.NA, ROOT_CONSTANT, probe.root))
-    table = pd.DataFrame(rows, columns=list(TABLES["probe-weights"]))
+    table = _table("probe-weights", rows)
     return table.astype({"layer": "Int64", "head": "Int64", "weight": "float64"})
 
 
@@ -129,12 +172,14 @@ def relation_table(
             row |= zip(("accuracy", "low", "high"), (part[i] for part in accuracy), strict=True)
             if relation in chosen and counts[i]:
                 head = chosen[relation]
-                of_head = on_test[relation][head.map, head.direction] / counts[i]
+                found = on_test[relation][:, head.map, head.direction].astype(float)  # [bucket]
+                gain = compare_relations(result.scores, i, found)
                 row |= {"best_layer": head.map // n_heads + 1, "best_head": head.map % n_heads + 1}
-                row |= {"best_direction": DIRECTIONS[head.direction], "best_head_accuracy": of_head}
-                row |= {"gain": row["accuracy"] - of_head}
+                row |= {"best_direction": DIRECTIONS[head.direction]}
+                row |= {"best_head_accuracy": found.sum() / counts[i], "gain": gain.value}
+                row |= {"gain_low": gain.low, "gain_high": gain.high}
             rows.append(row)
-    table = pd.DataFrame(rows, columns=list(TABLES["probe-relations"]))
+    table = _table("probe-relations", rows)
     table = table.astype({"best_layer": "Int64", "best_head": "Int64"})
     return table.sort_values("count", ascending=False, kind="stable", ignore_index=True)
 
@@ -145,5 +190,58 @@ def curve_table(results: Sequence[tuple[str, ProbeResult]]) -> pd.DataFrame:
     for name, result in results:
         uas = estimate_scores(result.scores)["uas"]
         rows.append((name, result.sentences, uas.value, uas.low, uas.high))
-    table = pd.DataFrame(rows, columns=list(TABLES["probe-curve"]))
-    return table.sort_values(["probe", "sentences"], ignore_index=True)
+    return _table("probe-curve", rows).sort_values(["probe", "sentences"], ignore_index=True)
+
+
+def selectivity_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
+    """UAS, accuracy on the control task, and their difference, paired by bucket."""
+    rows = []
+    for name, trust in trusts.items():
+        if trust.control is None:
+            continue
+        real, control = trust.curve[-1], trust.control
+        uas, on_control = (one.scores.shares[SCORES.index("uas")] for one in (real, control))
+        gap = compare_uas(real.scores, control.scores)
+        rows.append((name, real.sentences, uas, on_control, gap.value, gap.low, gap.high))
+    return _table("probe-selectivity", rows)
+
+
+def description_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
+    """The bits that the heads of the sample take."""
+    rows = []
+    for name, trust in trusts.items():
+        code = trust.description
+        if code is None:
+            continue
+        numbers = (code.words.sum(), code.online.sum(), *code.bits_per_word, *code.compression)
+        rows.append((name, trust.curve[-1].sentences, *map(float, numbers)))
+    codes = [trust.description for trust in trusts.values() if trust.description]
+    table = _table("probe-description", rows).astype({"words": "int64"})
+    return table.assign(documents=[code.n_documents for code in codes])
+
+
+def part_table(
+    parts: Sequence[tuple[Part, PartScores, int]], layer_numbers: Sequence[int], n_heads: int
+) -> pd.DataFrame:
+    """The UAS of each part, also of words with their head behind and ahead; heads by name, those of
+    a path in the order in which they came."""
+    rows = []
+    for part, scores, n_sentences in parts:
+        names = [head_name(layer_numbers[head // n_heads], head % n_heads) for head in part.heads]
+        estimates = proportion(scores.correct, scores.count)[:3]
+        numbers = [float(estimates[end][side]) for side in range(len(SIDES)) for end in range(3)]
+        rows.append((part.name, len(part.heads), " ".join(names), *numbers, n_sentences))
+    return _table("probe-parts", rows)
+
+
+def structure_table(
+    structures: Sequence[Structure],
+) -> pd.DataFrame:
+    """The measures of Hewitt and Manning, with their intervals."""
+    rows = []
+    for name, layer, n_sentences, by_seed in structures:
+        numbers = [number for m in GEOMETRY for number in estimate_geometry(by_seed, m)]
+        layer_cell = pd.NA if layer is None else layer
+        rows.append((name, layer_cell, n_sentences, *numbers))
+    table = _table("probe-structure", rows)
+    return table.astype({"hidden": "Int64"})

@@ -1,33 +1,34 @@
-"""Training a probe by Adam: seeded, stopped early, resumable."""
+"""Training a probe by Adam, several seeds at once: stopped early, resumable.
+
+A seed decides the first weights and the documents that are held out. All seeds read the sentences
+in the same order, so that they are read once.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from jaxtyping import Bool
+from numpy.typing import NDArray
+from torch import Tensor
 
-from headscope.data.tree import ROOT
 from headscope.errors import StudyError
 from headscope.options import require
-from headscope.probes.batches import (
-    NeuralScorer,
-    RowOf,
-    Scorer,
-    SentenceBatch,
-    make_batches,
-    score_sentences,
-)
-from headscope.probes.treebank import NO_HEAD, ProbeTreebank
+from headscope.probes.batches import Member, NeuralScorer, RowOf, make_batches
+from headscope.probes.treebank import ProbeTreebank
 
 __all__ = [
-    "LEAST_SENTENCES", "Epoch", "NoStateStore", "StateStore", "TrainingOptions", "refuse_tiny",
-    "train",
+    "Epoch", "NoStateStore", "StateStore", "TrainingOptions", "is_enough", "refuse_tiny", "train",
 ]  # fmt: skip
 
-LEAST_SENTENCES = 20
-HELD_OUT_SHARE, MOST_HELD_OUT = 0.1, 1000
+LEAST_SENTENCES, LEAST_DOCUMENTS = 20, 2
+HELD_OUT_SHARE, MOST_HELD_OUT = 0.1, 500
+EPOCH_SENTENCES = (
+    4000  # at most: of a large treebank an epoch draws some, and training stops sooner
+)
 
 
 @dataclass(frozen=True)
@@ -35,20 +36,31 @@ class TrainingOptions:
     """How a probe is trained."""
 
     epochs: int = 20
-    patience: int = 3  # epochs without a better UAS on held-out sentences
+    patience: int = 3  # epochs without a better grade on held-out documents
     rate: float = 0.002
     seed: int = 0
+    seeds: int = 1  # how many are trained: the seed and those that follow it
 
     def __post_init__(self) -> None:
         require(self.epochs > 0, "epochs", self.epochs, "at least 1")
+
+    @property
+    def all_seeds(self) -> range:
+        """Those that are trained side by side."""
+        return range(self.seed, self.seed + self.seeds)
 
 
 class Epoch(NamedTuple):
     """What an epoch achieved."""
 
     number: int  # from 1
-    loss: float  # mean over the words learned from
-    uas: float  # on held-out training sentences
+    loss: float  # mean over the words learned from, and seeds
+    grades: tuple[float, ...]  # of each seed, on its held-out sentences
+
+    @property
+    def grade(self) -> float:
+        """The mean over seeds."""
+        return sum(self.grades) / len(self.grades)
 
 
 class StateStore(Protocol):
@@ -78,19 +90,21 @@ def train(
     store: StateStore,
     report: Callable[[Epoch], None] = lambda epoch: None,
 ) -> list[Epoch]:
-    """Train until held-out UAS stops rising; the model has the weights of its best epoch."""
-    refuse_tiny(len(treebank))
+    """Train until no seed's held-out grade rises; each has the weights of its best epoch."""
+    refuse_tiny(len(treebank), treebank.n_documents)
     n_held_out = min(int(np.ceil(HELD_OUT_SHARE * len(treebank))), MOST_HELD_OUT)
-    learned, held_out = treebank.split(n_held_out, options.seed)
-    state = _State(model, torch.optim.Adam(model.parameters(), lr=options.rate))
+    is_held_out = np.stack([treebank.hold_out(n_held_out, seed) for seed in model.seeds])
+    held_out = [treebank.take(np.flatnonzero(places)) for places in is_held_out]
+    state = _State(model, torch.optim.Adam(model.parameters(), lr=options.rate), options)
     state.restore(store.load())
     for epoch in state.epochs:
         report(epoch)
-    while not state.is_done(options):
+    while not state.is_done:
         number = len(state.epochs) + 1
         rng = np.random.default_rng([options.seed, number])  # an epoch's order is its own
-        loss = _learn(state, learned, row_of, rng)
-        epoch = Epoch(number, loss, held_out_uas(model, held_out, row_of))
+        loss = _learn(state, treebank, ~is_held_out, row_of, rng)
+        grades = (grade_member(*pair, row_of) for pair in zip(model.members, held_out, strict=True))
+        epoch = Epoch(number, loss, tuple(grades))
         state.add(epoch)
         store.save(*state.describe())
         report(epoch)
@@ -98,43 +112,65 @@ def train(
     return state.epochs
 
 
-def refuse_tiny(n_sentences: int) -> None:
+def is_enough(treebank: ProbeTreebank) -> bool:
+    """Whether there is something to learn from and something to hold out."""
+    return len(treebank) >= LEAST_SENTENCES and treebank.n_documents >= LEAST_DOCUMENTS
+
+
+def refuse_tiny(n_sentences: int, n_documents: int) -> None:
     """An error where there is too little to learn from and to hold out."""
     if n_sentences < LEAST_SENTENCES:
         raise StudyError(
             f"{n_sentences} training sentences are too few. Expected at least {LEAST_SENTENCES}, "
             "of which some are held out; give a larger --train, or raise --sentences."
         )
+    if n_documents < LEAST_DOCUMENTS:
+        raise StudyError(
+            f"All {n_sentences} training sentences are of one document. Expected at least "
+            f"{LEAST_DOCUMENTS} documents, as whole documents are held out; give a --train of "
+            "several, each marked where it begins (# newdoc)."
+        )
 
 
 class _State:
-    """The model, its optimizer, the epochs so far, and the weights of the best one."""
+    """The model, its optimizer, the epochs so far, and the weights of each seed's best one."""
 
-    def __init__(self, model: NeuralScorer, optimizer: torch.optim.Adam) -> None:
-        self.model, self.optimizer = model, optimizer
+    def __init__(
+        self, model: NeuralScorer, optimizer: torch.optim.Adam, options: TrainingOptions
+    ) -> None:
+        self.model, self.optimizer, self.options = model, optimizer, options
         self.epochs: list[Epoch] = []
-        self.best = self._copy()
-
-    def _copy(self) -> dict[str, Tensor]:
-        return {name: value.clone() for name, value in self.model.state_dict().items()}
+        self.best = {name: value.clone() for name, value in model.state_dict().items()}
 
     def add(self, epoch: Epoch) -> None:
-        if all(epoch.uas > before.uas for before in self.epochs):
-            self.best = self._copy()
+        for seed, grade in enumerate(epoch.grades):
+            before = [earlier.grades[seed] for earlier in self.epochs]
+            if not self._is_done(before) and all(grade > one for one in before):
+                for name, value in self.model.state_dict().items():
+                    self.best[name][seed] = value[seed]
         self.epochs.append(epoch)
 
-    def is_done(self, options: TrainingOptions) -> bool:
-        if not self.epochs:
+    @property
+    def is_done(self) -> bool:
+        n_seeds = len(self.model.seeds)
+        by_seed = [[epoch.grades[seed] for epoch in self.epochs] for seed in range(n_seeds)]
+        return all(self._is_done(grades) for grades in by_seed)
+
+    def _is_done(self, grades: list[float]) -> bool:
+        """Whether a seed with these grades, epoch by epoch, is to stop."""
+        n, patience = len(grades), self.options.patience
+        if n == 0:
             return False
-        best = max(self.epochs, key=lambda epoch: epoch.uas).number  # the first of equals
-        return len(self.epochs) >= options.epochs or len(self.epochs) - best >= options.patience
+        bests = np.maximum.accumulate(grades)
+        since = np.arange(n) - [grades.index(best) for best in bests]  # epochs without a better one
+        return n >= self.options.epochs or bool((since >= patience).any())
 
     def describe(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"best/{name}": value for name, value in self.best.items()}
         for parameter, moments in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam/{parameter}/{name}": value for name, value in moments.items()}
-        return tensors, {"epochs": [list(epoch) for epoch in self.epochs]}
+        return tensors, {"epochs": [[e.number, e.loss, list(e.grades)] for e in self.epochs]}
 
     def restore(self, saved: tuple[dict[str, Tensor], dict[str, Any]] | None) -> None:
         if saved is None:
@@ -148,7 +184,7 @@ class _State:
             moments.setdefault(int(parameter), {})[moment] = value
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        self.epochs = [Epoch(int(n), loss, uas) for n, loss, uas in facts["epochs"]]
+        self.epochs = [Epoch(int(n), loss, tuple(grades)) for n, loss, grades in facts["epochs"]]
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -156,35 +192,36 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _learn(
-    state: _State, treebank: ProbeTreebank, row_of: RowOf, rng: np.random.Generator
+    state: _State,
+    treebank: ProbeTreebank,
+    is_learned: Bool[NDArray[np.bool_], "seed sentence"],
+    row_of: RowOf,
+    rng: np.random.Generator,
 ) -> float:
-    """One pass over all sentences, one step per batch; the mean loss of a word during it."""
-    total, count = 0.0, 0
-    for _, batch in make_batches(treebank, row_of, state.model.uses_maps, rng):
-        n_arcs = int((batch.heads > NO_HEAD).sum())
-        if n_arcs == 0:
+    """One pass over the sentences, one step per batch; the mean loss of a word during it."""
+    model, total, count = state.model, 0.0, 0.0
+    chosen = np.sort(rng.permutation(len(treebank))[:EPOCH_SENTENCES])
+    some = treebank.take(chosen)
+    batches = make_batches(some, row_of, model.uses_maps, rng, model.hidden_layer)
+    for group, batch in batches:
+        is_own = torch.from_numpy(is_learned[:, chosen[group]])  # [seed, sentence]
+        losses, counts = model.losses(batch)
+        summed, n_learned = (losses * is_own).sum(1), (counts * is_own).sum(1)  # [seed]
+        if not n_learned.any():
             continue
-        loss = arc_losses(state.model(batch), batch).sum()
         state.optimizer.zero_grad()
-        (loss / n_arcs).backward()  # type: ignore[no-untyped-call]
+        (summed / n_learned.clamp(min=1)).sum().backward()  # type: ignore[no-untyped-call]
         state.optimizer.step()
-        total, count = total + float(loss.detach()), count + n_arcs
+        total, count = total + float(summed.detach().sum()), count + float(n_learned.sum())
     return total / max(count, 1)
 
 
-def arc_losses(scores: Tensor, batch: SentenceBatch) -> Tensor:
-    """-ln p of the head of every word that has one."""
-    is_arc = batch.heads > NO_HEAD
-    return nn.functional.cross_entropy(scores[is_arc], batch.targets[is_arc], reduction="none")
-
-
-def held_out_uas(scorer: Scorer, treebank: ProbeTreebank, row_of: RowOf) -> float:
-    """The share of correct heads, punctuation left out, as one number to stop by."""
-    n_correct, n_scored = 0, 0
-    for i, scores in score_sentences(scorer, treebank, row_of):
-        sentence = treebank.sentences[i]
-        best = scores.argmax(axis=1)
-        heads = np.where(best == len(sentence), ROOT, best)
-        n_correct += int((heads == sentence.heads)[sentence.is_scored].sum())
-        n_scored += int(sentence.is_scored.sum())
-    return n_correct / max(n_scored, 1)
+def grade_member(member: Member, treebank: ProbeTreebank, row_of: RowOf) -> float:
+    """The grade of one seed on these sentences, by which its training stops."""
+    total, count = 0.0, 0
+    batches = make_batches(treebank, row_of, member.uses_maps, hidden_layer=member.hidden_layer)
+    with torch.inference_mode():
+        for _, batch in batches:
+            grades, counts = member.alone(methodcaller("grades", batch))
+            total, count = total + float(grades.sum()), count + int(counts.sum())
+    return total / max(count, 1)

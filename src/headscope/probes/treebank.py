@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-from headscope.data.example import Example
+from headscope.data.example import Example, stable_hash
 from headscope.data.tree import ROOT
 from headscope.probes.store import WordMaps
 from headscope.stats.bucket import bucket_of
@@ -37,10 +37,44 @@ class Sentence:
         return bucket_of(self.document)
 
     @cached_property
+    def is_word(self) -> Bool[NDArray[np.bool_], " word"]:
+        """Which words are no punctuation."""
+        return np.array([not is_punctuation(relation) for relation in self.relations], dtype=bool)
+
+    @cached_property
     def is_scored(self) -> Bool[NDArray[np.bool_], " word"]:
         """Which words count: those with a head, punctuation left out."""
-        is_word = [not is_punctuation(relation) for relation in self.relations]
-        return np.array(is_word) & (self.heads > NO_HEAD)
+        return self.is_word & (self.heads > NO_HEAD)
+
+    @cached_property
+    def _ancestors(self) -> Bool[NDArray[np.bool_], "word other"]:
+        """Which others stand on the way from a word to ROOT, itself included."""
+        ancestors = np.zeros((len(self), len(self)), dtype=bool)
+        for word in range(len(self)):
+            place = word
+            while place >= 0:
+                ancestors[word, place] = True
+                place = int(self.heads[place])
+        return ancestors
+
+    @cached_property
+    def depths(self) -> Float[NDArray[np.float32], " word"]:
+        """How many arcs are between each word and the root of the sentence, which has 0."""
+        depths: NDArray[np.float32] = self._ancestors.sum(axis=1, dtype=np.float32) - 1
+        return depths
+
+    @cached_property
+    def distances(self) -> Float[NDArray[np.float32], "word other"]:
+        """How many arcs are between two words; two trees are joined in ROOT."""
+        ancestors = self._ancestors.astype(np.float32)
+        size = ancestors.sum(axis=1)
+        distances: NDArray[np.float32] = size[:, None] + size - 2 * (ancestors @ ancestors.T)
+        return distances
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every word has a head, so that depths and distances are known."""
+        return bool((self.heads > NO_HEAD).all())
 
 
 def keep_words(example: Example, kept: Sequence[int]) -> Sentence:
@@ -104,11 +138,29 @@ class ProbeTreebank:
         ranks = [np.random.Philox(key=[seed, s.key]).random_raw() for s in self.sentences]
         return self.take(np.sort(np.argsort(ranks, kind="stable")[:n_sentences]))
 
-    def split(self, n_second: int, seed: int) -> tuple["ProbeTreebank", "ProbeTreebank"]:
-        """A random split: all but `n_second` sentences, and those."""
-        second = self.choose(n_second, seed)
-        first = np.flatnonzero(~np.isin(self.stored_at, second.stored_at))
-        return self.take(first), second
+    @property
+    def n_documents(self) -> int:
+        """How many documents the sentences are of."""
+        return len({sentence.document for sentence in self.sentences})
+
+    def hold_out(self, n_sentences: int, seed: int) -> Bool[NDArray[np.bool_], " sentence"]:
+        """Which sentences are held out: whole documents, drawn by seed and name until there are so
+        many sentences, but not all documents."""
+        names = sorted(
+            {sentence.document for sentence in self.sentences},
+            key=lambda name: np.random.Philox(key=[seed, stable_hash(name)]).random_raw(),
+        )
+        documents = np.array([sentence.document for sentence in self.sentences])
+        is_held_out = np.zeros(len(self), dtype=bool)
+        for name in names[:-1]:
+            if is_held_out.sum() >= n_sentences:
+                break
+            is_held_out |= documents == name
+        return is_held_out
+
+    def only(self, maps: Sequence[int]) -> "ProbeTreebank":
+        """The same with these maps alone."""
+        return replace(self, maps=replace(self.maps, chosen=tuple(maps)))
 
     def take(self, chosen: Int[NDArray[np.int64], " sentence"]) -> "ProbeTreebank":
         """The sentences with these indices."""

@@ -57,21 +57,26 @@ class WordVectors:
 
 
 class WordEmbedding(nn.Module):
-    """Rows of the frozen table; one learned vector for unknown words and one for ROOT."""
+    """Rows of the frozen table; for each seed one learned vector for unknown words and one for
+    ROOT."""
 
     table: Tensor
 
-    def __init__(self, vectors: WordVectors, seed: int) -> None:
+    def __init__(self, vectors: WordVectors, seeds: Sequence[int]) -> None:
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
-        learned = SPREAD * torch.randn(2, vectors.dimension, generator=generator)
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        drawn = [torch.randn(2, vectors.dimension, generator=each) for each in generators]
+        learned = SPREAD * torch.stack(drawn)  # [seed, unknown or ROOT, dimension]
         self.register_buffer("table", torch.from_numpy(vectors.table), persistent=False)
-        self.unknown = nn.Parameter(learned[0])
-        self.root = nn.Parameter(learned[1])
+        self.unknown = nn.Parameter(learned[:, 0].clone())
+        self.root = nn.Parameter(learned[:, 1].clone())
 
-    def forward(self, rows: Int[Tensor, "*word"]) -> Float[Tensor, "*word dimension"]:
-        """The vectors of these rows."""
-        return torch.where((rows == UNKNOWN)[..., None], self.unknown, self.table[rows])
+    def forward(
+        self, rows: Int[Tensor, "sentence word"], seeds: slice
+    ) -> Float[Tensor, "seed sentence word dimension"]:
+        """The vectors of these rows, by seed."""
+        unknown = self.unknown[seeds][:, None, None]  # [seed, 1, 1, dimension]
+        return torch.where((rows == UNKNOWN)[..., None], unknown, self.table[rows])
 
 
 def read_vectors(path: Path, lines: Iterable[tuple[int, str]], words: Iterable[str]) -> WordVectors:

@@ -1,0 +1,163 @@
+"""How well distances and depths fit trees, as Hewitt and Manning (2019) define it.
+
+- UUAS: the minimum spanning tree over the words of a sentence without punctuation, by predicted
+  distance, against that by gold distance: the share of its edges that it has.
+- distance Spearman: of each word's distances to all words of its sentence, predicted and gold; the
+  mean over the words of all sentences of one length, then over lengths from 5 to 50.
+- root accuracy: how often the least deep word that is no punctuation is the root of the sentence.
+- depth Spearman: of the depths of a sentence's words; the mean over sentences of one length, then
+  over lengths.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import methodcaller
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from headscope.kernels.spanning_tree import maximum_spanning_tree
+from headscope.probes.batches import Member, make_batches
+from headscope.probes.treebank import ProbeTreebank, Sentence
+from headscope.stats.bucket import N_BUCKETS, leave_one_out
+from headscope.stats.interval import Estimate, estimate, proportion, share
+from headscope.stats.seeds import add_spread
+
+__all__ = [
+    "GEOMETRY", "Geometry", "chain_geometry", "estimate_geometry", "measure_geometry",
+    "probe_geometry", "spearman", "tree_edges",
+]  # fmt: skip
+
+GEOMETRY = ("uuas", "distance_spearman", "root_accuracy", "depth_spearman")
+SHORTEST, LONGEST = 5, 50  # sentences that Spearman's correlation is taken of
+N_LENGTHS = LONGEST - SHORTEST + 1
+PARTS = ("edges", "roots", "distances", "depths")
+
+Array = NDArray[np.float64]
+Predicted = tuple[Float[Array, "word other"], Float[Array, " word"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """Sums by bucket: of edges, roots, and of correlations by length of the sentence."""
+
+    edges: Float[Array, "bucket 2"]  # found, and to be found
+    roots: Float[Array, "bucket 2"]
+    distances: Float[Array, "bucket length 2"]  # correlations of words, and their number
+    depths: Float[Array, "bucket length 2"]
+
+    def value(self, measure: str) -> float:
+        """One of the four measures on all data."""
+        return float(self.replicates(measure)[0])
+
+    def replicates(self, measure: str) -> Float[Array, " replicate"]:
+        """A measure on all data, then without each bucket."""
+        by_measure = (self.edges, self.distances, self.roots, self.depths)
+        sums = leave_one_out(by_measure[GEOMETRY.index(measure)])
+        if sums.ndim == 2:
+            return share(sums[:, 0], sums[:, 1])
+        means = np.divide(
+            sums[..., 0], sums[..., 1], out=np.full(sums.shape[:2], np.nan), where=sums[..., 1] > 0
+        )
+        has_any = ~np.isnan(means).all(axis=1)
+        replicates = np.full(len(means), np.nan)
+        replicates[has_any] = np.nanmean(means[has_any], axis=1)
+        is_empty = (by_measure[GEOMETRY.index(measure)][..., 1] == 0).all(axis=1)
+        replicates[1:][is_empty] = np.nan  # a bucket that has nothing to say
+        return replicates
+
+
+def estimate_geometry(by_seed: Sequence[Geometry], measure: str) -> Estimate[float]:
+    """A measure with its interval: over documents, and where there are several, over seeds."""
+    mean = Geometry(*(np.mean([getattr(one, part) for one in by_seed], axis=0) for part in PARTS))
+    is_share = measure in ("uuas", "root_accuracy")
+    bounds = (0.0 if is_share else -1.0, 1.0)
+    if is_share:
+        sums = mean.edges if measure == "uuas" else mean.roots
+        value, low, high = (float(part) for part in proportion(sums[:, 0], sums[:, 1])[:3])
+    else:
+        value, low, high = (float(p) for p in estimate(mean.replicates(measure), bounds))
+    values = np.array([one.value(measure) for one in by_seed])
+    return add_spread(Estimate(value, low, high), values, bounds)
+
+
+def measure_geometry(
+    predictions: Iterator[tuple[Sentence, Predicted]],
+) -> Geometry:
+    """The sums over sentences whose words all have a head."""
+    sums = Geometry(
+        np.zeros((N_BUCKETS, 2)),
+        np.zeros((N_BUCKETS, 2)),
+        np.zeros((N_BUCKETS, N_LENGTHS, 2)),
+        np.zeros((N_BUCKETS, N_LENGTHS, 2)),
+    )
+    for sentence, (distances, depths) in predictions:
+        bucket, n = sentence.bucket, len(sentence)
+        if not sentence.is_whole:
+            continue
+        edges = tree_edges(sentence.distances, sentence.is_word)
+        found = edges & tree_edges(distances, sentence.is_word)
+        sums.edges[bucket] += len(found), len(edges)
+        words = np.flatnonzero(sentence.is_word)
+        if (sentence.depths[words] == 0).any():
+            shallowest = words[depths[words].argmin()]
+            sums.roots[bucket] += sentence.depths[shallowest] == 0, 1
+        if SHORTEST <= n <= LONGEST:
+            by_word = spearman(distances, sentence.distances)
+            sums.distances[bucket, n - SHORTEST] += by_word.sum(), n
+            of_depths = spearman(depths[None], sentence.depths[None])
+            sums.depths[bucket, n - SHORTEST] += of_depths.sum(), 1
+    return sums
+
+
+def tree_edges(distances: NDArray[np.floating], is_word: NDArray[np.bool_]) -> set[tuple[int, int]]:
+    """The edges of the minimum spanning tree over these words."""
+    words = np.flatnonzero(is_word)
+    inner = np.ascontiguousarray(distances[np.ix_(words, words)], dtype=np.float64)
+    partners = maximum_spanning_tree(-inner) if len(words) else ()
+    pairs = ((words[i], words[p]) for i, p in enumerate(partners) if p >= 0)
+    return {(min(a, b), max(a, b)) for a, b in pairs}
+
+
+def spearman(found: NDArray[np.floating], gold: NDArray[np.floating]) -> Float[Array, " row"]:
+    """The rank correlation of each row; 0 where one of them does not vary."""
+    one, other = (rankdata(part, axis=1) for part in (found, gold))
+    one, other = (part - part.mean(axis=1, keepdims=True) for part in (one, other))
+    size = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
+    products = (one * other).sum(axis=1)
+    found_in_row: Array = np.divide(products, size, out=np.zeros(len(size)), where=size > 0)
+    return found_in_row
+
+
+def probe_geometry(member: Member, treebank: ProbeTreebank) -> Geometry:
+    """The measures of a structural probe of one seed."""
+
+    def predict() -> Iterator[tuple[Sentence, Predicted]]:
+        batches = make_batches(
+            treebank, lambda word: 0, has_maps=False, hidden_layer=member.hidden_layer
+        )
+        with torch.inference_mode():
+            for _, batch in batches:
+                distances, depths = member.alone(methodcaller("measure", batch))
+                for i, sentence in enumerate(batch.sentences):
+                    n = len(sentence)
+                    yield (
+                        sentence,
+                        (distances[0, i, :n, :n].double().numpy(), depths[0, i, :n].numpy()),
+                    )
+
+    return measure_geometry(predict())
+
+
+def chain_geometry(treebank: ProbeTreebank) -> Geometry:
+    """The baseline without a model: words in a chain, each below the one before it."""
+
+    def predict() -> Iterator[tuple[Sentence, Predicted]]:
+        for sentence in treebank.sentences:
+            places = np.arange(len(sentence), dtype=float)
+            yield sentence, (np.abs(places - places[:, None]), places)
+
+    return measure_geometry(predict())

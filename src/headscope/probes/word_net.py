@@ -1,0 +1,107 @@
+"""What words alone tell: one hidden layer over the vectors of two words, and their distance."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headscope.kernels.word_net import pair_scores, pair_slopes
+from headscope.probes.batches import NeuralScorer, SentenceBatch, mask_scores
+from headscope.probes.vectors import WordEmbedding, WordVectors
+
+__all__ = ["WordNet", "offset_features"]
+
+N_UNITS = 256
+NEAR = 3  # distances that have a feature of their own
+N_FEATURES = 2 * (NEAR + 1) + 1
+
+
+class WordNet(NeuralScorer):
+    """One hidden layer over the vectors of dependent and candidate, and optionally the distance.
+
+    The distance has indicators for the nearest words and its logarithm, ahead and behind apart;
+    ROOT has an indicator of its own and no distance.
+    """
+
+    uses_maps = False
+
+    def __init__(
+        self, vectors: WordVectors, has_distances: bool, seeds: Sequence[int] = (0,)
+    ) -> None:
+        super().__init__(seeds)
+        self.has_distances = has_distances
+        self.embedding = WordEmbedding(vectors, seeds)
+        shapes = {"dependent": vectors.dimension, "candidate": vectors.dimension, "out": N_UNITS}
+        shapes |= {"distance": N_FEATURES} if has_distances else {}
+        drawn = [_draw(shapes, seed) for seed in seeds]
+        self.weights = nn.ParameterDict(
+            {name: torch.stack([one[name] for one in drawn]) for name in drawn[0]}
+        )
+
+    def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:
+        """The scores of every candidate, ROOT last."""
+        weights = {name: weight[self.chosen] for name, weight in self.weights.items()}
+        words = self.embedding(batch.rows, self.chosen)  # [seed, sentence, word, dimension]
+        root = self.embedding.root[self.chosen][:, None, None].expand(-1, len(batch.sizes), 1, -1)
+        of_word = words @ weights["dependent"][:, None] + weights["bias"][:, None, None]
+        of_candidate = torch.cat([words, root], dim=2) @ weights["candidate"][:, None]
+        features = offset_features(batch.n_words)
+        if self.has_distances:
+            of_offset = features @ weights["distance"]  # [seed, offset, unit]
+        else:
+            of_offset = features.new_zeros(len(words), len(features), N_UNITS)
+        scores = [
+            _PairScores.apply(*parts, batch.sizes)  # type: ignore[no-untyped-call]
+            for parts in zip(of_word, of_candidate, of_offset, weights["out"], strict=True)
+        ]
+        return mask_scores(torch.stack(scores), batch)
+
+
+def _draw(shapes: dict[str, int], seed: int) -> dict[str, Tensor]:
+    """First weights, uniform within one over the root of the inputs, as torch's linear layers."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = {name: (n, N_UNITS) for name, n in shapes.items()} | {"out": (N_UNITS,)}
+    sizes |= {"bias": (N_UNITS,)}
+    inputs = shapes | {"bias": shapes["dependent"]}
+    return {
+        name: (2 * torch.rand(size, generator=generator) - 1) / inputs[name] ** 0.5
+        for name, size in sizes.items()
+    }
+
+
+def offset_features(n_words: int) -> Float[Tensor, "offset feature"]:
+    """Indicators of near words and log distance, behind and ahead, of a candidate `offset` words
+    on (row `n_words + offset`); the last row is ROOT's, which has an indicator of its own."""
+    offset = torch.arange(-n_words, n_words)
+    features = torch.zeros(2 * n_words + 1, N_FEATURES)
+    for side, distance in enumerate((-offset, offset)):
+        first = side * (NEAR + 1)
+        for near in range(NEAR):
+            features[:-1, first + near] = (distance == near + 1).float()
+        features[:-1, first + NEAR] = distance.clamp(min=1).float().log()
+    features[-1, -1] = 1.0
+    return features
+
+
+class _PairScores(torch.autograd.Function):
+    """The compiled scores of pairs as a function that torch can differentiate."""
+
+    @staticmethod
+    def forward(
+        context: Any, words: Tensor, candidates: Tensor, offsets: Tensor, out: Tensor, sizes: Tensor
+    ) -> Tensor:
+        parts = [part.detach().contiguous() for part in (words, candidates, offsets, out, sizes)]
+        context.save_for_backward(*parts)
+        scores = torch.zeros(*words.shape[:2], candidates.shape[1])
+        pair_scores(*(part.numpy() for part in (*parts, scores)))
+        return scores
+
+    @staticmethod
+    def backward(context: Any, by_scores: Tensor) -> Any:
+        parts = context.saved_tensors
+        slopes = [torch.zeros_like(part) for part in parts[:-1]]
+        arrays = (*parts, by_scores.contiguous(), *slopes)
+        pair_slopes(*(array.numpy() for array in arrays))
+        return (*slopes, None)
