@@ -39,8 +39,8 @@ def kinds_table(runs: Mapping[str, Run]) -> pd.DataFrame:
     """How many heads of each kind every run has, and the strongest of them.
 
     A kind is a behaviour whose share passes its threshold, or something that a head finds, such as
-    a relation. Of an encoder-decoder the encoder counts. A kind that was not measured is absent, and
-    so is something that no head of any run finds.
+    a relation. Of an encoder-decoder the encoder counts. What was not measured is absent, and so
+    is something that no head of any run finds.
     """
     rows: list[dict[str, Any]] = []
     for name, run in runs.items():

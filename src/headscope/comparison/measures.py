@@ -14,7 +14,7 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from headscope.comparison.replicates import Replicates
+from headscope.comparison.replicates import NTH, Replicates
 from headscope.data.depth import thirds
 from headscope.stats.difference import (
     Differences,
@@ -68,7 +68,7 @@ class Number(NamedTuple):
 def list_measures(run: Replicates) -> Iterator[Measure]:
     """All measures of a run."""
     for (name, column), values in run.values.items():
-        keys = run.tables[name].index.to_frame(index=False)
+        keys = run.tables[name].index.to_frame(index=False).drop(columns=NTH)
         where = [str(k) for k in keys if {"layer", "head"} & set(str(k).split("_"))]
         labels = [k for k in keys if k not in where]
         if not where and len(labels) == 0:

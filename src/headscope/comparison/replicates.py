@@ -23,7 +23,9 @@ from headscope.runs.tables import number_layers, summarize_passes
 from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.tally import PLAIN, Tally
 
-__all__ = ["Replicates", "find_estimates", "find_keys", "read_replicates"]
+__all__ = ["NTH", "Replicates", "find_estimates", "find_keys", "read_replicates"]
+
+NTH = "nth"  # of rows with the same keys
 
 Array = NDArray[np.float64]
 
@@ -32,7 +34,7 @@ Array = NDArray[np.float64]
 class Replicates:
     """The estimates of one run's tables, each with its replicates; and the documents by pass."""
 
-    tables: dict[str, pd.DataFrame]  # indexed by their keys
+    tables: dict[str, pd.DataFrame]  # indexed by their keys, and NTH
     values: dict[tuple[str, str], Float[Array, "replicate row"]]  # by table and column
     documents: dict[str, frozenset[int]]  # by table: hashes of the documents it was measured on
 
@@ -98,11 +100,11 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
 
     whole = {name: table for name, table in summarize(tallies).items() if len(table)}
     keys = {name: find_keys([table]) for name, table in whole.items()}
-    indexed = {name: table.set_index(keys[name]) for name, table in whole.items()}
+    indexed = {name: _index(table, keys[name]) for name, table in whole.items()}
     values = {
         (name, column): np.full((N_BUCKETS + 1, len(table)), np.nan)
         for name, table in indexed.items()
-        for column in find_estimates(table.reset_index())
+        for column in find_estimates(table)
     }
     for (name, column), array in values.items():
         array[0] = indexed[name][column].astype(float)
@@ -111,7 +113,7 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
         rest = summarize(_leave_out(tallies, bucket))
         for (name, column), array in values.items():
             if len(rest.get(name, ())):
-                found = rest[name].set_index(keys[name])[column].astype(float)
+                found = _index(rest[name], keys[name])[column].astype(float)
                 array[bucket + 1] = found.reindex(indexed[name].index)
     for array in values.values():
         array[1:][array[1:] == array[0]] = np.nan  # nothing of it was in the bucket
@@ -123,6 +125,12 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
         for name in indexed
     }  # fmt: skip
     return Replicates(indexed, values, documents)
+
+
+def _index(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """The table by its keys, and by the number of the row where several have the same."""
+    nth = table.groupby(keys, dropna=False, sort=False).cumcount()
+    return table.assign(**{NTH: nth}).set_index([*keys, NTH])
 
 
 def _passes_of(
