@@ -42,13 +42,10 @@ def pool_to_words(
     pooled = []
     for word in range(n_words):
         own = [row for row, owner in zip(rows, word_ids, strict=True) if owner == word]
-        line = [
-            sum(
-                sum(w for w, owner in zip(row, word_ids, strict=True) if owner == key)
-                for row in own
-            )
-            / len(own)
-            for key in range(n_words)
-        ]
+        line = [0.0] * n_words
+        for row in own:
+            for weight, key in zip(row, word_ids, strict=True):
+                if key >= 0:
+                    line[key] += weight / len(own)
         pooled.append([*line, max(0.0, 1 - sum(line))])
     return pooled
