@@ -12,7 +12,7 @@ import pytest
 
 import headscope as hs
 from headscope.comparison.load import find_runs
-from headscope.comparison.series import onset_table
+from headscope.comparison.series import Series, onset_table
 from headscope.errors import StudyError
 from tests.references.comparison import first_and_lasting
 
@@ -28,16 +28,18 @@ def steps(runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="module")
-def series(steps: Path) -> "hs.Series":  # type: ignore[name-defined]
+def series(steps: Path) -> Series:
     return hs.compare_series(find_runs(str(steps / "step-*")))
 
 
-def test_steps_are_ordered_by_number_and_a_damaged_run_is_left_out(steps: Path, series) -> None:  # type: ignore[no-untyped-def]
+def test_steps_are_ordered_by_number_and_a_damaged_run_is_left_out(
+    steps: Path, series: Series
+) -> None:
     assert list(series.runs) == [step * 100 for step in range(50) if step != 7]
     assert list(series.left_out) == [str(steps / "step-700")]
 
 
-def test_a_claim_begins_to_hold_when_its_heads_appear(series) -> None:  # type: ignore[no-untyped-def]
+def test_a_claim_begins_to_hold_when_its_heads_appear(series: Series) -> None:
     onsets = series.tables["onsets"].set_index("what")
     assert onsets.loc["previous token", "from_step"] == 2000
     assert onsets.loc["previous-token-heads", "from_step"] == 2000
@@ -47,7 +49,7 @@ def test_a_claim_begins_to_hold_when_its_heads_appear(series) -> None:  # type: 
     assert largest[1900] < 0.5 < largest[2000]
 
 
-def test_checkpoints_with_the_same_weights_are_named(series) -> None:  # type: ignore[no-untyped-def]
+def test_checkpoints_with_the_same_weights_are_named(series: Series) -> None:
     assert any(note.startswith("Steps 0, 100") and "same weights" in note for note in series.notes)
 
 
