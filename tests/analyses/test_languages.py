@@ -56,7 +56,7 @@ def test_the_serving_head_equals_the_definition(seed: int) -> None:
 def test_the_heat_map_has_a_cell_for_each_relation_and_treebank() -> None:
     tables = make_tables(0)
     chart = TREEBANKS_FIGURE.draw(tables).to_dict()
-    values = chart["layer"][0].get("data", chart.get("data"))["values"]
+    (values,) = chart["datasets"].values()
     assert len(values) == 7
     assert all("[" in value["written"] for value in values)
     one = {**tables, "dependency-best": tables["dependency-best"].drop(columns="treebank")}

@@ -74,7 +74,7 @@ def test_only_the_planted_heads_are_told_apart(planted: Comparison) -> None:
 
 def test_the_answer_names_what_one_run_alone_has(planted: Comparison) -> None:
     assert 3 <= len(planted.answers) <= 5
-    assert any("only planted for previous token" in answer for answer in planted.answers)
+    assert any("nly planted has heads for previous token" in answer for answer in planted.answers)
     kinds = planted.tables["kinds"].set_index(["kind", "run"])["heads"]
     assert kinds["previous token", "planted"] == 1
     assert kinds["previous token", "random"] == 0

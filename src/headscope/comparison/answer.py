@@ -64,8 +64,8 @@ def _answer_kinds(runs: Sequence[str], kinds: pd.DataFrame) -> Iterator[str]:
         return
     common, own, none = split_kinds_by_run(kinds)
     parts = [f"{_all(runs).capitalize()} have heads for {_some(common)}"] if common else []
-    parts += [f"only {run} for {_some(alone)}" for run, alone in own.items() if alone]
-    parts += [f"none for {_some(none)}"] if none else []
+    parts += [f"only {run} has heads for {_some(alone)}" for run, alone in own.items() if alone]
+    parts += [f"none has heads for {_some(none)}"] if none else []
     if parts:
         text = "; ".join(parts)
         yield f"{text[0].upper()}{text[1:]}."

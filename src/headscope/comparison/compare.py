@@ -1,7 +1,7 @@
 """The whole of `headscope compare`: runs in, tables of differences and a page out."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from logging import getLogger
 from pathlib import Path
@@ -69,14 +69,14 @@ def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Compar
     """
     loaded = load_runs(list(runs))
     replicates = _read_all(loaded)
-    findings = check_runs(loaded.runs)
+    findings, first = check_runs(loaded.runs), next(iter(loaded.runs))
     tables = {
         "claims": claims_table(findings),
         "kinds": kinds_table(loaded.runs),
         "best": best_heads(loaded.runs),
-        "measures": compare_measures(replicates),
-        "heads": compare_heads(replicates),
-        "depth": compare_depth(replicates),
+        "measures": compare_measures(replicates, first),
+        "heads": compare_heads(replicates, first),
+        "depth": compare_depth(replicates, first),
     }
     for note in loaded.notes:
         log.info("%s", note)
@@ -106,21 +106,26 @@ def _read_all(loaded: Loaded) -> dict[str, Replicates]:
             )
         else:
             found[name] = own
-    shared = {frozenset(own.tables) for own in found.values()}
+    shared = [frozenset(own.tables) for own in found.values()]
     if len(found) > 1 and not frozenset.intersection(*shared):
-        names = " and ".join(found)
         raise StudyError(
-            f"{names} have no table in common. Expected runs of the same analyses; run `headscope "
-            "analyze` on the same kinds of corpora."
+            f"{' and '.join(found)} have no table in common. Expected runs of the same analyses; "
+            "run `headscope analyze` on the same kinds of corpora."
         )
-    pairs = [(name, own) for name, own in list(found.items())[1:]]
-    first = next(iter(found.values()), None)
-    for name, own in pairs:
-        both = first.documents.keys() & own.documents.keys() if first else ()
-        apart = sorted(t for t in both if first and first.documents[t] != own.documents[t])
-        if apart:
-            loaded.notes.append(
-                f"{name} read other documents than {next(iter(found))} for {', '.join(apart)}: "
-                "these differences are not paired, so their intervals are wider."
-            )
+    loaded.notes.extend(_note_apart(found, next(iter(loaded.runs))))
     return found
+
+
+def _note_apart(found: dict[str, Replicates], first: str) -> Iterator[str]:
+    """Which tables of which runs were measured on other documents than those of the first."""
+    if first not in found:
+        return
+    documents = found[first].documents
+    for name, own in found.items():
+        both = documents.keys() & own.documents.keys()
+        apart = sorted(table for table in both if documents[table] != own.documents[table])
+        if apart:
+            yield (
+                f"{name} read other documents than {first} for {', '.join(apart)}: these "
+                "differences are not paired, so their intervals are wider."
+            )

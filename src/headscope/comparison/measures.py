@@ -82,25 +82,27 @@ def list_measures(run: Replicates) -> Iterator[Measure]:
             yield Measure(name, column, of, part[where], values[:, rows])
 
 
-def compare_measures(runs: Mapping[str, Replicates]) -> pd.DataFrame:
+def compare_measures(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
     """Every measure of every run, and its difference from that of the first run."""
-    return _compare(runs, "statistic", MEASURES, _summarize)
+    return _compare(runs, first, "statistic", MEASURES, _summarize)
 
 
-def compare_depth(runs: Mapping[str, Replicates]) -> pd.DataFrame:
+def compare_depth(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
     """The mean of every measure over each third of the layers, for models of any depth."""
-    return _compare(runs, "depth", DEPTH, _by_depth)
+    return _compare(runs, first, "depth", DEPTH, _by_depth)
 
 
-def compare_heads(runs: Mapping[str, Replicates]) -> pd.DataFrame:
+def compare_heads(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
     """Every head of every run beside the head at the same place of the first one.
 
     Of models of one shape alone. p values are corrected over the heads of a measure.
     """
-    (_, start), *others = runs.items()
+    if first not in runs:
+        return pd.DataFrame(columns=list(HEADS))
+    start = runs[first]
     measures = {m.key: m for m in list_measures(start) if _has_heads(m)}
     parts = []
-    for name, run in others:
+    for name, run in ((name, run) for name, run in runs.items() if name != first):
         for other in list_measures(run):
             one = measures.get(other.key)
             if one is None or not _has_heads(other) or len(one.places) != len(other.places):
@@ -123,6 +125,7 @@ def compare_heads(runs: Mapping[str, Replicates]) -> pd.DataFrame:
 
 def _compare(
     runs: Mapping[str, Replicates],
+    first: str,
     statistic: str,
     columns: Sequence[str],
     summarize: Callable[[Measure], Iterator[tuple[str, Number]]],
@@ -136,15 +139,14 @@ def _compare(
     if not numbers:
         return pd.DataFrame(columns=list(columns))
     rows: list[dict[str, Any]] = []
-    order, first = list(runs), next(iter(runs))
-    for name in order:
+    for name in runs:
         keys = [key for key, by_run in numbers.items() if name in by_run]
         if not keys:
             continue
         own = np.stack([numbers[key][name].replicates for key in keys], axis=1)
         found = estimate(own)
         both = [i for i, key in enumerate(keys) if name != first and first in numbers[key]]
-        differences = _differences(runs, name, keys, both, own, numbers)
+        differences = _differences(runs, (first, name), keys, both, own, numbers)
         for i, key in enumerate(keys):
             head = numbers[key][name].head or (pd.NA, pd.NA)
             rows.append(
@@ -164,14 +166,14 @@ def _compare(
 
 def _differences(
     runs: Mapping[str, Replicates],
-    name: str,
+    pair: tuple[str, str],
     keys: Sequence[tuple[str, ...]],
     both: Sequence[int],
     own: Float[Array, "replicate number"],
     numbers: Mapping[tuple[str, ...], Mapping[str, Number]],
 ) -> dict[int, dict[str, Any]]:
     """The differences of one run from the first, by the place of the number."""
-    first = next(iter(runs))
+    first, name = pair
     rows = {}
     for table in dict.fromkeys(keys[i][0] for i in both):
         places = [i for i in both if keys[i][0] == table]
