@@ -23,16 +23,8 @@ __all__ = ["Series", "compare_series", "onset_table"]
 log = getLogger("headscope")
 
 SERIES_COLUMNS = (
-    "table",
-    "measure",
-    "of",
-    "statistic",
-    "step",
-    "layer",
-    "head",
-    "value",
-    "low",
-    "high",
+    *("table", "measure", "of", "statistic", "step"),
+    *("layer", "head", "value", "low", "high"),
 )
 ONSET_COLUMNS = ("what", "kind", "first_step", "from_step")
 TRAINER_STATE = "trainer_state.json"
@@ -75,7 +67,8 @@ def compare_series(
             f"{len(steps)} steps were given for {len(runs)} runs. Expected one for each, in the "
             "order of the runs; correct --steps."
         )
-    given = {str(run.folder) if isinstance(run, Run) else str(run): i for i, run in enumerate(runs)}
+    folders = [run.folder if isinstance(run, Run) else Path(run) for run in runs]
+    given = {str(folder): place for place, folder in enumerate(folders)}
     loaded = load_runs(list(runs))
     places = {str(run.folder): given[str(run.folder)] for run in loaded.runs.values()}
     of_run = {

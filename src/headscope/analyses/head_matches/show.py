@@ -84,7 +84,7 @@ PRESENTATION = Presentation(
     page_tables=(
         PageTable(
             "Matched heads of two models",
-            "(use `headscope distance MODEL_A MODEL_B`)",
+            "",  # two models: `headscope distance`
             lambda tables: page_matches(tables) if _has_matches(tables) else [],
         ),
     ),
