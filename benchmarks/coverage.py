@@ -25,6 +25,7 @@ from headscope.engine.measure import measure_examples
 from headscope.models.load import load_model
 from headscope.options import RunOptions
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
+from headscope.stats.difference import best_of, paired_difference, unpaired_difference
 from headscope.stats.interval import estimate, proportion, share
 
 Array = NDArray[np.float64]
@@ -38,12 +39,14 @@ SIZES = ((6, 20), (20, 20), (100, 20), (1000, 20), (24, 8), (60, 200))  # docume
 STUDY_SIZES = (10, 24, 60)
 RELATIONS = ("all", "det", "nsubj", "obj", "amod")
 MIN_COUNT = 50
+N_RUN_STUDIES, N_HEADS = 500, 20  # of the simulation of two runs
 
 
 def main() -> None:
     """Print all tables."""
     rng = np.random.default_rng(0)
     _print("Simulated", ("true share", "documents", "words each", *KINDS), _simulate(rng))
+    _print("Differences of two runs", RUN_COLUMNS, _simulate_runs(rng))
     if not DATA.exists():
         sys.exit("The resampled part needs ../shared/data, which is not on this machine.")
     model = load_model("demo")
@@ -51,6 +54,7 @@ def main() -> None:
     _print("Resampled", ("corpus", "number", "documents", "coverage %", "cells"), found)
 
 
+RUN_COLUMNS = ("documents", "paired", "not paired", "largest head, held out")
 KINDS = ("Wilson, design effect", "jackknife-t", "difference", "examples as independent")
 
 
@@ -83,6 +87,47 @@ def _simulate(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
                 naive,
             ]
             yield (truth, n_documents, n_words, *(f"{100 * c.mean():.1f}" for c in covers))
+
+
+def _simulate_runs(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    """Heads of two runs over documents of uneven size, whose true means are known."""
+    means = np.stack([np.linspace(0.2, 0.6, N_HEADS), np.linspace(0.25, 0.5, N_HEADS)])
+    truth = means[1] - means[0]
+    for n_documents in (6, 12, 24, 60, 200):
+        covers = np.zeros((3, N_RUN_STUDIES))
+        for study in range(N_RUN_STUDIES):
+            first, second = _draw_runs(rng, means, n_documents, is_shared=True)
+            apart = _draw_runs(rng, means, n_documents, is_shared=False)[1]
+            (place, best), (other_place, other) = best_of(first), best_of(second)
+            of_best = means[1][other_place] - means[0][place]  # of the heads that were chosen
+            covers[:, study] = (
+                _holds(paired_difference(second, first), truth).mean(),
+                _holds(unpaired_difference(apart, first), truth).mean(),
+                _holds(paired_difference(other[:, None], best[:, None]), of_best).mean(),
+            )
+        yield (n_documents, *(f"{100 * c.mean():.1f}" for c in covers))
+
+
+def _draw_runs(
+    rng: np.random.Generator, means: Array, n_documents: int, is_shared: bool
+) -> tuple[Array, Array]:
+    """Replicates of both runs; a document's effect is the same in both if it is shared."""
+    buckets = rng.integers(0, N_BUCKETS, n_documents)
+    segments = 1 + rng.poisson(4, n_documents)
+    effect = rng.normal(0, 0.05, (n_documents, N_HEADS))
+    found = []
+    for mean in means:
+        own = effect if is_shared else rng.normal(0, 0.05, (n_documents, N_HEADS))
+        noise = rng.normal(0, 0.05, (n_documents, N_HEADS)) / np.sqrt(segments)[:, None]
+        sums, count = np.zeros((N_BUCKETS, N_HEADS)), np.zeros((N_BUCKETS, 1))
+        np.add.at(sums, buckets, segments[:, None] * (mean + own + noise))
+        np.add.at(count, buckets, segments[:, None])
+        found.append(share(leave_one_out(sums), leave_one_out(count)))
+    return found[0], found[1]
+
+
+def _holds(found: Any, truth: Any) -> NDArray[np.bool_]:
+    return np.asarray((found.low <= truth) & (truth <= found.high))
 
 
 def _resample(model: Any, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:

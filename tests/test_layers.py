@@ -23,6 +23,7 @@ RANKS = {
     "commands": 11,
     "testing": 11,
     "explore": 10,
+    "comparison": 10,
     "engine": 9,
     "runs": 8,
     "report": 7,

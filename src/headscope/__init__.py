@@ -7,6 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headscope.comparison.atlas import write_atlas as write_atlas
+    from headscope.comparison.compare import compare as compare
+    from headscope.comparison.series import compare_series as compare_series
     from headscope.contracts import Analysis as Analysis
     from headscope.contracts import Annotation as Annotation
     from headscope.contracts import Corpus as Corpus
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES = {
+    "comparison.atlas": ("write_atlas",),
+    "comparison.compare": ("compare",),
+    "comparison.series": ("compare_series",),
     "contracts": ("Analysis", "Annotation", "Corpus", "CorpusRole", "Source", "Watch"),
     "corpora.opening": ("open_corpus", "texts"),
     "data.attention": ("AttentionRows", "LayerAttention", "LayerChange", "LayerGradient"),

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from headscope.commands.analyze import analyze
+from headscope.commands.compare import atlas, compare
 from headscope.commands.explore import explore
 from headscope.commands.interrupt import INTERRUPTED, catch_interrupts, was_interrupted
 from headscope.commands.probe import probe
@@ -86,7 +87,8 @@ def build_app(command: str | None = "") -> typer.Typer:
             panels[distance if is_of_pair else analyze][OF_ANALYSES].append(kind)
     if command in ("", layout.__name__):
         panels[layout]["Thresholds"] = list(_list_thresholds())
-    for function in (analyze, report, show, explore, card, probe, distance, layout, merge, table):
+    commands = (analyze, report, show, explore, card, probe, compare, distance, layout, merge)
+    for function in (*commands, atlas, table):
         called = expand_options(function, panels[function]) if function in panels else function
         app.command()(_explained("resume" in function.__annotations__)(called))
     app.command("list")(_explained(can_resume=False)(list_names))

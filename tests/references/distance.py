@@ -30,3 +30,22 @@ def distance(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
         key = (one[0] + 1, one[1] + 1, other[0] + 1, other[1] + 1)
         rows[key] = sum(found) / len(found)
     return rows
+
+
+def pool_to_words(
+    rows: Sequence[Sequence[float]], word_ids: Sequence[int], n_words: int
+) -> list[list[float]]:
+    """Attention between words: summed over pieces attended to, averaged over those that attend.
+
+    The last key is what goes to none of these words.
+    """
+    pooled = []
+    for word in range(n_words):
+        own = [row for row, owner in zip(rows, word_ids, strict=True) if owner == word]
+        line = [0.0] * n_words
+        for row in own:
+            for weight, key in zip(row, word_ids, strict=True):
+                if key >= 0:
+                    line[key] += weight / len(own)
+        pooled.append([*line, max(0.0, 1 - sum(line))])
+    return pooled

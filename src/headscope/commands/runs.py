@@ -109,24 +109,51 @@ def layout(
 
 
 def distance(
-    model_a: Annotated[str, typer.Argument(help="A hub name, a local folder, or 'demo'.")],
-    model_b: Annotated[str, typer.Argument(help="Another one with the same vocabulary.")],
+    models: Annotated[
+        list[str], typer.Argument(help="Hub names, local folders, or 'demo': two models or more.")
+    ],
     text: Annotated[
         str, typer.Option(help=".txt, .jsonl or .conllu file (also .gz), a folder, or 'starter'.")
     ],
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="runs/A--B")
     ] = None,
+    revision_a: Annotated[
+        str | None, typer.Option(help="Revision of the first model on the hub.")
+    ] = None,
+    revision_b: Annotated[
+        str | None, typer.Option(help="Revision of the second model on the hub.")
+    ] = None,
     resume: Resume = False,
     format: FormatOption = Format.TABLE,
     **options: Any,
 ) -> None:
-    """Match the heads of MODEL_A and MODEL_B, one to one, by how alike they attend to the text."""
-    from headscope.engine.match import match_models  # torch: only when it is needed
+    """Match the heads of two models, one to one, by how alike they attend to the text.
 
-    folder = out or Path("runs") / "--".join(name_folder(name) for name in (model_a, model_b))
-    run = match_models(model_a, model_b, text=text, out=folder, resume=resume, **options)
-    show_run(run, format)
+    Of more models, every two are matched. Models with different tokenizers are compared by words.
+    """
+    from headscope.engine.match import match_all, match_models  # torch: only when it is needed
+
+    names = [name_folder(name) for name in models]
+    if len(models) < 2:
+        raise StudyError("One model was given. Expected two or more: headscope distance A B.")
+    folder = out or Path("runs") / "--".join(names)
+    options = {**options, "text": text, "resume": resume}
+    if len(models) == 2:
+        revisions = {"revision_a": revision_a, "revision_b": revision_b}
+        run = match_models(*models, out=folder, **revisions, **options)
+        show_run(run, format)
+        show_report(run)
+        return
+    if revision_a or revision_b:
+        raise StudyError(
+            "--revision-a and --revision-b are for two models. Expected --revision for all, or two "
+            "models; leave them out."
+        )
+    for pair, run in match_all(models, names, folder, **options).items():
+        typer.echo(f"\n{' and '.join(pair)}", err=format is not Format.TABLE)
+        show_run(run, format)
+        show_report(run)
 
 
 def list_names(

@@ -25,14 +25,17 @@ class ModelPair:
     second: LoadedModel
 
     def __post_init__(self) -> None:
+        self._refuse_other_tokens()
+
+    def _refuse_other_tokens(self) -> None:
         one, other = (model.encoder.tokenizer.get_vocab() for model in (self.first, self.second))
         if one != other:
             n_shared = len(one.items() & other.items())
             raise ModelError(
                 f"{self.first.name} and {self.second.name} have different tokenizers "
                 f"({len(one)} and {len(other)} tokens, {n_shared} of them the same), so their "
-                "attention is over different tokens. Expected two models with one vocabulary, "
-                "such as a model and its fine-tuned, distilled or reseeded kin."
+                "attention is over different tokens. Expected two models with one vocabulary; "
+                "compare words instead (`pair_models`)."
             )
 
     @property

@@ -124,5 +124,5 @@ def _fill(
     for part in (part for p in own.values() for part in p.page_tables):
         made = part.build(tables)
         found += made
-        missing += [] if made else [Missing(part.title, part.made_by)]
+        missing += [] if made or not part.made_by else [Missing(part.title, part.made_by)]
     return FilledSection(section, drawn, found, list(dict.fromkeys(missing)))

@@ -109,7 +109,7 @@ class PageTable:
     """A table of the paper for this model, on the page; one for every corpus."""
 
     title: str
-    made_by: str  # what to add to `headscope analyze MODEL` to have it
+    made_by: str  # what to add to `headscope analyze MODEL` to have it; "": nothing would
     build: Callable[[Tables], list[TextTable]]
 
 

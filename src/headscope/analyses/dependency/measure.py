@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headscope.analyses.dependency.languages import find_shared_heads
 from headscope.analyses.dependency.tables import (
     ALL,
     ALL_CONTENT,
@@ -169,7 +170,12 @@ class Dependency:
         if "treebank" not in best:
             return dict(tables)
         best = best.assign(p_value=holm(best["p_raw"].to_numpy(dtype=float)))
-        return {**tables, "dependency-best": best, "dependency-treebanks": pool_treebanks(best)}
+        return {
+            **tables,
+            "dependency-best": best,
+            "dependency-treebanks": pool_treebanks(best),
+            "dependency-languages": find_shared_heads(tables["dependency"], best),
+        }
 
     def add_untrained(
         self, tables: Tables, tally: Tally, untrained: Sequence[Tally]

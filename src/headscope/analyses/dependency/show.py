@@ -18,6 +18,7 @@ from headscope.analyses.dependency.claims import (
     is_universal,
     name_in_paper,
 )
+from headscope.analyses.dependency.languages_chart import TREEBANKS_FIGURE, build_shared_heads
 from headscope.analyses.dependency.measure import (
     DIRECTIONS,
     Dependency,
@@ -371,6 +372,7 @@ FIGURES = (
         made_by="--treebank FILE",
         draw_tables=draw_relations_grid,
     ),
+    TREEBANKS_FIGURE,
 )
 PRESENTATION = Presentation(
     section=SYNTAX,
@@ -386,6 +388,11 @@ PRESENTATION = Presentation(
     page_tables=(
         PageTable(
             "Table 1, the best head of each relation", "--treebank FILE.conllu", build_table_1
+        ),
+        PageTable(
+            "Heads that serve most treebanks",
+            "--treebank FILE.conllu --treebank FILE.conllu",
+            build_shared_heads,
         ),
     ),
     labels=(

@@ -18,10 +18,11 @@ from headscope.analyses.distance.measure import (
     scale_to_all_rows,
 )
 from headscope.analyses.distance.tables import PAIR_COLUMNS
+from headscope.analyses.head_matches.chance import make_chance_table
 from headscope.contracts import Watch
 from headscope.data.attention import AttentionRows
 from headscope.data.table import empty_tables
-from headscope.kernels.jensen_shannon import divergence_between
+from headscope.kernels.jensen_shannon import divergence_between, divergence_within
 from headscope.options import require
 from headscope.stats.interval import estimate
 from headscope.stats.tally import Tally
@@ -29,6 +30,7 @@ from headscope.stats.tally import Tally
 __all__ = ["HeadMatches"]
 
 NEAREST = ("nearest_layer_b", "nearest_head_b", "nearest_divergence")
+CHANCE_COLUMNS = ("matching", "divergence", "low", "high", "same_head")
 MATCH_COLUMNS = (*PAIR_COLUMNS, "support", *NEAREST, "is_mutual", "mean_divergence")
 
 Array = NDArray[np.float64]
@@ -51,6 +53,7 @@ class HeadMatches:
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "head-matches": MATCH_COLUMNS,
         "distance-between": PAIR_COLUMNS,
+        "head-matches-chance": CHANCE_COLUMNS,
     }
 
     def __post_init__(self) -> None:
@@ -61,7 +64,11 @@ class HeadMatches:
         """Divergence by example and pair of heads, summed over rows; and how many rows."""
         n_first = sum(attention.n_heads[: self.n_layers])
         divergence = divergence_between(attention.weights, n_first)  # [example, first, second]
-        return scale_to_all_rows(divergence, attention)
+        within = divergence_within(
+            attention.weights[:, :, :n_first].contiguous()
+        )  # [example, pair]
+        alone = scale_to_all_rows(within, attention)["divergence"]
+        return {**scale_to_all_rows(divergence, attention), "within": alone}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """All pairs across the models, and the matches."""
@@ -73,7 +80,11 @@ class HeadMatches:
         n_layers = int((np.cumsum([*map(len, heads)]) <= divergence.shape[1]).sum())
         first, second = _name_heads(heads[:n_layers]), _name_heads(heads[n_layers:])
         pairs = _pair_table(divergence, first, second)
-        return {"head-matches": _match_table(divergence, pairs, second), "distance-between": pairs}
+        return {
+            "head-matches": _match_table(divergence, pairs, second),
+            "distance-between": pairs,
+            "head-matches-chance": make_chance_table(tally, first, second),
+        }
 
 
 def _name_heads(heads: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -1,9 +1,12 @@
 """How the matched heads of two models are shown: the closest matches, and all of them summed up."""
 
+from dataclasses import replace
+
 import pandas as pd
 
+from headscope.data.table import Tables
 from headscope.view.numbers import NATS, RATIO, ROUND_PERCENT
-from headscope.view.presentation import Presentation, PrintedTable
+from headscope.view.presentation import MAP, PageTable, Presentation, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["PRESENTATION"]
@@ -46,4 +49,43 @@ def _summarize(matches: pd.DataFrame) -> TextTable:
     return TextTable(("all matches", ""), rows)
 
 
-PRESENTATION = Presentation(printed=(PrintedTable("head-matches", read_matches),))
+CHANCE = (
+    Column("matching", lambda row: str(row["matching"])),
+    Column("mean divergence (nats)", lambda row: NATS.row(row, "divergence")),
+    Column("same layer and head", lambda row: ROUND_PERCENT.number(row["same_head"])),
+)
+
+
+def read_chance(chance: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """The matches, held out, beside what chance gives."""
+    return [build_table(chance.to_dict("records"), CHANCE)]
+
+
+def page_matches(tables: Tables) -> list[TextTable]:
+    """For the page: the matches beside chance, then the closest pairs."""
+    titles = ("Matches beside chance", "The closest matches", "All matches")
+    shown = [
+        *read_chance(tables["head-matches-chance"], 0),
+        *read_matches(tables["head-matches"], 0),
+    ]
+    return [replace(table, title=title) for table, title in zip(shown, titles, strict=True)]
+
+
+def _has_matches(tables: Tables) -> bool:
+    return all(len(tables.get(name, ())) for name in ("head-matches", "head-matches-chance"))
+
+
+PRESENTATION = Presentation(
+    section=MAP,
+    printed=(
+        PrintedTable("head-matches", read_matches),
+        PrintedTable("head-matches-chance", read_chance),
+    ),
+    page_tables=(
+        PageTable(
+            "Matched heads of two models",
+            "",  # two models: `headscope distance`
+            lambda tables: page_matches(tables) if _has_matches(tables) else [],
+        ),
+    ),
+)

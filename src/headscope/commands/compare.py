@@ -1,0 +1,82 @@
+"""Several runs: what differs, what changes in training, and an atlas of them all."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headscope.commands.shared import FormatOption
+from headscope.errors import StudyError
+from headscope.view.table import Format
+
+__all__ = ["atlas", "compare"]
+
+
+def compare(
+    out: Annotated[Path, typer.Option(help="New folder for tables and compare.html.")],
+    runs: Annotated[
+        list[Path] | None, typer.Argument(help="Folders of runs; the first is compared with.")
+    ] = None,
+    series: Annotated[
+        str | None,
+        typer.Option(help='Runs of checkpoints, as a pattern in quotes: "runs/step-*".'),
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            help="Training steps of the runs of --series, with commas, in order of their names.",
+            show_default="from the names, or trainer_state.json",
+        ),
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Compare finished runs: differences with intervals and tests, claims, heads. No model runs."""
+    from headscope.comparison.compare import compare as compare_runs  # pandas: only when needed
+    from headscope.comparison.load import find_runs
+    from headscope.comparison.series import compare_series
+    from headscope.view.terminal import print_frame
+
+    if bool(runs) == bool(series):
+        raise StudyError(
+            "Runs were given both ways, or not at all. Expected either folders of runs or --series "
+            '"runs/step-*"; give one of them.'
+        )
+    if series is None and steps is not None:
+        raise StudyError("--steps does nothing without --series. Expected both; leave it out.")
+    if series is not None:
+        made = compare_series(find_runs(series), steps=_read_steps(steps), out=out)
+        print_frame(made.tables["onsets"], format)
+    else:
+        made = compare_runs(runs or [], out=out)
+        if format is not Format.TABLE:
+            print_frame(made.tables["measures"], format)
+    for answer in made.answers:
+        typer.echo(f"- {answer}", err=format is not Format.TABLE)
+    typer.echo(f"Page: {out / 'compare.html'}", err=True)
+    typer.echo(f"Tables: {out / 'tables'} (csv and parquet)", err=True)
+
+
+def atlas(
+    folder: Annotated[Path, typer.Argument(help="Folder with folders of runs, at any depth.")],
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for the site.", show_default="FOLDER/atlas")
+    ] = None,
+) -> None:
+    """Make a static site of many runs: models, their heads and claims, and every report."""
+    from headscope.comparison.atlas import write_atlas  # pandas: only when needed
+
+    made = write_atlas(folder, out)
+    typer.echo(made.index)
+    typer.echo(f"{len(made.runs)} runs, {len(made.left_out)} left out.", err=True)
+
+
+def _read_steps(given: str | None) -> list[int] | None:
+    if given is None:
+        return None
+    try:
+        return [int(part.replace("_", "")) for part in given.split(",")]
+    except ValueError:
+        raise StudyError(
+            f"--steps {given} cannot be read. Expected whole numbers with commas, such as "
+            "0,1000,2000."
+        ) from None

@@ -1,0 +1,131 @@
+"""The whole of `headscope compare`: runs in, tables of differences and a page out."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from logging import getLogger
+from pathlib import Path
+
+import pandas as pd
+
+from headscope.comparison.answer import answer_comparison
+from headscope.comparison.findings import best_heads, check_runs, claims_table, kinds_table
+from headscope.comparison.load import Loaded, RunLike, different_options, load_runs
+from headscope.comparison.measures import compare_depth, compare_heads, compare_measures
+from headscope.comparison.replicates import Replicates, read_replicates
+from headscope.errors import StudyError
+from headscope.files import write_atomically
+from headscope.runs.folder import RunFolder
+from headscope.runs.run import Run, RunTables
+
+__all__ = ["Comparison", "compare"]
+
+log = getLogger("headscope")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What several runs have in common and how they differ."""
+
+    runs: dict[str, Run]
+    tables: dict[str, pd.DataFrame]
+    answers: list[str]
+    notes: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.runs)}: {', '.join(self.tables)}>"
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page."""
+        from headscope.comparison.page import render_comparison  # altair: only to show it
+
+        write_atomically(Path(path), render_comparison(self).encode())
+        return Path(path)
+
+    def write(self, folder: str | Path) -> Path:
+        """Write the tables, what was compared, and the page, into a new or empty folder."""
+        store = RunFolder(Path(folder))
+        store.refuse_if_taken()
+        store.create()
+        for name, table in self.tables.items():
+            store.write_table(name, table)
+        said = {
+            "runs": {name: str(run.folder or "") for name, run in self.runs.items()},
+            "notes": self.notes,
+            "left_out": self.left_out,
+            "answer": self.answers,
+        }
+        content = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
+        write_atomically(store.path / "compare.json", content.encode())
+        return self.report(store.path / "compare.html")
+
+
+def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Comparison:
+    """Several runs beside each other, the first as the one that others are compared with.
+
+    `runs` are folders, or what `analyze` gave with `out`. Differences are paired by bucket where
+    both runs read the same documents. Without `out` nothing is written.
+    """
+    loaded = load_runs(list(runs))
+    replicates = _read_all(loaded)
+    findings, first = check_runs(loaded.runs), next(iter(loaded.runs))
+    tables = {
+        "claims": claims_table(findings),
+        "kinds": kinds_table(loaded.runs),
+        "best": best_heads(loaded.runs),
+        "measures": compare_measures(replicates, first),
+        "heads": compare_heads(replicates, first),
+        "depth": compare_depth(replicates, first),
+    }
+    for note in loaded.notes:
+        log.info("%s", note)
+    for folder, reason in loaded.left_out.items():
+        log.warning("%s is left out: %s", folder, reason)
+    tables = RunTables(tables)
+    answers = answer_comparison(list(loaded.runs), tables)
+    made = Comparison(loaded.runs, tables, answers, loaded.notes, loaded.left_out)
+    if out is not None:
+        made.write(out)
+    return made
+
+
+def _read_all(loaded: Loaded) -> dict[str, Replicates]:
+    """The replicates of all runs that have their sums, without analyses that do not compare."""
+    differing = different_options(loaded.runs)
+    loaded.notes.extend(
+        f"{reason}. It is left out of differences." for reason in differing.values()
+    )
+    found = {}
+    for name, run in loaded.runs.items():
+        own = read_replicates(run, without=frozenset(differing))
+        if own is None:
+            loaded.notes.append(
+                f"{name} has no sums (tallies/), so its differences have no intervals and are left "
+                "out; `headscope analyze ... --out` keeps them."
+            )
+        else:
+            found[name] = own
+    shared = [frozenset(own.tables) for own in found.values()]
+    if len(found) > 1 and not frozenset.intersection(*shared):
+        raise StudyError(
+            f"{' and '.join(found)} have no table in common. Expected runs of the same analyses; "
+            "run `headscope analyze` on the same kinds of corpora."
+        )
+    loaded.notes.extend(_note_apart(found, next(iter(loaded.runs))))
+    return found
+
+
+def _note_apart(found: dict[str, Replicates], first: str) -> Iterator[str]:
+    """Which tables of which runs were measured on other documents than those of the first."""
+    if first not in found:
+        return
+    documents = found[first].documents
+    for name, own in found.items():
+        both = documents.keys() & own.documents.keys()
+        apart = sorted(table for table in both if documents[table] != own.documents[table])
+        if apart:
+            yield (
+                f"{name} read other documents than {first} for {', '.join(apart)}: these "
+                "differences are not paired, so their intervals are wider."
+            )

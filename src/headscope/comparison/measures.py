@@ -1,0 +1,235 @@
+"""Numbers of several runs beside each other, from any table: measures, heads, depth.
+
+A measure is a column with an interval, for one combination of a table's labels, such as the weight
+on the target "previous". Where rows are heads or layers, it is taken over them: the mean, and the
+largest head, held out. The first run is the one that others are compared with.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from headscope.comparison.replicates import NTH, Replicates
+from headscope.data.depth import thirds
+from headscope.stats.difference import (
+    Differences,
+    best_of,
+    paired_difference,
+    unpaired_difference,
+)
+from headscope.stats.interval import estimate
+from headscope.stats.tests import holm
+
+__all__ = [
+    "BEST", "DEPTH", "HEADS", "MEAN", "MEASURES", "VALUE", "compare_depth", "compare_heads",
+    "compare_measures",
+]  # fmt: skip
+
+LABELS = ("table", "measure", "of")
+DIFFERENCE = ("difference", "difference_low", "difference_high", "p_raw", "p_value", "is_paired")
+ESTIMATE = ("value", "low", "high")
+MEASURES = (*LABELS, "statistic", "run", "layer", "head", *ESTIMATE, *DIFFERENCE)
+HEADS = (*LABELS, "layer", "head", "run", "first_value", "value", *DIFFERENCE)
+DEPTH = (*LABELS, "depth", "run", *ESTIMATE, *DIFFERENCE)
+MEAN, BEST, VALUE = "mean", "largest head, held out", "value"
+DEPTHS = ("first third", "middle third", "last third")
+FEW_LAYERS = 3
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of one run: its replicates by row, and the rows' places (layers, heads)."""
+
+    table: str
+    column: str
+    of: str  # "target previous"
+    places: pd.DataFrame  # no columns where the number is one of the model
+    replicates: Float[Array, "replicate row"]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.table, self.column, self.of
+
+
+class Number(NamedTuple):
+    """A number of one run with its replicates, and the head that it is of, if any."""
+
+    replicates: Float[Array, " replicate"]
+    head: tuple[int, int] | None = None
+
+
+def list_measures(run: Replicates) -> Iterator[Measure]:
+    """All measures of a run."""
+    for (name, column), values in run.values.items():
+        keys = run.tables[name].index.to_frame(index=False).drop(columns=NTH)
+        where = [str(k) for k in keys if {"layer", "head"} & set(str(k).split("_"))]
+        labels = [k for k in keys if k not in where]
+        if not where and len(labels) == 0:
+            continue
+        if not labels:
+            yield Measure(name, column, "", keys[where], values)
+            continue
+        for label, part in keys.groupby(labels, sort=False, dropna=False):
+            of = ", ".join(f"{k} {v}" for k, v in zip(labels, label, strict=True))
+            rows = part.index.to_numpy()
+            yield Measure(name, column, of, part[where], values[:, rows])
+
+
+def compare_measures(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
+    """Every measure of every run, and its difference from that of the first run."""
+    return _compare(runs, first, "statistic", MEASURES, _summarize)
+
+
+def compare_depth(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
+    """The mean of every measure over each third of the layers, for models of any depth."""
+    return _compare(runs, first, "depth", DEPTH, _by_depth)
+
+
+def compare_heads(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
+    """Every head of every run beside the head at the same place of the first one.
+
+    Of models of one shape alone. p values are corrected over the heads of a measure.
+    """
+    if first not in runs:
+        return pd.DataFrame(columns=list(HEADS))
+    start = runs[first]
+    measures = {m.key: m for m in list_measures(start) if _has_heads(m)}
+    parts = []
+    for name, run in ((name, run) for name, run in runs.items() if name != first):
+        for other in list_measures(run):
+            one = measures.get(other.key)
+            if one is None or not _has_heads(other) or len(one.places) != len(other.places):
+                continue
+            if not one.places.reset_index(drop=True).equals(other.places.reset_index(drop=True)):
+                continue
+            found, is_paired = _difference(start, run, one.table, other.replicates, one.replicates)
+            columns = dict(zip(LABELS, one.key, strict=True)) | {
+                "layer": one.places["layer"].to_numpy(),
+                "head": one.places["head"].to_numpy(),
+                "run": name,
+                "first_value": one.replicates[0],
+                "value": other.replicates[0],
+            }
+            numbers = (*found, holm(found.p_value), is_paired)
+            columns |= dict(zip(DIFFERENCE, numbers, strict=True))
+            parts.append(pd.DataFrame(columns)[list(HEADS)])
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(HEADS))
+
+
+def _compare(
+    runs: Mapping[str, Replicates],
+    first: str,
+    statistic: str,
+    columns: Sequence[str],
+    summarize: Callable[[Measure], Iterator[tuple[str, Number]]],
+) -> pd.DataFrame:
+    """The statistics of all measures in all runs, with differences from the first run."""
+    numbers: dict[tuple[str, ...], dict[str, Number]] = {}
+    for name, run in runs.items():
+        for measure in list_measures(run):
+            for what, number in summarize(measure):
+                numbers.setdefault((*measure.key, what), {})[name] = number
+    if not numbers:
+        return pd.DataFrame(columns=list(columns))
+    rows: list[dict[str, Any]] = []
+    for name in runs:
+        keys = [key for key, by_run in numbers.items() if name in by_run]
+        if not keys:
+            continue
+        own = np.stack([numbers[key][name].replicates for key in keys], axis=1)
+        found = estimate(own)
+        both = [i for i, key in enumerate(keys) if name != first and first in numbers[key]]
+        differences = _differences(runs, (first, name), keys, both, own, numbers)
+        for i, key in enumerate(keys):
+            head = numbers[key][name].head or (pd.NA, pd.NA)
+            rows.append(
+                dict(zip((*LABELS, statistic), key, strict=True))
+                | {"run": name, "layer": head[0], "head": head[1]}
+                | {c: float(part[i]) for c, part in zip(ESTIMATE, found, strict=True)}
+                | differences.get(i, dict.fromkeys(DIFFERENCE, np.nan))
+            )
+    table = pd.DataFrame(rows)
+    table["p_value"] = holm(table["p_raw"].to_numpy(float))
+    place = {key: i for i, key in enumerate(numbers)}
+    ranks = [place[key] for key in table[[*LABELS, statistic]].itertuples(index=False, name=None)]
+    table = table.iloc[np.argsort(ranks, kind="stable")].reset_index(drop=True)
+    whole = {name: "Int64" for name in ("layer", "head") if name in columns}
+    return table.astype(whole)[list(columns)]
+
+
+def _differences(
+    runs: Mapping[str, Replicates],
+    pair: tuple[str, str],
+    keys: Sequence[tuple[str, ...]],
+    both: Sequence[int],
+    own: Float[Array, "replicate number"],
+    numbers: Mapping[tuple[str, ...], Mapping[str, Number]],
+) -> dict[int, dict[str, Any]]:
+    """The differences of one run from the first, by the place of the number."""
+    first, name = pair
+    rows = {}
+    for table in dict.fromkeys(keys[i][0] for i in both):
+        places = [i for i in both if keys[i][0] == table]
+        before = np.stack([numbers[keys[i]][first].replicates for i in places], axis=1)
+        found, is_paired = _difference(runs[first], runs[name], table, own[:, places], before)
+        for n, i in enumerate(places):
+            parts = [float(part[n]) for part in found]
+            rows[i] = dict(zip(DIFFERENCE, (*parts, np.nan, is_paired), strict=True))
+    return rows
+
+
+def _difference(
+    first: Replicates, other: Replicates, table: str, values: Array, before: Array
+) -> tuple[Differences, bool]:
+    """The other run minus the first, paired where both read the same documents."""
+    is_paired = first.documents[table] == other.documents[table]
+    if is_paired:
+        return paired_difference(values, before), True
+    return unpaired_difference(values, before), False
+
+
+def _summarize(measure: Measure) -> Iterator[tuple[str, Number]]:
+    """The number itself; of heads or layers the mean, and of heads the largest, held out."""
+    known = ~np.isnan(measure.replicates[0])
+    if not known.any():
+        return
+    values = measure.replicates[:, known]
+    if not len(measure.places.columns):
+        yield VALUE, Number(values[:, 0])
+        return
+    yield MEAN, Number(_mean(values))
+    if _has_heads(measure):
+        place, held_out = best_of(values)
+        layer, head = measure.places[known][["layer", "head"]].iloc[place].astype(int)
+        yield BEST, Number(held_out, (int(layer), int(head)))
+
+
+def _by_depth(measure: Measure) -> Iterator[tuple[str, Number]]:
+    if "layer" not in measure.places or len(measure.places.columns) > 2:
+        return
+    layers = sorted(set(measure.places["layer"].astype(int)))
+    if len(layers) < FEW_LAYERS:
+        return
+    for depth, places in zip(DEPTHS, thirds(len(layers)), strict=True):
+        own = [layers[place - 1] for place in places]
+        rows = measure.places["layer"].isin(own).to_numpy() & ~np.isnan(measure.replicates[0])
+        if rows.any():
+            yield depth, Number(_mean(measure.replicates[:, rows]))
+
+
+def _mean(values: Float[Array, "replicate row"]) -> Float[Array, " replicate"]:
+    """The mean over rows; where a bucket has nothing of some rows, these stay as they are."""
+    is_empty = np.isnan(values).all(axis=1)
+    filled = np.where(np.isnan(values), values[:1], values)
+    return np.where(is_empty, np.nan, filled.mean(axis=1))
+
+
+def _has_heads(measure: Measure) -> bool:
+    return set(measure.places.columns) == {"layer", "head"}

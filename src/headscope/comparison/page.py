@@ -1,0 +1,165 @@
+"""The pages of comparisons, series and the atlas: static, offline, without scripts."""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import headscope.report.sections as report_room
+from headscope.comparison.answer import (
+    LEVEL,
+    has_kind,
+    name_measure,
+    split_kinds_by_run,
+    write_number,
+)
+from headscope.comparison.charts import draw_best, draw_changes, draw_kinds
+from headscope.view.numbers import Form, p_value
+from headscope.view.table import Column, TextTable, build_table
+
+if TYPE_CHECKING:
+    from headscope.comparison.compare import Comparison
+
+__all__ = ["claims_matrix", "render_comparison", "render_page"]
+
+SHOWN_MEASURES, SHOWN_HEADS = 40, 40
+CHANGE = Form("+.3g", to=" to ")
+
+
+def render_page(template: str, **values: Any) -> str:
+    """A page of this room, in the style of the report."""
+    environment = Environment(
+        loader=PackageLoader("headscope.comparison"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    css = (Path(report_room.__file__).parent / "templates" / "report.css").read_text()
+    page = environment.get_template(template)
+    return page.render(css=Markup(css), version=version("headscope"), **values)
+
+
+def render_comparison(made: "Comparison") -> str:
+    """compare.html: the answer, then figures with common axes, then tables."""
+    tables, runs = made.tables, list(made.runs)
+    figures = [draw_kinds(made.runs), draw_best(tables["best"], runs)]
+    figures += [draw_changes(tables["heads"], run) for run in runs[1:]]
+    common, alone, none = (
+        split_kinds_by_run(tables["kinds"]) if len(tables["kinds"]) else ([], {}, [])
+    )
+    return render_page(
+        "compare.html.j2",
+        title=" and ".join(runs) if len(runs) == 2 else f"{len(runs)} runs",
+        runs=[(name, _describe(run)) for name, run in made.runs.items()],
+        answers=made.answers,
+        notes=made.notes,
+        left_out=made.left_out,
+        figures=[figure for figure in figures if figure],
+        claims=claims_matrix(tables["claims"], runs),
+        has=[
+            ("all of them", common),
+            *((f"{r} alone", k) for r, k in alone.items()),
+            ("none", none),
+        ],
+        tables=[
+            _kinds(tables["kinds"], runs),
+            _best(tables["best"], runs),
+            _measures(tables["measures"]),
+            _heads(tables["heads"]),
+        ],
+    )
+
+
+def _describe(run: Any) -> str:
+    manifest = run.manifest
+    corpora = dict.fromkeys(one["corpus"] for one in manifest.get("passes", {}).values())
+    digest = str(manifest["model"].get("digest", ""))[:12]
+    return f"{manifest['model']['name']} (weights {digest}) on {', '.join(corpora)}; {run.folder}"
+
+
+def claims_matrix(claims: pd.DataFrame, runs: Sequence[str]) -> list[dict[str, Any]]:
+    """Claims with the verdicts of all runs, without those that no run could judge."""
+    rows = []
+    for (section, says), part in claims.groupby(["section", "says"], sort=False):
+        by_run = part.set_index("run")
+        verdicts = [(by_run.loc[run, "verdict"], by_run.loc[run, "shows"]) for run in runs]
+        if any(verdict != "not measured" for verdict, _ in verdicts):
+            rows.append({"section": section, "says": says, "verdicts": verdicts})
+    return rows
+
+
+def _kinds(kinds: pd.DataFrame, runs: Sequence[str]) -> TextTable:
+    """Kinds x runs: how many heads, and the strongest."""
+    cells = {
+        (row.kind, row.run): f"{row.heads} ({row.layer}-{row.head} {100 * row.share:.0f} %)"
+        for row in kinds.itertuples(index=False)
+    }
+    names = list(has_kind(kinds).index) if len(kinds) else []
+    rows = tuple((name, *(cells.get((name, run), "-") for run in runs)) for name in names)
+    note = "Number of heads above the threshold, and the strongest head whether or not it is."
+    return TextTable(("heads for", *runs), rows, "Kinds of heads", note)
+
+
+def _best(best: pd.DataFrame, runs: Sequence[str]) -> TextTable:
+    cells = {
+        (row.table, row.of, row.run): f"{row.layer}-{row.head} {100 * row.value:.1f} %"
+        for row in best.itertuples(index=False)
+    }
+    names = list(dict.fromkeys((table, of) for table, of, _ in cells))
+    rows = tuple((*name, *(cells.get((*name, run), "-") for run in runs)) for name in names)
+    return TextTable(("table", "of", *runs), rows, "Best heads, held out", "")
+
+
+DIFFERENCE = (
+    Column("difference", lambda row: CHANGE.number(row["difference"])),
+    Column(
+        "95 % interval",
+        lambda row: CHANGE.interval(row["difference_low"], row["difference_high"]),
+    ),
+    Column("p (Holm)", lambda row: p_value(row["p_value"])),
+    Column("", lambda row: "" if row["is_paired"] else "not paired"),
+)
+
+
+def _measures(measures: pd.DataFrame) -> TextTable:
+    """The differences that remain, largest first against their interval."""
+    sure = measures[measures["p_value"] < LEVEL]
+    order = (sure["difference"] / (sure["difference_high"] - sure["difference_low"])).abs()
+    shown = sure.loc[order.sort_values(ascending=False).index[:SHOWN_MEASURES]]
+    columns = (
+        Column("measure", lambda row: name_measure(pd.Series(row))),
+        Column("statistic", lambda row: str(row["statistic"])),
+        Column("run", lambda row: str(row["run"])),
+        Column("value", lambda row: write_number(row["value"])),
+        *DIFFERENCE,
+    )
+    note = (
+        f"{len(shown)} of {len(sure)} differences from the first run that remain after correction, "
+        "the surest first. All are in tables/measures.csv."
+    )
+    return build_table(shown.to_dict("records"), columns, "Measures that differ", note)
+
+
+def _heads(heads: pd.DataFrame) -> TextTable:
+    sure = heads[heads["p_value"] < LEVEL]
+    shown = sure.loc[sure["difference"].abs().sort_values(ascending=False).index[:SHOWN_HEADS]]
+    columns = (
+        Column("head", lambda row: f"{row['layer']}-{row['head']}"),
+        Column("run", lambda row: str(row["run"])),
+        Column("measure", lambda row: name_measure(pd.Series(row))),
+        Column("first run", lambda row: write_number(row["first_value"])),
+        Column("this run", lambda row: write_number(row["value"])),
+        *DIFFERENCE,
+    )
+    note = (
+        f"{len(shown)} of {len(sure)} differences of heads at the same place that remain after "
+        "correction over the heads of a measure. All are in tables/heads.csv."
+        if len(heads)
+        else "The models have different shapes, so no head stands at the same place."
+    )
+    return build_table(shown.to_dict("records"), columns, "Heads that differ", note)

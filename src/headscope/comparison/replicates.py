@@ -1,0 +1,171 @@
+"""All numbers of a run without each bucket of documents: what intervals of differences need.
+
+No analysis is asked how its numbers are made. Its tally without a bucket is summarized as the whole
+one is, and the numbers are read off the tables.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from headscope.contracts import Analysis
+from headscope.data.table import KIND, Tables
+from headscope.engine.checkpoint import read_checkpoint
+from headscope.engine.resolve import restore_analysis
+from headscope.runs.folder import RunFolder
+from headscope.runs.run import Run
+from headscope.runs.tables import number_layers, summarize_passes
+from headscope.stats.bucket import N_BUCKETS
+from headscope.stats.tally import PLAIN, Tally
+
+__all__ = ["NTH", "Replicates", "find_estimates", "find_keys", "read_replicates"]
+
+NTH = "nth"  # of rows with the same keys
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """The estimates of one run's tables, each with its replicates; and the documents by pass."""
+
+    tables: dict[str, pd.DataFrame]  # indexed by their keys, and NTH
+    values: dict[tuple[str, str], Float[Array, "replicate row"]]  # by table and column
+    documents: dict[str, frozenset[int]]  # by table: hashes of the documents it was measured on
+
+
+def find_estimates(table: pd.DataFrame) -> list[str]:
+    """The columns that have an interval: each stands before its `low` and `high`.
+
+    >>> find_estimates(pd.DataFrame(columns=["layer", "nats", "low", "high", "uniform"]))
+    ['nats']
+    """
+    names = [str(name) for name in table.columns]
+    return [
+        name
+        for name, low, high in zip(names, names[1:], names[2:], strict=False)
+        if low.split("_")[-1] == "low" and high == f"{low[:-3]}high"
+    ]
+
+
+def find_keys(tables: Sequence[pd.DataFrame]) -> list[str]:
+    """The leading columns that tell the rows of each of these tables apart.
+
+    >>> find_keys([pd.DataFrame({"layer": [1, 1], "head": [1, 2], "weight": [0.5, 0.5]})])
+    ['layer', 'head']
+    """
+    names = [str(name) for name in tables[0].columns]
+    first = find_estimates(tables[0])
+    most = names.index(first[0]) if first else len(names)
+    for end in range(1, most + 1):
+        if not any(table.duplicated(names[:end]).any() for table in tables):
+            return names[:end]
+    return names[:most]
+
+
+def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicates | None:
+    """The replicates of a finished run, but for some analyses; None where its sums are gone."""
+    store = RunFolder(run.folder) if run.folder else None
+    passes = {
+        key: {
+            **one,
+            "analyses": [name for name in one["analyses"] if name not in without],
+            KIND: {
+                kind: [name for name in names if name not in without]
+                for kind, names in (one.get(KIND) or {}).items()
+            },
+        }
+        for key, one in run.manifest.get("passes", {}).items()
+        if one["repeats"] is None
+    }
+    if store is None or not passes or not all(store.tally_path(key).exists() for key in passes):
+        return None
+    analyses = {
+        name: restore_analysis(name, options)
+        for name, options in run.manifest["analyses"].items()
+        if any(name in one["analyses"] for one in passes.values())
+    }
+    results = {key: read_checkpoint(store.tally_path(key)).result for key in passes}
+    tallies = {key: result.tallies for key, result in results.items()}
+    n_documents = {key: len(result.documents) for key, result in results.items()}
+
+    def summarize(totals: Mapping[str, Mapping[str, Tally]]) -> Tables:
+        made, _ = summarize_passes(passes, analyses, totals, n_documents)
+        return number_layers(made, run.manifest["model"])
+
+    whole = {name: table for name, table in summarize(tallies).items() if len(table)}
+    keys = {name: find_keys([table]) for name, table in whole.items()}
+    indexed = {name: _index(table, keys[name]) for name, table in whole.items()}
+    values = {
+        (name, column): np.full((N_BUCKETS + 1, len(table)), np.nan)
+        for name, table in indexed.items()
+        for column in find_estimates(table)
+    }
+    for (name, column), array in values.items():
+        array[0] = indexed[name][column].astype(float)
+    used = _buckets_in_use(tallies)
+    for bucket in used if len(used) > 1 else []:
+        rest = summarize(_leave_out(tallies, bucket))
+        for (name, column), array in values.items():
+            if len(rest.get(name, ())):
+                found = _index(rest[name], keys[name])[column].astype(float)
+                array[bucket + 1] = found.reindex(indexed[name].index)
+    for array in values.values():
+        array[1:][array[1:] == array[0]] = np.nan  # nothing of it was in the bucket
+    documents = {
+        name: frozenset(
+            document for key in _passes_of(name, passes, analyses) for document in
+            results[key].documents
+        )
+        for name in indexed
+    }  # fmt: skip
+    return Replicates(indexed, values, documents)
+
+
+def _index(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """The table by its keys, and by the number of the row where several have the same."""
+    nth = table.groupby(keys, dropna=False, sort=False).cumcount()
+    return table.assign(**{NTH: nth}).set_index([*keys, NTH])
+
+
+def _passes_of(
+    table: str, passes: Mapping[str, Mapping[str, Any]], analyses: Mapping[str, Analysis]
+) -> list[str]:
+    """The passes that a table was made from: all where no analysis declares it."""
+    owners = {name for name, analysis in analyses.items() if table in analysis.tables}
+    own = [key for key, one in passes.items() if owners & set(one["analyses"])]
+    return own or list(passes)
+
+
+def _leave_out(
+    tallies: Mapping[str, Mapping[str, Tally]], bucket: int
+) -> dict[str, dict[str, Tally]]:
+    is_kept = np.arange(N_BUCKETS) != bucket
+
+    def without(name: str, total: Array) -> Array:
+        shape = (N_BUCKETS, *[1] * (total.ndim - 1))
+        return total if name.startswith(PLAIN) else total * is_kept.reshape(shape)
+
+    def rest(tally: Tally) -> Tally:
+        left = {name: without(name, total) for name, total in tally.totals.items()}
+        return Tally(left if any(total.any() for total in left.values()) else {})
+
+    return {
+        key: {analysis: rest(tally) for analysis, tally in of_pass.items()}
+        for key, of_pass in tallies.items()
+    }
+
+
+def _buckets_in_use(tallies: Mapping[str, Mapping[str, Tally]]) -> list[int]:
+    used = np.zeros(N_BUCKETS, bool)
+    for of_pass in tallies.values():
+        for tally in of_pass.values():
+            for name, total in tally.totals.items():
+                if not name.startswith(PLAIN):
+                    used |= total.reshape(N_BUCKETS, -1).any(axis=1)
+    return np.flatnonzero(used).tolist()

@@ -1,0 +1,117 @@
+"""Differences of numbers of two runs, whatever they are, with intervals and tests.
+
+Both are given as replicates, `[replicate, ...]`: first on all data, then without each bucket.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from headscope.stats.interval import LEVEL, align, count_buckets, estimate, standard_error
+from headscope.stats.tests import FEW
+
+__all__ = ["Differences", "best_of", "paired_difference", "unpaired_difference"]
+
+CHUNK = 500  # numbers whose signs are flipped at a time
+
+Array = NDArray[np.float64]
+
+
+class Differences(NamedTuple):
+    """One minus the other; NaN where there is no interval, or nothing to test."""
+
+    value: Array
+    low: Array
+    high: Array
+    p_value: Array  # two-sided, not corrected
+
+
+def paired_difference(
+    one: Float[Array, "replicate number"], other: Float[Array, "replicate number"]
+) -> Differences:
+    """Over the same documents: the same bucket is left out of both.
+
+    The test is t over buckets; where there are few of them, all ways to flip the signs of their
+    pseudo-values. Numbers that are the same without every bucket have no test.
+    """
+    one, other = align(one, other)
+    replicates = one - other
+    value, low, high = estimate(replicates)
+    n_buckets, error = count_buckets(replicates), standard_error(replicates)
+    is_tested = (n_buckets > 1) & (error > 0)
+    t = np.divide(value, error, out=np.zeros_like(value), where=is_tested)
+    p_value = np.where(is_tested, 2 * stdtr(np.maximum(n_buckets - 1, 1), -np.abs(t)), np.nan)
+    few = np.flatnonzero(is_tested & (n_buckets <= FEW))
+    for start in range(0, len(few), CHUNK):
+        some = few[start : start + CHUNK]
+        p_value[some] = _flip_signs(replicates[:, some], n_buckets[some])
+    return Differences(value, low, high, p_value)
+
+
+def unpaired_difference(
+    one: Float[Array, "replicate number"], other: Float[Array, "replicate number"]
+) -> Differences:
+    """Over different documents: variances add, degrees of freedom by Welch and Satterthwaite."""
+    value = one[0] - other[0]
+    errors = np.stack([standard_error(one), standard_error(other)])  # [run, number]
+    freedoms = np.stack([count_buckets(one), count_buckets(other)]) - 1.0
+    variance = (errors**2).sum(axis=0)
+    is_tested = (freedoms > 0).all(axis=0) & (variance > 0)
+    share = np.divide(errors**4, freedoms, out=np.ones_like(errors), where=freedoms > 0)
+    freedom = np.divide(variance**2, share.sum(axis=0), out=np.ones_like(variance), where=is_tested)
+    error = np.where(is_tested, np.sqrt(variance), np.nan)
+    half = stdtrit(freedom, (1 + LEVEL) / 2) * error
+    p_value = 2 * stdtr(freedom, -np.abs(value) / error)
+    return Differences(value, value - half, value + half, p_value)
+
+
+def best_of(
+    replicates: Float[Array, "replicate number"],
+) -> tuple[int, Float[Array, " replicate"]]:
+    """The largest of several numbers on all data, and replicates of its held-out value.
+
+    Without each bucket the largest is chosen, and scored by its pseudo-value of the bucket, which
+    had no part in the choice: n whole - (n - 1) rest. The held-out value is their mean over
+    buckets. With fewer than two buckets it is the largest itself.
+    """
+    whole, rest = replicates[0], replicates[1:]
+    place = int(np.nanargmax(whole))
+    is_used = ~np.isnan(rest).all(axis=1)
+    n_buckets = int(is_used.sum())
+    if n_buckets < 2:
+        return place, replicates[:, place]
+    rest = np.where(np.isnan(rest), whole, rest)  # nothing of a number in a bucket: no change
+    chosen = np.nanargmax(rest, axis=1)[:, None]  # [bucket, 1]
+    left = np.take_along_axis(rest, chosen, axis=1)[:, 0]
+    scored = n_buckets * whole[chosen[:, 0]] - (n_buckets - 1) * left
+    mean = scored[is_used].mean()
+    # the mean without each bucket's score
+    without = np.where(is_used, (n_buckets * mean - scored) / (n_buckets - 1), np.nan)
+    return place, np.concatenate([[mean], without])
+
+
+def _flip_signs(replicates: Array, n_buckets: NDArray[np.int64]) -> Float[Array, " number"]:
+    """How many of all ways to turn the signs of pseudo-values give a sum as large."""
+    whole, rest = replicates[0], replicates[1:]
+    pseudo = np.nan_to_num(n_buckets * whole - (n_buckets - 1) * rest)  # [bucket, number]
+    pseudo = pseudo[np.abs(pseudo).max(axis=1) > 0]  # buckets that any of the numbers has
+    if len(pseudo) > FEW:  # numbers over different buckets: each by itself
+        return np.concatenate(
+            [
+                _flip_signs(_drop_empty(replicates[:, [i]]), n_buckets[[i]])
+                for i in range(replicates.shape[1])
+            ]
+        )
+    signs = 1 - 2.0 * ((np.arange(2 ** len(pseudo))[:, None] >> np.arange(len(pseudo))) & 1)
+    sums = np.abs(signs @ pseudo)  # [way, number]
+    p_value: Array = (sums >= np.abs(pseudo.sum(axis=0)) - 1e-9).mean(axis=0)
+    return p_value
+
+
+def _drop_empty(replicates: Array) -> Array:
+    is_kept = ~np.isnan(replicates[:, 0])
+    is_kept[0] = True
+    return replicates[is_kept]

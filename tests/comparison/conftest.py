@@ -1,0 +1,52 @@
+"""Runs to compare: planted heads, none, and another shape, each in its folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from headscope.engine.analyze import analyze
+from tests.making import MadeSource, make_example, random_maps
+from tests.planted import plant
+
+EXAMPLES = [make_example(seed, n_words=4 + seed % 5) for seed in range(30)]
+
+
+@dataclass(frozen=True)
+class NamedSource(MadeSource):
+    """A made model with weights of its own."""
+
+    def describe(self) -> dict[str, Any]:
+        weights = {"weights": "norm"} if "norm" in self.name else {}
+        return {"name": self.name, "digest": self.name.removesuffix("-norm")} | weights
+
+
+def make_run(folder: Path, name: str, maps: Any = random_maps, **options: Any) -> Path:
+    """A quick run of a made model."""
+    shape = {k: options.pop(k) for k in ("n_layers", "n_heads") if k in options}
+    given = {"text": EXAMPLES, "treebank": EXAMPLES, "only": ["position", "entropy", "dependency"]}
+    analyze(
+        NamedSource(maps, name=name, **shape), out=folder / name, progress=False, **given | options
+    )
+    return folder / name
+
+
+def deeper(encoding: Any) -> torch.Tensor:
+    """Maps of four layers of three heads."""
+    maps = random_maps(encoding)[:, :3]
+    return torch.cat([maps, maps[:1]])
+
+
+@pytest.fixture(scope="package")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Three models on the same documents, and one on others."""
+    folder = tmp_path_factory.mktemp("runs")
+    return {
+        "planted": make_run(folder, "planted", plant),
+        "random": make_run(folder, "random"),
+        "deeper": make_run(folder, "deeper", deeper, n_layers=4, n_heads=3),
+        "apart": make_run(folder, "apart", text=[make_example(s) for s in range(90, 110)],
+                          only=["position"], treebank=None),
+    }  # fmt: skip

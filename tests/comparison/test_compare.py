@@ -1,0 +1,173 @@
+"""Comparing finished runs: what differs is found, as slow loops find it, and the rest is said."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import headscope as hs
+from headscope.comparison.compare import Comparison
+from headscope.comparison.replicates import read_replicates
+from headscope.errors import OutputError, StudyError
+from headscope.runs.run import load_run
+from headscope.stats.bucket import bucket_of
+from headscope.stats.interval import estimate
+from tests.comparison.conftest import EXAMPLES, make_run
+from tests.making import MadeSource, random_maps
+from tests.planted import PREVIOUS, plant
+from tests.references import comparison as reference
+
+
+@pytest.fixture(scope="module")
+def planted(runs: dict[str, Path]) -> Comparison:
+    return hs.compare([runs["random"], runs["planted"]])
+
+
+def weights_by_bucket(maps: object, head: tuple[int, int]) -> reference.Documents:
+    """Attention to the previous token of one head, segment by segment."""
+    found: reference.Documents = {}
+    source = MadeSource(maps)  # type: ignore[arg-type]
+    for encoding in source.encode(EXAMPLES, 512):
+        own = source.maps(encoding)[head].tolist()
+        n = len(own)
+        weight = sum(own[q][q - 1] for q in range(1, n)) / n
+        found.setdefault(bucket_of(encoding.example.own_document), []).append(weight)
+    return found
+
+
+def test_a_head_differs_by_what_loops_over_documents_find(planted: Comparison) -> None:
+    heads = planted.tables["heads"]
+    place = (heads["layer"] == PREVIOUS[0] + 1) & (heads["head"] == PREVIOUS[1] + 1)
+    row = heads[place & (heads["table"] == "position") & (heads["of"] == "target previous")].iloc[0]
+    expected = reference.paired(
+        weights_by_bucket(plant, PREVIOUS), weights_by_bucket(random_maps, PREVIOUS)
+    )
+    found = row[["difference", "difference_low", "difference_high", "p_raw"]].astype(float)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert row["is_paired"]
+    assert row["p_value"] < 1e-6
+
+
+def test_replicates_give_the_intervals_of_the_tables(runs: dict[str, Path]) -> None:
+    run = load_run(runs["planted"])
+    replicates = read_replicates(run)
+    assert replicates is not None
+    for name, column in (("position", "weight"), ("entropy", "nats"), ("entropy", "share")):
+        found = estimate(replicates.values[name, column])
+        own = run.tables[name]
+        low = "low" if column != "share" else "share_low"
+        np.testing.assert_allclose(found.value, own[column], rtol=1e-9)
+        np.testing.assert_allclose(found.low, own[low], rtol=1e-6)
+
+
+def test_only_the_planted_heads_are_told_apart(planted: Comparison) -> None:
+    heads = planted.tables["heads"]
+    back = heads[(heads["of"] == "target previous") & (heads["p_value"] < 0.05)]
+    named = set(zip(back["layer"] - 1, back["head"] - 1, strict=True))
+    assert PREVIOUS in named
+    assert len(named) <= 4  # those that were planted
+
+
+def test_the_answer_names_what_one_run_alone_has(planted: Comparison) -> None:
+    assert 3 <= len(planted.answers) <= 5
+    assert any("nly planted has heads for previous token" in answer for answer in planted.answers)
+    kinds = planted.tables["kinds"].set_index(["kind", "run"])["heads"]
+    assert kinds["previous token", "planted"] == 1
+    assert kinds["previous token", "random"] == 0
+
+
+def test_models_of_different_shapes_are_compared_by_depth_and_best_by_best(
+    runs: dict[str, Path],
+) -> None:
+    made = hs.compare([runs["planted"], runs["deeper"]])
+    assert not len(made.tables["heads"])
+    depth = made.tables["depth"]
+    early = depth[(depth["of"] == "target previous") & (depth["depth"] == "first third")]
+    assert early["difference"].notna().sum() == 1
+    measures = made.tables["measures"]
+    best = measures[
+        (measures["statistic"] == "largest head, held out") & (measures["run"] == "planted")
+    ]
+    row = best[best["of"] == "target previous"].iloc[0]
+    assert (row["layer"] - 1, row["head"] - 1) == PREVIOUS
+    assert {"planted", "deeper"} == set(made.tables["best"]["run"])
+
+
+def test_runs_over_other_documents_are_not_paired_and_it_is_said(runs: dict[str, Path]) -> None:
+    made = hs.compare([runs["random"], runs["apart"]])
+    tested = made.tables["measures"].dropna(subset="p_raw")
+    assert len(tested)
+    assert not tested["is_paired"].astype(bool).any()
+    assert any("other documents" in note and "not paired" in note for note in made.notes)
+
+
+def test_a_page_and_tables_are_written(runs: dict[str, Path], tmp_path: Path) -> None:
+    hs.compare([runs["random"], runs["planted"], runs["deeper"]], out=tmp_path / "all")
+    page = (tmp_path / "all" / "compare.html").read_text()
+    assert "In short" in page
+    assert page.count("<figure") >= 3
+    assert not re.search(r"(src|href)=.https?:", page)
+    assert "<script" not in page
+    written = pd.read_csv(tmp_path / "all" / "tables" / "claims.csv")
+    assert set(written["run"]) == {"random", "planted", "deeper"}
+    assert json.loads((tmp_path / "all" / "compare.json").read_text())["answer"]
+    with pytest.raises(OutputError, match="not empty"):
+        hs.compare([runs["random"], runs["planted"]], out=tmp_path / "all")
+
+
+def test_bad_runs_are_refused_or_left_out_with_the_reason(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    with pytest.raises(StudyError, match="given 2 times"):
+        hs.compare([runs["random"], runs["random"]])
+    with pytest.raises(StudyError, match="1 run was given"):
+        hs.compare([runs["random"]])
+    unfinished = tmp_path / "unfinished"
+    shutil.copytree(runs["random"], unfinished)
+    manifest = json.loads((unfinished / "manifest.json").read_text())
+    (unfinished / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}))
+    with pytest.raises(OutputError, match="not finished"):
+        hs.compare([runs["random"], unfinished])
+    made = hs.compare([runs["random"], runs["planted"], unfinished])
+    assert list(made.left_out) == [str(unfinished)]
+
+
+def test_other_weights_and_options_are_refused_or_left_out(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    norm = make_run(tmp_path, "other-norm", treebank=None, only=["position"])
+    with pytest.raises(StudyError, match="different weights"):
+        hs.compare([runs["random"], norm])
+    same = make_run(tmp_path, "random-norm", treebank=None, only=["position"])
+    assert len(hs.compare([runs["random"], same]).tables["measures"])  # one model, two weights
+    odd = make_run(tmp_path, "odd", query_pieces="first", only=["position", "dependency"])
+    made = hs.compare([runs["random"], odd])
+    assert any("'dependency' was measured with different options" in n for n in made.notes)
+    assert set(made.tables["measures"]["table"]) & {"position"}
+    assert "dependency" not in set(made.tables["measures"]["table"])
+
+
+def test_a_run_without_its_sums_has_no_differences_and_it_is_said(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(runs["planted"], bare)
+    shutil.rmtree(bare / "tallies")
+    made = hs.compare([runs["random"], bare])
+    assert any("has no sums" in note for note in made.notes)
+    assert set(made.tables["claims"]["run"]) == {"random", "planted"}
+    assert made.tables["measures"]["difference"].isna().all()
+
+
+def test_one_document_gives_numbers_without_intervals(tmp_path: Path) -> None:
+    only = [EXAMPLES[0]]
+    one = make_run(tmp_path, "one", plant, text=only, treebank=None, only=["position"])
+    two = make_run(tmp_path, "two", text=only, treebank=None, only=["position"])
+    measures = hs.compare([one, two]).tables["measures"]
+    assert measures["value"].notna().all()
+    assert measures["low"].isna().all()
+    assert measures["p_raw"].isna().all()

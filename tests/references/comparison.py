@@ -1,0 +1,68 @@
+"""Differences of two runs, in loops over documents straight from the definitions."""
+
+from collections.abc import Sequence
+from itertools import product
+
+from scipy.stats import t as student
+
+Documents = dict[int, list[float]]  # the numbers of the segments of each bucket
+
+
+def mean_without(documents: Documents, bucket: int | None) -> float:
+    """The mean over segments, those of one bucket left out."""
+    kept = [value for own, values in documents.items() if own != bucket for value in values]
+    return sum(kept) / len(kept)
+
+
+def jackknife(whole: float, rest: Sequence[float]) -> float:
+    """The standard error from what is left without each bucket."""
+    n = len(rest)
+    return float(((n - 1) / n * sum((part - whole) ** 2 for part in rest)) ** 0.5)
+
+
+def paired(one: Documents, other: Documents) -> tuple[float, float, float, float]:
+    """Difference of means over the same buckets, its interval, and p by t or by flipped signs."""
+    assert one.keys() == other.keys()
+    whole = mean_without(one, None) - mean_without(other, None)
+    rest = [mean_without(one, b) - mean_without(other, b) for b in one]
+    n, error = len(rest), jackknife(whole, rest)
+    half = float(student.ppf(0.975, n - 1)) * error
+    p_value = 2 * float(student.sf(abs(whole) / error, n - 1))
+    if n <= 12:
+        pseudo = [n * whole - (n - 1) * part for part in rest]
+        sums = [sum(s * v for s, v in zip(signs, pseudo, strict=True))
+                for signs in product((1, -1), repeat=n)]  # fmt: skip
+        p_value = sum(abs(s) >= abs(sum(pseudo)) - 1e-9 for s in sums) / len(sums)
+    return whole, whole - half, whole + half, p_value
+
+
+def unpaired(one: Documents, other: Documents) -> tuple[float, float, float, float]:
+    """Difference of means over different documents: Welch's t."""
+    whole = mean_without(one, None) - mean_without(other, None)
+    errors = [
+        jackknife(mean_without(d, None), [mean_without(d, b) for b in d]) for d in (one, other)
+    ]
+    variance = sum(error**2 for error in errors)
+    parts = [error**4 / (len(d) - 1) for error, d in zip(errors, (one, other), strict=True)]
+    freedom = variance**2 / sum(parts)
+    half = float(student.ppf(0.975, freedom)) * variance**0.5
+    p_value = 2 * float(student.sf(abs(whole) / variance**0.5, freedom))
+    return whole, whole - half, whole + half, p_value
+
+
+def held_out_best(heads: Sequence[Documents]) -> float:
+    """The mean over buckets of the pseudo-value of the head that is largest without the bucket."""
+    buckets = list(heads[0])
+    n, scores = len(buckets), []
+    for bucket in buckets:
+        rest = [mean_without(head, bucket) for head in heads]
+        chosen = rest.index(max(rest))
+        scores.append(n * mean_without(heads[chosen], None) - (n - 1) * rest[chosen])
+    return sum(scores) / n
+
+
+def first_and_lasting(verdicts: Sequence[tuple[int, bool]]) -> tuple[int | None, int | None]:
+    """The first step that holds, and the first whose own and all later ones hold."""
+    first = [step for step, holds in verdicts if holds]
+    lasting = [s for s, _ in verdicts if all(holds for step, holds in verdicts if step >= s)]
+    return (min(first) if first else None, min(lasting) if lasting else None)
