@@ -14,9 +14,9 @@ from headscope.data.reading import MapShape, Pooled, PooledReading, Pooling
 from headscope.options import QUERY_PIECES, QUERY_PIECES_HELP, option, require
 
 __all__ = [
-    "WordMaps", "check_query_pieces", "count_words", "first_word_option", "make_pooling",
-    "query_pieces_option", "query_units", "special_weights", "visible_words", "word_weights",
-    "words_with_tokens",
+    "WordReading", "check_query_pieces", "count_words", "first_word_option", "make_pooling",
+    "query_pieces_option", "query_units", "special_weights", "visible_words", "word_means",
+    "word_weights", "words_with_tokens",
 ]  # fmt: skip
 
 NO_UNIT = -1
@@ -26,7 +26,7 @@ Shares = Float[np.ndarray, "example token"]
 
 
 @dataclass(frozen=True)
-class WordMaps(PooledReading):
+class WordReading(PooledReading):
     """Attention among words, and after them special tokens: each of these is a unit of its own.
 
     Sums over the pieces attended to; means over the pieces that attend, or with `first` the first
@@ -71,6 +71,14 @@ def query_units(units: Ids, query_pieces: str) -> tuple[Ids, Shares]:
         else:
             share[:] = 1 / counts[inverse]
     return rows, shares
+
+
+def word_means(batch: Batch, query_pieces: str) -> Float[Tensor, "example word token"]:
+    """The share of each token in its word: rows sum to 1 for words that have tokens."""
+    words = np.stack([encoding.word_ids for encoding in batch.encodings])
+    rows, shares = query_units(words, query_pieces)
+    is_piece = rows[:, None] == np.arange(count_words(batch))[:, None]  # [example, word, token]
+    return torch.from_numpy(is_piece * shares[:, None]).float().to(batch.device)
 
 
 def _number_units(encoding: Encoding, n_words: int) -> Int[np.ndarray, " token"]:
@@ -120,7 +128,7 @@ def word_weights(
 
     Attention to special tokens is left out. Words without tokens, and padding, have zeros.
     """
-    pooled: Pooled = attention.read(WordMaps(query_pieces))
+    pooled: Pooled = attention.read(WordReading(query_pieces))
     n_words = count_words(attention.batch)
     return pooled.weights[:, :, :n_words, :n_words]
 
@@ -129,7 +137,7 @@ def special_weights(
     attention: LayerAttention, query_pieces: str = "mean"
 ) -> tuple[Float[Tensor, "example head word special"], Float[Tensor, "example head special word"]]:
     """Attention from words to special tokens, in their order, and from those to words."""
-    pooled: Pooled = attention.read(WordMaps(query_pieces))
+    pooled: Pooled = attention.read(WordReading(query_pieces))
     n_words = count_words(attention.batch)
     return pooled.weights[:, :, :n_words, n_words:], pooled.weights[:, :, n_words:, :n_words]
 
@@ -149,6 +157,6 @@ def _find_visible(attention: LayerAttention, query_pieces: str) -> Tensor:
     place = torch.arange(batch.n_tokens, device=batch.device)
     distance = place - place[:, None]  # [query, key]
     pairs = ((-back <= distance) & (distance <= ahead)).float().expand(len(batch), 1, -1, -1)
-    pooled: Pooled = replace(attention, weights=pairs, readings={}).read(WordMaps(query_pieces))
+    pooled: Pooled = replace(attention, weights=pairs, readings={}).read(WordReading(query_pieces))
     n_words = count_words(batch)
     return pooled.weights[:, 0, :n_words, :n_words] > 0  # [example, word, other]

@@ -18,11 +18,12 @@ from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
 from headscope.data.attention import LayerAttention
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
-from headscope.data.words import special_weights, word_weights
+from headscope.data.words import WordReading, special_weights, word_means, word_weights
 from headscope.engine.measure import Progress, keep_usable, refuse_not_finite
 from headscope.engine.sample import Sample
 from headscope.models.encode import equal_length_batches
 from headscope.models.hidden import HiddenStates, refuse_bad_states
+from headscope.models.loaded import LoadedModel
 from headscope.options import RunOptions
 from headscope.probes.store import N_SPECIAL, StoreIndex, WordMaps, open_store, write_store
 from headscope.probes.treebank import ProbeTreebank, keep_words
@@ -108,7 +109,7 @@ class StoredMaps:
             batch = self.source.batch(members)
             with self.hidden.observe() if self.hidden else nullcontext([]) as seen:
                 maps = _measure_words(self.source, batch, self.query_pieces)
-            pool = pool_words(batch, self.query_pieces).queries.float()
+            pool = word_means(batch, self.query_pieces)  # [example, word, token]
             vectors = [_halve(pool @ state.float().to(pool.device), batch) for state in seen]
             for i, (one, words) in enumerate(zip(maps, kept, strict=False)):
                 yield [_choose_words(one, words), *(layer[i, words] for layer in vectors)]
@@ -133,7 +134,10 @@ def _measure_words(
         special = _special_weights(attention, query_pieces)  # [example, head, word, special]
         layers.append(torch.cat([words, special], dim=-1).half())
 
-    source.attend(batch, observe)
+    if isinstance(source, LoadedModel):
+        source.read(batch, [WordReading(query_pieces)], RunOptions.slice_rows, observe)
+    else:
+        source.attend(batch, observe)
     refuse_not_finite(is_finite, batch)
     return torch.cat(layers, dim=1).cpu()
 

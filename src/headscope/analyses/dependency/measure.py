@@ -41,7 +41,7 @@ from headscope.data.reading import Reading, is_compiled
 from headscope.data.table import Tables
 from headscope.data.tree import ROOT
 from headscope.data.words import (
-    WordMaps,
+    WordReading,
     check_query_pieces,
     first_word_option,
     query_pieces_option,
@@ -125,7 +125,7 @@ class Dependency:
 
     @property
     def reads(self) -> tuple[Reading, ...]:
-        return (WordMaps(self.query_pieces),)
+        return (WordReading(self.query_pieces),)
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Arcs found by example, head and direction, for each relation; counts and offsets once."""
@@ -287,7 +287,7 @@ def predict_words(
     query_pieces: str = "mean",
 ) -> Prediction:
     """The most attended word of each row, and of each column; ties go to the first."""
-    pooled = attention.read(WordMaps(query_pieces)).weights  # [example, head, unit, other]
+    pooled = attention.read(WordReading(query_pieces)).weights  # [example, head, unit, other]
     if is_compiled(pooled):
         return _predict_compiled(pooled, visible)
     scores = word_weights(attention, query_pieces).masked_fill(~visible[:, None], 0.0)

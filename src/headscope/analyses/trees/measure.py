@@ -19,7 +19,7 @@ from headscope.data.reading import Reading
 from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
 from headscope.data.tree import ROOT
 from headscope.data.words import (
-    WordMaps,
+    WordReading,
     check_query_pieces,
     query_pieces_option,
     word_weights,
@@ -75,7 +75,7 @@ class Trees:
 
     @property
     def reads(self) -> tuple[Reading, ...]:
-        return (WordMaps(self.query_pieces),)
+        return (WordReading(self.query_pieces),)
 
     @property
     def repeats_after(self) -> frozenset[str]:
