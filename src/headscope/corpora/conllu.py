@@ -9,7 +9,7 @@ from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.lines import FileCorpus, read_lines
+from headscope.corpora.lines import FROM_START, FileCorpus, Opening, read_lines
 from headscope.corpora.text import Paragraph, pair_paragraphs
 from headscope.data.example import Example
 from headscope.data.tree import Tree, find_problem
@@ -80,6 +80,7 @@ class ConlluTreebank(FileCorpus):
 
     roles = frozenset({CorpusRole.TREEBANK})
     suffixes = SUFFIXES
+    opens_after = FileCorpus.BLANK
 
     @cached_property
     def provides(self) -> frozenset[str]:
@@ -95,7 +96,7 @@ class ConlluTreebank(FileCorpus):
     def __iter__(self) -> Iterator[Example]:
         has_trees = Annotation.DEPENDENCIES in self.provides
         has_tags = Annotation.TAGS in self.provides
-        for sentence in read_sentences(self.path):
+        for sentence in read_sentences(self.path, self.opening):
             yield Example(
                 sentence.name_in(self.path),
                 words=sentence.words,
@@ -138,10 +139,12 @@ class ConlluText(FileCorpus):
         yield Paragraph(first, " ".join(texts))
 
 
-def read_sentences(path: Path) -> Iterator[ConlluSentence]:
+def read_sentences(path: Path, opening: Opening = FROM_START) -> Iterator[ConlluSentence]:
     """The sentences of a file, one at a time."""
     before: ConlluSentence | None = None
-    for has_text, lines in groupby(read_lines(path), key=lambda line: bool(line[1].strip())):
+    for has_text, lines in groupby(
+        read_lines(path, opening), key=lambda line: bool(line[1].strip())
+    ):
         if has_text and (sentence := _read_block(path, list(lines), before)):
             before = sentence
             yield sentence

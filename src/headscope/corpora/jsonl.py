@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.lines import FileCorpus, read_lines
+from headscope.corpora.lines import FROM_START, FileCorpus, read_lines
 from headscope.data.example import Example
 from headscope.data.link import Link, parse_links
 from headscope.errors import InputError
@@ -30,11 +30,12 @@ class JsonlCorpus(FileCorpus):
 
     roles = frozenset({CorpusRole.TEXT})
     suffixes = (".jsonl",)
+    opens_after = FileCorpus.LINE
 
     @cached_property
     def provides(self) -> frozenset[str]:
         try:
-            first = next(iter(self), None)
+            first = next(iter(self.opened(FROM_START)), None)
         except InputError:  # told when the file is read
             first = None
         has_target = first is not None and first.text_pair is not None
@@ -45,7 +46,7 @@ class JsonlCorpus(FileCorpus):
         )
 
     def __iter__(self) -> Iterator[Example]:
-        for number, line in read_lines(self.path):
+        for number, line in read_lines(self.path, self.opening):
             if line.strip():
                 yield self._read_example(line, number)
 

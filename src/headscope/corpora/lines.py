@@ -3,32 +3,71 @@
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from headscope.contracts import CorpusRole
 from headscope.errors import InputError
 
-__all__ = ["FileCorpus", "file_digest", "read_lines", "strip_gz"]
+__all__ = ["FROM_START", "FileCorpus", "Opening", "file_digest", "read_lines", "strip_gz"]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Where the reading of a file begins, and who is told of every line that is read."""
+
+    line: int = 1  # the number of the first line that is read
+    byte: int = 0  # where it begins, in the uncompressed content
+    tell: Callable[[int, bytes], None] | None = None  # the number of a line, and its bytes
+
+
+FROM_START = Opening()
 
 
 @dataclass(frozen=True)
 class FileCorpus:
-    """What all formats share; each adds its `roles`, `suffixes`, `provides` and `__iter__`."""
+    """What all formats share; each adds its `roles`, `suffixes`, `provides` and `__iter__`.
 
+    A format whose examples do not depend on what stands before them says after what it can be
+    `opened` in the middle: after any LINE, or after a BLANK one.
+    """
+
+    LINE: ClassVar[str] = "line"
+    BLANK: ClassVar[str] = "blank line"
     roles: ClassVar[frozenset[CorpusRole]]
     suffixes: ClassVar[tuple[str, ...]]
+    opens_after: ClassVar[str] = ""
     path: Path
+    opening: Opening = field(default=FROM_START, repr=False, compare=False)
 
     @property
     def name(self) -> str:
         return self.path.name
 
     def digest(self) -> str:
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         return file_digest(self.path)
+
+    def opened(self, opening: Opening) -> Self:
+        """The same file read from another line on."""
+        return self._changed(opening=opening)
+
+    def moved(self, path: Path) -> Self:
+        """A copy of the same file."""
+        return self._changed(path=path)
+
+    def _changed(self, **fields: Any) -> Self:
+        """What is known of the file stays known."""
+        changed = replace(self, **fields)
+        vars(changed).update({n: v for n, v in vars(self).items() if n not in vars(changed)})
+        return changed
 
 
 def strip_gz(path: Path) -> Path:
@@ -47,12 +86,15 @@ def open_bytes(path: Path) -> BufferedReader | gzip.GzipFile:
         ) from error
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, opening: Opening = FROM_START) -> Iterator[tuple[int, str]]:
     """Each line with its number, counted from 1, without its line end."""
     with open_bytes(path) as stream:
-        number = 0
+        number = opening.line - 1
         try:
-            for number, raw in enumerate(stream, start=1):
+            stream.seek(opening.byte)
+            for number, raw in enumerate(stream, start=opening.line):
+                if opening.tell:
+                    opening.tell(number, raw)
                 yield number, _decode(raw, path, number)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(

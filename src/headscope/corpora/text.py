@@ -11,7 +11,7 @@ from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.lines import FileCorpus, read_lines
+from headscope.corpora.lines import FROM_START, FileCorpus, read_lines
 from headscope.data.example import Example
 
 __all__ = ["Paragraph", "TextCorpus", "pair_paragraphs"]
@@ -43,6 +43,7 @@ class TextCorpus(FileCorpus):
 
     roles = frozenset({CorpusRole.TEXT})
     suffixes = (".txt",)
+    opens_after = FileCorpus.BLANK
     provides = frozenset({Annotation.TEXT})
 
     def __iter__(self) -> Iterator[Example]:
@@ -54,10 +55,10 @@ class TextCorpus(FileCorpus):
     @cached_property
     def marks_documents(self) -> bool:
         """Whether a blank line stands between two paragraphs."""
-        return sum(1 for _ in islice(self._documents(), 2)) == 2
+        return sum(1 for _ in islice(self.opened(FROM_START)._documents(), 2)) == 2
 
     def _documents(self) -> Iterator[Iterator[Paragraph]]:
-        lines = ((number, line.strip()) for number, line in read_lines(self.path))
+        lines = ((number, line.strip()) for number, line in read_lines(self.path, self.opening))
         for has_text, group in groupby(lines, key=lambda line: bool(line[1])):
             if has_text:
                 yield (Paragraph(f"{self.name}:{number}", text) for number, text in group)

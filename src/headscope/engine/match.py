@@ -31,7 +31,7 @@ def match_models(
     The models must share a vocabulary. `options` are those of `headscope.analyze`; a `revision` is
     that of both models.
     """
-    run, loading, own = split_options(options)
+    run, loading, _, own = split_options(options)
     models = [
         model
         if isinstance(model, LoadedModel)

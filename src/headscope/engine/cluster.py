@@ -1,0 +1,304 @@
+"""Work on a Ray cluster: workers that hold a model each and take tasks; whatever dies is replaced.
+
+The driver knows which task is where. A worker that dies gives its tasks back, a task that fails
+three times is left out and told, and results may come in any order: sums are exact (`stats/exact`).
+"""
+
+import os
+import socket
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from logging import INFO, StreamHandler, getLogger
+from time import monotonic
+from typing import Any, Protocol
+
+from headscope.engine.measure import Progress, Result
+from headscope.engine.shards import Shard
+from headscope.errors import HeadscopeError, StudyError
+from headscope.options import ClusterOptions
+
+__all__ = ["Pool", "Recipe", "measure_on_cluster", "open_pool"]
+
+log = getLogger("headscope")
+
+ATTEMPTS = 3  # of a task, before it is left out
+AHEAD = 2  # tasks given to a worker at once: it need not wait for the driver
+LOOK_SECONDS = 2.0  # between two looks at how large the cluster is
+PATIENCE = 60.0  # seconds without a single worker before that is told
+CONNECT_SECONDS = 5.0
+
+
+class Recipe(Protocol):
+    """What makes a worker; it is sent to the machine where the worker is to be."""
+
+    def open(self) -> Any:
+        """The worker: an object whose methods do the tasks."""
+
+    def facts(self, worker: Any) -> Mapping[str, str]:
+        """What must be the same for all workers and the driver."""
+
+
+class Actor:
+    """A process of the cluster with one worker."""
+
+    def __init__(self, recipe: Recipe, n_threads: int) -> None:
+        import torch  # here, so that the driver's import of this module stays quick
+
+        torch.set_num_threads(n_threads)
+        talk = getLogger("headscope")  # Ray shows it in the user's terminal
+        talk.addHandler(StreamHandler())
+        talk.setLevel(INFO)
+        self.recipe, self.worker = recipe, None
+
+    def open(self) -> tuple[str, Mapping[str, str]]:
+        """Load the model; says where this is, and the facts."""
+        self.worker = self.recipe.open()
+        return socket.gethostname(), self.recipe.facts(self.worker)
+
+    def work(self, method: str, *arguments: Any) -> Any:
+        return getattr(self.worker, method)(*arguments)
+
+
+@dataclass(eq=False)
+class Handle:
+    """The driver's end of an actor, and the tasks that it was given, the first of which it does."""
+
+    actor: Any
+    tasks: deque[int] = field(default_factory=deque)
+    is_ready: bool = False
+
+
+@dataclass(eq=False)
+class Pool:
+    """The workers of a run."""
+
+    ray: Any
+    options: ClusterOptions
+    recipe: Recipe
+    facts: Mapping[str, str]  # the driver's own
+    handles: list[Handle] = field(default_factory=list)
+    _pending: dict[Any, Handle] = field(default_factory=dict)  # by what will come back
+    _next_look: float = 0.0
+    _target: int = 0
+    _n_lost: int = 0  # workers that died before they were ready, one after the other
+    _since: float = field(default_factory=monotonic)  # since when no worker was ready
+
+    def share(self, value: Any) -> Any:
+        """A value as an argument of many tasks, sent to each machine once."""
+        return self.ray.put(value)
+
+    def run(
+        self, method: str, tasks: Sequence[tuple[Any, ...]], window: int | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """The number of each task and its result, in whatever order; a string says why it failed.
+
+        With a `window` results come in order, and so many at most wait for the one before them.
+        """
+        waiting, attempts = deque(range(len(tasks))), Counter[int]()
+        kept: dict[int, Any] = {}
+        n_done = n_given = 0
+        while n_done < len(tasks):
+            last = len(tasks) if window is None else n_given + window
+            self._grow(len(tasks) - n_done)
+            self._give(method, tasks, waiting, last)
+            for number, result in self._collect(waiting, attempts):
+                n_done += 1
+                if window is None:
+                    yield number, result
+                else:
+                    kept[number] = result
+            while n_given in kept:
+                yield n_given, kept.pop(n_given)
+                n_given += 1
+
+    def close(self) -> None:
+        """End all workers."""
+        for handle in self.handles:
+            self.ray.kill(handle.actor)
+        self.handles.clear()
+        self._pending.clear()
+
+    def _grow(self, n_tasks: int) -> None:
+        """Start workers up to what was asked for, or to what the cluster holds by now."""
+        if monotonic() >= self._next_look:
+            self._next_look = monotonic() + LOOK_SECONDS
+            self._target = self.options.workers or max(1, self._count_fitting())
+        while len(self.handles) < min(self._target, n_tasks):
+            n_cpus = self.options.cpus_per_worker
+            env = {name: str(n_cpus) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
+            kind = self.ray.remote(Actor).options(
+                num_cpus=n_cpus, num_gpus=self._gpus(), runtime_env={"env_vars": env}
+            )
+            handle = Handle(kind.remote(self.recipe, n_cpus))
+            self.handles.append(handle)
+            self._pending[handle.actor.open.remote()] = handle
+        self._tell_if_none()
+
+    def _gpus(self) -> float:
+        if self.options.gpus_per_worker is not None:
+            return self.options.gpus_per_worker
+        return 1.0 if self.ray.cluster_resources().get("GPU", 0) else 0.0
+
+    def _count_fitting(self) -> int:
+        there, n_gpus = self.ray.cluster_resources(), self._gpus()
+        fitting = there.get("CPU", 0) // self.options.cpus_per_worker
+        return int(min(fitting, there.get("GPU", 0) // n_gpus) if n_gpus else fitting)
+
+    def _tell_if_none(self) -> None:
+        if any(handle.is_ready for handle in self.handles):
+            self._since = monotonic()
+        elif monotonic() - self._since > PATIENCE:
+            self._since = monotonic()
+            there = {n: v for n, v in self.ray.cluster_resources().items() if n in ("CPU", "GPU")}
+            log.warning(
+                "No worker has started for %d s. The cluster has %s; a worker takes %d CPUs and "
+                "%g GPUs. Waiting for room.",
+                PATIENCE,
+                there or "no node",
+                self.options.cpus_per_worker,
+                self._gpus(),
+            )
+
+    def _give(
+        self, method: str, tasks: Sequence[tuple[Any, ...]], waiting: deque[int], last: int
+    ) -> None:
+        """Give tasks to workers that have few, each its first before any its second."""
+        for n_tasks in range(1, AHEAD + 1):
+            for handle in self.handles:
+                if not waiting or waiting[0] >= last:
+                    return
+                if handle.is_ready and len(handle.tasks) < n_tasks:
+                    number = waiting.popleft()
+                    handle.tasks.append(number)
+                    self._pending[handle.actor.work.remote(method, *tasks[number])] = handle
+
+    def _collect(self, waiting: deque[int], attempts: Counter[int]) -> Iterator[tuple[int, Any]]:
+        """What has come back by now."""
+        done, _ = self.ray.wait(list(self._pending), timeout=LOOK_SECONDS / 2)
+        for ref in done:
+            handle = self._pending.pop(ref, None)
+            if handle is None:  # its worker died with another task
+                continue
+            try:
+                value = self.ray.get(ref)
+            except self.ray.exceptions.RayTaskError as error:
+                if not handle.is_ready:
+                    raise _explain_opening(error) from None
+                number, reason = handle.tasks.popleft(), _reason(error)
+            except self.ray.exceptions.RayError as error:
+                number, reason = self._bury(handle, waiting), _reason(error)
+            else:
+                if handle.is_ready:
+                    yield handle.tasks.popleft(), value
+                else:
+                    self._check(handle, *value)
+                continue
+            if number is not None:
+                attempts[number] += 1
+                log.warning("A task failed (%d of %d): %s", attempts[number], ATTEMPTS, reason)
+                if attempts[number] < ATTEMPTS:
+                    waiting.appendleft(number)
+                else:
+                    yield number, reason
+
+    def _check(self, handle: Handle, host: str, facts: Mapping[str, str]) -> None:
+        """A worker is given work only if it is what the driver is."""
+        for name, own in self.facts.items():
+            if facts.get(name) != own:
+                raise StudyError(
+                    f"The worker on {host} has another {name}: {facts.get(name)}, and the driver "
+                    f"{own}. Expected the same on every machine, else the numbers would mix; "
+                    "install the same packages everywhere, and see that the model is the same."
+                )
+        handle.is_ready, self._n_lost = True, 0
+
+    def _bury(self, handle: Handle, waiting: deque[int]) -> int | None:
+        """Take a dead worker's tasks back; gives the one that it was doing."""
+        self.handles.remove(handle)
+        self._pending = {ref: other for ref, other in self._pending.items() if other is not handle}
+        self.ray.kill(handle.actor)
+        if not handle.is_ready:
+            self._n_lost += 1
+            if self._n_lost > ATTEMPTS * max(self._target, 1):
+                raise StudyError(
+                    f"{self._n_lost} workers died while they loaded the model. Expected them to "
+                    "load it; give each more memory: fewer --workers, or more --cpus-per-worker."
+                )
+            return None
+        waiting.extendleft(reversed(list(handle.tasks)[1:]))
+        return handle.tasks[0] if handle.tasks else None
+
+
+def measure_on_cluster(
+    pool: Pool, work: Any, shards: Sequence[Shard], progress: Progress
+) -> Iterator[tuple[Shard, Result | str]]:
+    """The shards and their sums, in whatever order; a string says why one could not be measured."""
+    shared = pool.share(work)
+    for number, result in pool.run("measure", [(shared, shard) for shard in shards]):
+        progress(len(shards[number]))
+        yield shards[number], result
+
+
+@contextmanager
+def open_pool(options: ClusterOptions, recipe: Recipe, facts: Mapping[str, str]) -> Iterator[Pool]:
+    """Workers on the cluster for as long as the block runs; they end with it, however it ends."""
+    ray, leave = _connect(options)
+    pool = Pool(ray, options, recipe, facts)
+    try:
+        yield pool
+    finally:
+        pool.close()
+        leave()
+
+
+def _connect(options: ClusterOptions) -> tuple[Any, Callable[[], None]]:
+    """The module of Ray, connected, and how to leave the cluster."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray  # an extra: only where a cluster is asked for
+    except ImportError as error:
+        raise StudyError(
+            "--ray was given, but the package ray is not installed. Expected the extra 'ray'; "
+            "install it with `pip install 'headscope[ray]'`."
+        ) from error
+    if ray.is_initialized():  # by whoever called this
+        return ray, lambda: None
+    quiet: dict[str, Any] = {"logging_level": "warning", "log_to_driver": True}
+    if options.ray == "local":
+        n_cpus = options.cpus_per_worker * (options.workers or 0) or os.cpu_count()
+        ray.init(address="local", num_cpus=n_cpus, include_dashboard=False, **quiet)
+        return ray, ray.shutdown
+    address = str(options.ray)
+    try:
+        if address != "auto":
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        ray.init(address=address, **quiet)
+    except (OSError, ValueError, ConnectionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise StudyError(
+            f"No Ray cluster answers at --ray {address} ({reason}). Expected HOST:PORT of its head "
+            "node, auto on a machine of the cluster, or local; start one with `ray start --head`."
+        ) from error
+    return ray, ray.shutdown
+
+
+def _explain_opening(error: Any) -> HeadscopeError:
+    """Why a worker could not be made, as the driver says it."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, HeadscopeError):
+        return type(cause)(f"A worker cannot begin: {cause.args[0]}")
+    return StudyError(
+        f"A worker cannot begin: {_reason(error)}. Expected it to load the model and to see the "
+        "corpora; what it said stands above."
+    )
+
+
+def _reason(error: Any) -> str:
+    """The last words of an error."""
+    cause = getattr(error, "cause", None)
+    text = f"{type(cause).__name__}: {cause}" if cause else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:500]
