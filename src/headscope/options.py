@@ -270,8 +270,9 @@ class ClusterOptions:
         given = (self.workers, self.cpus_per_worker, self.gpus_per_worker)
         if self.ray is None and given != (None, 1, None):
             raise StudyError(
-                "--workers, --cpus-per-worker and --gpus-per-worker are of a Ray cluster, and none "
-                "was named. Expected --ray auto, ADDRESS or local beside them; add it."
+                "Options of a Ray cluster were given (--workers, --cpus-per-worker or "
+                "--gpus-per-worker), and no cluster. Expected --ray auto, ADDRESS or local beside "
+                "them; add it."
             )
 
 

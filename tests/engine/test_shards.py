@@ -15,6 +15,7 @@ from headscope.engine.index import CorpusReader, build_index, find_index
 from headscope.engine.merge import merge_runs
 from headscope.engine.sample import draw_sample
 from headscope.engine.shards import Part, Shard, cut_shards, part_of
+from headscope.engine.work import find_here
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.runs.run import load_run
 from tests.engine.made import EXAMPLES, run
@@ -176,3 +177,21 @@ def test_an_index_is_kept_beside_large_corpora_and_made_again_for_other_files(
     assert len(find_index(open_corpus(path, "text"), None, kept)) == len(made)
     path.write_text(TEXT + "\nOne more.\n")
     assert len(find_index(open_corpus(path, "text"), None, kept)) == len(made) + 1
+
+
+def test_a_worker_finds_a_corpus_where_it_was_or_a_copy_by_its_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(TEXT)
+    sample = draw_sample(open_corpus(path, "text"), None, 0)
+    first, *_ = sample.shards(8)
+    examples = sample.read(first)
+    assert find_here(sample).read(first) == examples
+    copy = tmp_path / "copies" / sample.corpus.digest() / "a.txt"
+    copy.parent.mkdir(parents=True)
+    path.rename(copy)
+    with pytest.raises(InputError, match=r"a\.txt is not on .*HEADSCOPE_CORPORA"):
+        find_here(sample)
+    monkeypatch.setenv("HEADSCOPE_CORPORA", str(tmp_path / "copies"))
+    assert find_here(sample).read(first) == examples

@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging import INFO, StreamHandler, getLogger
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from headscope.engine.measure import Progress, Result
-from headscope.engine.shards import Shard
 from headscope.errors import HeadscopeError, StudyError
 from headscope.options import ClusterOptions
+
+if TYPE_CHECKING:
+    from headscope.engine.measure import Progress, Result
+    from headscope.engine.shards import Shard
 
 __all__ = ["Pool", "Recipe", "measure_on_cluster", "open_pool"]
 
@@ -43,10 +45,7 @@ class Recipe(Protocol):
 class Actor:
     """A process of the cluster with one worker."""
 
-    def __init__(self, recipe: Recipe, n_threads: int) -> None:
-        import torch  # here, so that the driver's import of this module stays quick
-
-        torch.set_num_threads(n_threads)
+    def __init__(self, recipe: Recipe) -> None:
         talk = getLogger("headscope")  # Ray shows it in the user's terminal
         talk.addHandler(StreamHandler())
         talk.setLevel(INFO)
@@ -131,7 +130,7 @@ class Pool:
             kind = self.ray.remote(Actor).options(
                 num_cpus=n_cpus, num_gpus=self._gpus(), runtime_env={"env_vars": env}
             )
-            handle = Handle(kind.remote(self.recipe, n_cpus))
+            handle = Handle(kind.remote(self.recipe))
             self.handles.append(handle)
             self._pending[handle.actor.open.remote()] = handle
         self._tell_if_none()
@@ -232,8 +231,8 @@ class Pool:
 
 
 def measure_on_cluster(
-    pool: Pool, work: Any, shards: Sequence[Shard], progress: Progress
-) -> Iterator[tuple[Shard, Result | str]]:
+    pool: Pool, work: Any, shards: Sequence["Shard"], progress: "Progress"
+) -> Iterator[tuple["Shard", "Result | str"]]:
     """The shards and their sums, in whatever order; a string says why one could not be measured."""
     shared = pool.share(work)
     for number, result in pool.run("measure", [(shared, shard) for shard in shards]):

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from logging import getLogger
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,11 +21,12 @@ from headscope.engine.plan import tell_left_out
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import read_names
 from headscope.engine.sample import Sample, draw_sample
-from headscope.engine.word_maps import StoredMaps
+from headscope.engine.word_maps import SourceRecipe, StoredMaps
 from headscope.errors import StudyError
 from headscope.models.loaded import LoadedModel
 from headscope.models.untrained import make_untrained
 from headscope.options import (
+    ClusterOptions,
     ModelOptions,
     ProbeOptions,
     RunOptions,
@@ -73,10 +74,11 @@ def probe(
 
     The attention between words is written to `store` once; another run over the same model and
     treebank finds it there. Without `vectors`, probes that read words are left out. `options` are
-    those of `headscope.options.ProbeOptions` and `ModelOptions`.
+    those of `headscope.options.ProbeOptions`, `ModelOptions` and `ClusterOptions`.
     """
-    refuse_unknown(options, collect_options(ProbeOptions, ModelOptions))
+    refuse_unknown(options, collect_options(ProbeOptions, ModelOptions, ClusterOptions))
     chosen: ProbeOptions = build_options(ProbeOptions, options)
+    cluster: ClusterOptions = build_options(ClusterOptions, options)
     folder = RunFolder(Path(out)) if out is not None else None
     if folder and not resume:
         folder.refuse_if_taken()
@@ -88,7 +90,9 @@ def probe(
     refuse_tiny(samples["train"].n_examples)
     n_shared = count_shared(samples["train"], samples["test"], chosen.allow_overlap)
     warn_of_other_labels(samples["train"], samples["test"])
-    source = open_source(model, tokenizer, build_options(ModelOptions, options), chosen.seed)
+    loading: ModelOptions = build_options(ModelOptions, options)
+    source = open_source(model, tokenizer, loading, chosen.seed)
+    recipe = SourceRecipe(cluster, model, tokenizer, loading, chosen.seed) if cluster.ray else None
     can_be_untrained = isinstance(source, LoadedModel)
     probes, left_out = choose_probes(read_names(only), vectors is not None, can_be_untrained)
     training = TrainingOptions(epochs=chosen.epochs, seed=chosen.seed)
@@ -101,7 +105,7 @@ def probe(
     }
     begun = folder.begin(manifest, resume) if folder else nullcontext()
     with begun, _open_store(store, folder) as place, show_progress(progress) as bars:
-        study = _ProbeStudy(source, place, samples, chosen, training, folder, bars)
+        study = _ProbeStudy(source, place, samples, chosen, training, folder, bars, recipe)
         return study.run(probes, Path(vectors) if vectors else None, manifest)
 
 
@@ -193,6 +197,7 @@ class _ProbeStudy:
     training: TrainingOptions
     folder: RunFolder | None
     bars: Bars
+    recipe: SourceRecipe | None = None  # of workers, if a cluster is to be used
 
     def run(
         self, probes: Mapping[str, Probe], vectors: Path | None, manifest: dict[str, Any]
@@ -211,7 +216,9 @@ class _ProbeStudy:
         suites = {"": suite}
         if any(probe.of_untrained for probe in probes.values()):
             assert isinstance(self.source, LoadedModel)  # else these probes are left out
-            untrained = self._open_treebanks(make_untrained(self.source, self.options.seed))
+            untrained = self._open_treebanks(
+                make_untrained(self.source, self.options.seed), is_untrained=True
+            )
             suites[UNTRAINED_PREFIX] = suite.over(
                 untrained["train"], untrained["test"], UNTRAINED_PREFIX
             )
@@ -237,9 +244,12 @@ class _ProbeStudy:
             self.folder.finish(tables, final)
         return Run(tables, final, self.folder.path if self.folder else None)
 
-    def _open_treebanks(self, source: AttentionSource) -> dict[str, ProbeTreebank]:
+    def _open_treebanks(
+        self, source: AttentionSource, is_untrained: bool = False
+    ) -> dict[str, ProbeTreebank]:
         options = RunOptions(seed=self.options.seed, batch_tokens=self.options.batch_tokens)
-        maps = StoredMaps(source, self.store, options, self.options.query_pieces)
+        recipe = self.recipe and replace(self.recipe, is_untrained=is_untrained)
+        maps = StoredMaps(source, self.store, options, self.options.query_pieces, recipe)
         return {
             part: maps.treebank(sample, self.bars.add(f"{part}: {source.name}", sample.n_examples))
             for part, sample in self.samples.items()

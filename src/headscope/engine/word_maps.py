@@ -1,9 +1,9 @@
 """The store of a treebank's word attention: found if it is there, else measured."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from itertools import islice
+from itertools import chain
 from json import dumps
 from logging import getLogger
 from pathlib import Path
@@ -18,14 +18,20 @@ from headscope.data.attention import LayerAttention
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.words import pool_words, word_weights
+from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Progress, keep_usable, refuse_not_finite
+from headscope.engine.open_models import open_source
 from headscope.engine.sample import Sample
+from headscope.engine.shards import Shard
+from headscope.engine.work import describe_source, find_here, locate_model
+from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
-from headscope.options import RunOptions
+from headscope.models.untrained import make_untrained
+from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.probes.store import N_SPECIAL, StoreIndex, WordMaps, open_store, write_store
 from headscope.probes.treebank import ProbeTreebank, keep_words
 
-__all__ = ["StoredMaps"]
+__all__ = ["SourceRecipe", "StoredMaps"]
 
 log = getLogger("headscope")
 
@@ -38,6 +44,7 @@ class StoredMaps:
     folder: Path
     options: RunOptions
     query_pieces: str = "mean"
+    recipe: "SourceRecipe | None" = None  # of workers, if a cluster is to measure
     _model: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def treebank(self, sample: Sample, progress: Progress = lambda n: None) -> ProbeTreebank:
@@ -74,33 +81,105 @@ class StoredMaps:
             path,
             index.n_bytes / 1e6,
         )
-        return write_store(path, index, self._blocks(index, sample, progress))
+        if self.recipe is None:
+            return write_store(path, index, self._blocks(index, self._maps(sample, progress)))
+        recipe = replace(self.recipe, sample=sample, maps=replace(self, recipe=None))
+        with open_pool(recipe.options, recipe, describe_source(self.source)) as pool:
+            maps = _maps_of_cluster(pool, self._shards(sample), progress)
+            return write_store(path, index, self._blocks(index, maps))
 
     def _plan(self, key: Mapping[str, Any], sample: Sample) -> StoreIndex:
         """Which sentences stand where in the store; takes the tokenizer alone."""
         counts = ExampleCounts()
         ids, kept = list[str](), list[list[int]]()
-        for members in self._batches(sample, counts):
-            for encoding in members:
+        for shard in self._shards(sample):
+            for encoding in chain.from_iterable(self._batches(sample, shard, counts)):
                 ids.append(encoding.example.id)
                 kept.append(_words_with_tokens(encoding))
         shape = self.source.n_layers, self.source.n_heads
         return StoreIndex(key, *shape, ids, kept, asdict(counts))
 
-    def _batches(self, sample: Sample, counts: ExampleCounts) -> Iterator[list[Encoding]]:
-        examples, max_tokens = iter(sample), self.source.max_tokens
-        while shard := list(islice(examples, self.options.shard_examples)):
-            encodings = self.source.encode(shard, max_tokens)
-            usable = keep_usable(encodings, CorpusRole.TREEBANK, max_tokens, counts)
-            yield from equal_length_batches(usable, self.options.batch_tokens)
+    def _shards(self, sample: Sample) -> list[Shard]:
+        return sample.shards(self.options.shard_examples)
 
-    def _blocks(self, index: StoreIndex, sample: Sample, progress: Progress) -> Iterator[Tensor]:
+    def _batches(
+        self, sample: Sample, shard: Shard, counts: ExampleCounts
+    ) -> Iterator[list[Encoding]]:
+        encodings = self.source.encode(sample.read(shard), self.source.max_tokens)
+        usable = keep_usable(encodings, CorpusRole.TREEBANK, self.source.max_tokens, counts)
+        return equal_length_batches(usable, self.options.batch_tokens)
+
+    def measure(self, sample: Sample, shard: Shard) -> Iterator[Tensor]:
+        """The maps of each batch of a shard."""
+        for members in self._batches(sample, shard, ExampleCounts()):
+            yield _measure_words(self.source, members, self.query_pieces)
+
+    def _maps(self, sample: Sample, progress: Progress) -> Iterator[Tensor]:
+        for shard in self._shards(sample):
+            for maps in self.measure(sample, shard):
+                yield maps
+                progress(len(maps))
+
+    def _blocks(self, index: StoreIndex, maps: Iterable[Tensor]) -> Iterator[Tensor]:
         kept = iter(index.kept)
-        for members in self._batches(sample, ExampleCounts()):
-            maps = _measure_words(self.source, members, self.query_pieces)
-            for one, words in zip(maps, kept, strict=False):
+        for batch in maps:
+            for one, words in zip(batch, kept, strict=False):
                 yield _choose_words(one, words)
-            progress(len(members))
+
+
+@dataclass(frozen=True)
+class SourceRecipe:
+    """What a worker of a cluster needs to measure maps of words."""
+
+    options: ClusterOptions
+    model: Any
+    tokenizer: Any
+    loading: ModelOptions
+    seed: int
+    is_untrained: bool = False
+    sample: Sample | None = None
+    maps: StoredMaps | None = None  # as the driver would measure them
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to a worker: it loads the model itself."""
+        maps = self.maps and replace(self.maps, source=None)
+        return {**vars(self), "model": locate_model(self.model), "maps": maps}
+
+    def open(self) -> "MapsWorker":
+        assert self.maps is not None  # set before it is sent
+        assert self.sample is not None  # so is this
+        torch.set_num_threads(self.options.cpus_per_worker)
+        source: Any = open_source(self.model, self.tokenizer, self.loading, self.seed)
+        if self.is_untrained:
+            source = make_untrained(source, self.seed)
+        return MapsWorker(replace(self.maps, source=source), find_here(self.sample))
+
+    def facts(self, worker: "MapsWorker") -> dict[str, str]:
+        return describe_source(worker.maps.source)
+
+
+@dataclass(frozen=True)
+class MapsWorker:
+    """Measures maps of words."""
+
+    maps: StoredMaps
+    sample: Sample
+
+    def measure(self, shard: Shard) -> list[Tensor]:
+        return list(self.maps.measure(self.sample, shard))
+
+
+def _maps_of_cluster(pool: Pool, shards: Sequence[Shard], progress: Progress) -> Iterator[Tensor]:
+    """The maps of all batches in order, measured side by side."""
+    window = 4 * (pool.options.workers or 4)
+    for number, maps in pool.run("measure", [(shard,) for shard in shards], window):
+        if isinstance(maps, str):
+            raise ModelError(
+                f"The maps of {len(shards[number])} sentences could not be measured: {maps} "
+                "Expected a store of all sentences; mend what is wrong, and run it again."
+            )
+        yield from maps
+        progress(len(shards[number]))
 
 
 def _words_with_tokens(encoding: Encoding) -> list[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -32,7 +33,15 @@ from headscope.models.loaded import LoadedModel
 from headscope.models.untrained import make_untrained
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 
-__all__ = ["PassWork", "ShardWork", "StudyRecipe", "describe_source", "find_here", "heads_of"]
+__all__ = [
+    "PassWork",
+    "ShardWork",
+    "StudyRecipe",
+    "describe_source",
+    "find_here",
+    "heads_of",
+    "locate_model",
+]
 
 log = getLogger("headscope")
 
@@ -179,14 +188,13 @@ class StudyRecipe:
     watches: tuple[Watch, ...]
     samples: Mapping[str, Sample]
 
-    def __post_init__(self) -> None:
-        model = self.model.name if isinstance(self.model, KeptModel) else self.model
-        if isinstance(model, (str, Path)) and Path(model).exists():
-            model = str(Path(model).absolute())
-        object.__setattr__(self, "model", model)
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to a worker: it loads the model itself."""
+        return {**vars(self), "model": locate_model(self.model)}
 
     def open(self) -> ShardWork:
         """The model and the corpora, where the worker is."""
+        torch.set_num_threads(self.options.cpus_per_worker)
         samples = {key: find_here(sample) for key, sample in self.samples.items()}
         models = open_models(self.model, self.tokenizer, self.loading, self.run, self.watches)
         return ShardWork(models, samples, self.run)
@@ -194,6 +202,14 @@ class StudyRecipe:
     def facts(self, worker: ShardWork) -> dict[str, str]:
         """What must be the same everywhere."""
         return describe_source(worker.models.source)
+
+
+def locate_model(model: Any) -> Any:
+    """The model as a worker is told of it: a folder by its whole path."""
+    named = model.name if isinstance(model, KeptModel) else model
+    if isinstance(named, (str, Path)) and Path(named).exists():
+        return str(Path(named).absolute())
+    return named
 
 
 def describe_source(source: Source[Any]) -> dict[str, str]:
