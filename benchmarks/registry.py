@@ -9,6 +9,7 @@ from benchmarks import (
     memory,
     padding,
     probes,
+    scale,
     speed,
 )
 from benchmarks.row import Benchmark
@@ -25,4 +26,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "distance": distance.run,
     "probes": probes.run,
     "explore": explore.run,
+    "scale": scale.run,
 }

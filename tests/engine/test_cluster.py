@@ -44,7 +44,8 @@ def double(worker: Doubler, numbers: range, window: int | None = None, **more: A
     """What comes back from a pool, in the order in which it comes."""
     options = ClusterOptions(ray="auto", workers=more.pop("workers", None))
     with open_pool(options, DoublerRecipe(worker, **more), FACTS) as pool:
-        return list(pool.run("double", [(number, 0.02) for number in numbers], window))
+        waiting = ((number, 0.02) for number in numbers)
+        return list(pool.run("double", lambda: next(waiting, None), window))
 
 
 def test_tasks_of_dead_workers_are_done_by_others_and_count_once(
@@ -74,9 +75,9 @@ def test_workers_that_differ_are_refused_before_any_work(cluster: Any, tmp_path:
 def test_a_node_may_come_and_go(cluster: Any, tmp_path: Path) -> None:
     options = ClusterOptions(ray="auto")
     with open_pool(options, DoublerRecipe(Doubler(tmp_path)), FACTS) as pool:
-        tasks = [(number, 0.3) for number in range(40)]
+        waiting = ((number, 0.3) for number in range(40))
         found, node, is_gone = {}, cluster.add_node(num_cpus=2), False
-        for number, result in pool.run("double", tasks):
+        for number, result in pool.run("double", lambda: next(waiting, None)):
             found[number] = result
             n_workers = sum(handle.is_ready for handle in pool.handles)
             if not is_gone and n_workers > 2:
@@ -92,10 +93,10 @@ def test_a_run_on_the_cluster_equals_one_without_and_either_resumes_the_other(
     run(out=tmp_path / "plain", **QUICK)
     add = checkpoint.SavedSums.add
 
-    def stop(self: Any, shard: int, result: Any) -> None:
-        if len(self.shards) == 4:
+    def stop(self: Any, shards: Any, result: Any) -> None:
+        if len(self.shards) >= 4:
             raise KeyboardInterrupt
-        add(self, shard, result)
+        add(self, shards, result)
 
     on_ray = {"ray": "auto", "workers": 1}
     for first, then in [(on_ray, {}), ({}, on_ray)]:

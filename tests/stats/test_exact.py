@@ -26,7 +26,7 @@ def test_the_sum_is_the_true_one_in_whatever_order(numbers: list[float], random)
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_single_precision_is_kept_but_for_tiny_numbers(number: float) -> None:
-    kept = on_grid(np.array([number], np.float32))[0]
+    kept = on_grid(np.array([number], np.float64))[0]
     assert kept == number if abs(number) >= 2.0**-32 else abs(kept - number) <= 0.5 / STEPS
 
 

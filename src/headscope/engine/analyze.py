@@ -17,7 +17,7 @@ from headscope.engine.finish import finish_run
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import Progress, Result
 from headscope.engine.open_models import Models, open_models
-from headscope.engine.parts import SHARDS, check_part, finish_part
+from headscope.engine.parts import SHARDS, check_part, finish_part, refuse_lacking
 from headscope.engine.plan import (
     Pass,
     describe_study,
@@ -41,7 +41,7 @@ from headscope.engine.resolve import (
 from headscope.engine.sample import draw_sample
 from headscope.engine.shards import Part, Shard
 from headscope.engine.work import PassWork, ShardWork, StudyRecipe, heads_of
-from headscope.errors import StudyError
+from headscope.errors import ModelError, StudyError
 from headscope.models.ablation import mean_outputs
 from headscope.models.loaded import LoadedModel, refuse_offloaded
 from headscope.runs.folder import RunFolder
@@ -172,7 +172,13 @@ class _Study:
         with begun, show_progress(has_progress) as bars, self._open_cluster() as pool:
             failed = [f for pass_ in self.passes for f in self._run_pass(pass_, bars, pool)]
             analyses = {a.name: a for p in self.passes for a in p.analyses}
+            if failed and not any(done.shards for done in self._results.values()):
+                raise ModelError(
+                    f"No shard could be measured: {failed[0]['reason']} Expected at least one; "
+                    "what workers said stands above. Try it without --ray."
+                )
             if self.work.options.shard is not None:
+                refuse_lacking(self.folder, failed)
                 return finish_part(self.folder, self.manifest, self._results)
             run = finish_run(self.folder, self.manifest, analyses, self._results, failed)
             shown = list(self._gather(run, bars)) if self.work.options.examples else []
@@ -209,18 +215,19 @@ class _Study:
         missing = [shard for shard in shards if shard.number not in saved.shards]
         measure = self._measure_here if pool is None else partial(measure_on_cluster, pool)
         with saved:
-            for shard, result in measure(work, missing, progress):
+            for measured, result in measure(work, missing, progress):
                 if isinstance(result, Result):
-                    saved.add(shard.number, result)
+                    saved.add([shard.number for shard in measured], result)
                 else:
-                    yield self.work.describe_failure(pass_, shard, result)
+                    for shard in measured:
+                        yield self.work.describe_failure(pass_, shard, result)
         self._results[pass_.key] = saved.checkpoint
 
     def _measure_here(
         self, work: PassWork, shards: Sequence[Shard], progress: Progress
-    ) -> Iterator[tuple[Shard, Result]]:
+    ) -> Iterator[tuple[Sequence[Shard], Result]]:
         for shard in shards:
-            yield shard, self.work.measure(work, shard, progress)
+            yield [shard], self.work.measure(work, [shard], progress)
 
     def _analyses_of(self, pass_: Pass) -> Sequence[Analysis]:
         """The analyses of a pass; those of a second reading know what the first gave."""

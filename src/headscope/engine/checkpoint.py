@@ -1,7 +1,7 @@
 """What a run keeps between steps in files of numbers: the sums of a pass, the state of a probe."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -59,12 +59,12 @@ class SavedSums:
     def checkpoint(self) -> Checkpoint:
         return Checkpoint(self._result, tuple(self.shards))
 
-    def add(self, shard: int, result: Result) -> None:
-        """Add the sums of a shard."""
-        if shard in self.shards:
+    def add(self, shards: Collection[int], result: Result) -> None:
+        """Add the sums over some shards, if they are not there yet."""
+        if not self.shards.keys().isdisjoint(shards):
             return
         self._result += result
-        self.shards[shard] = None
+        self.shards |= dict.fromkeys(shards)
         self._is_saved = False
         if monotonic() >= self._next_save:
             self._save()

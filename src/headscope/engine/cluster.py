@@ -89,21 +89,20 @@ class Pool:
         return self.ray.put(value)
 
     def run(
-        self, method: str, tasks: Sequence[tuple[Any, ...]], window: int | None = None
+        self, method: str, take: Callable[[], tuple[Any, ...] | None], window: int | None = None
     ) -> Iterator[tuple[int, Any]]:
         """The number of each task and its result, in whatever order; a string says why it failed.
 
-        With a `window` results come in order, and so many at most wait for the one before them.
+        `take` gives the arguments of one task after the other, and None when there are no more for
+        now. With a `window` results come in order, and so many at most wait for the one before.
         """
-        waiting, attempts = deque(range(len(tasks))), Counter[int]()
+        tasks = _Tasks(method, take)
         kept: dict[int, Any] = {}
-        n_done = n_given = 0
-        while n_done < len(tasks):
-            last = len(tasks) if window is None else n_given + window
-            self._grow(len(tasks) - n_done)
-            self._give(method, tasks, waiting, last)
-            for number, result in self._collect(waiting, attempts):
-                n_done += 1
+        n_given = 0
+        while tasks.fill(len(self.handles) * AHEAD + 1):
+            self._grow(tasks.n_open)
+            self._give(tasks, None if window is None else n_given + window)
+            for number, result in self._collect(tasks):
                 if window is None:
                     yield number, result
                 else:
@@ -160,20 +159,19 @@ class Pool:
                 self._gpus(),
             )
 
-    def _give(
-        self, method: str, tasks: Sequence[tuple[Any, ...]], waiting: deque[int], last: int
-    ) -> None:
+    def _give(self, tasks: "_Tasks", last: int | None) -> None:
         """Give tasks to workers that have few, each its first before any its second."""
         for n_tasks in range(1, AHEAD + 1):
             for handle in self.handles:
-                if not waiting or waiting[0] >= last:
+                if not tasks.waiting or (last is not None and tasks.waiting[0] >= last):
                     return
                 if handle.is_ready and len(handle.tasks) < n_tasks:
-                    number = waiting.popleft()
+                    number = tasks.waiting.popleft()
                     handle.tasks.append(number)
-                    self._pending[handle.actor.work.remote(method, *tasks[number])] = handle
+                    done = handle.actor.work.remote(tasks.method, *tasks.arguments[number])
+                    self._pending[done] = handle
 
-    def _collect(self, waiting: deque[int], attempts: Counter[int]) -> Iterator[tuple[int, Any]]:
+    def _collect(self, tasks: "_Tasks") -> Iterator[tuple[int, Any]]:
         """What has come back by now."""
         done, _ = self.ray.wait(list(self._pending), timeout=LOOK_SECONDS / 2)
         for ref in done:
@@ -187,20 +185,15 @@ class Pool:
                     raise _explain_opening(error) from None
                 number, reason = handle.tasks.popleft(), _reason(error)
             except self.ray.exceptions.RayError as error:
-                number, reason = self._bury(handle, waiting), _reason(error)
+                number, reason = self._bury(handle, tasks.waiting), _reason(error)
             else:
                 if handle.is_ready:
-                    yield handle.tasks.popleft(), value
+                    yield tasks.finish(handle.tasks.popleft()), value
                 else:
                     self._check(handle, *value)
                 continue
-            if number is not None:
-                attempts[number] += 1
-                log.warning("A task failed (%d of %d): %s", attempts[number], ATTEMPTS, reason)
-                if attempts[number] < ATTEMPTS:
-                    waiting.appendleft(number)
-                else:
-                    yield number, reason
+            if number is not None and tasks.give_up(number, reason):
+                yield tasks.finish(number), reason
 
     def _check(self, handle: Handle, host: str, facts: Mapping[str, str]) -> None:
         """A worker is given work only if it is what the driver is."""
@@ -230,14 +223,107 @@ class Pool:
         return handle.tasks[0] if handle.tasks else None
 
 
+@dataclass(eq=False)
+class _Tasks:
+    """The tasks of a run that are not done; only these are held."""
+
+    method: str
+    take: Callable[[], tuple[Any, ...] | None]
+    arguments: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # by number
+    waiting: deque[int] = field(default_factory=deque)
+    failures: Counter[int] = field(default_factory=Counter)
+    n_taken: int = 0
+
+    @property
+    def n_open(self) -> int:
+        return len(self.arguments)
+
+    def fill(self, n_tasks: int) -> bool:
+        """Take tasks until so many wait; whether any is to be done still."""
+        while len(self.waiting) < n_tasks and (arguments := self.take()) is not None:
+            self.arguments[self.n_taken] = arguments
+            self.waiting.append(self.n_taken)
+            self.n_taken += 1
+        return bool(self.arguments)
+
+    def finish(self, number: int) -> int:
+        """Let go of a task."""
+        del self.arguments[number]
+        return number
+
+    def give_up(self, number: int, reason: str) -> bool:
+        """Whether a task has failed too often; else it waits for its next attempt."""
+        self.failures[number] += 1
+        log.warning("A task failed (%d of %d): %s", self.failures[number], ATTEMPTS, reason)
+        if self.failures[number] >= ATTEMPTS:
+            return True
+        self.waiting.appendleft(number)
+        return False
+
+
 def measure_on_cluster(
     pool: Pool, work: Any, shards: Sequence["Shard"], progress: "Progress"
-) -> Iterator[tuple["Shard", "Result | str"]]:
-    """The shards and their sums, in whatever order; a string says why one could not be measured."""
-    shared = pool.share(work)
-    for number, result in pool.run("measure", [(shared, shard) for shard in shards]):
-        progress(len(shards[number]))
-        yield shards[number], result
+) -> Iterator[tuple[Sequence["Shard"], "Result | str"]]:
+    """Shards and their sums, in whatever order; a string says why they could not be measured."""
+    shared, groups = pool.share(work), _Groups(shards)
+
+    def take() -> tuple[Any, ...] | None:
+        group = groups.take()
+        return group and (shared, group)
+
+    start = monotonic()
+    for number, result in pool.run("measure", take):
+        group = groups.taken.pop(number)
+        if isinstance(result, str) and len(group) > 1:  # which of them it was
+            groups.alone += group
+            continue
+        came = monotonic()
+        yield group, result
+        progress(sum(map(len, group)))
+        n_workers = sum(handle.is_ready for handle in pool.handles)
+        groups.learn(n_workers, len(group), monotonic() - came, monotonic() - start)
+
+
+@dataclass(eq=False)
+class _Groups:
+    """Shards in tasks: so many in each that the driver is busy adding at most half of the time.
+
+    Sums over many heads are large (1,024 heads: 268 MB of distances). Workers then add those of
+    several shards before they send them; the numbers are the same.
+    """
+
+    shards: Sequence["Shard"]
+    alone: list["Shard"] = field(default_factory=list)  # what is to be tried one by one
+    taken: dict[int, tuple["Shard", ...]] = field(default_factory=dict)  # by number of the task
+    size: int = 1
+    _next: int = 0
+    _n_tasks: int = 0
+    _n_results: int = 0
+    _n_measured: int = 0
+    _adding: float = 0.0  # seconds
+
+    def take(self) -> tuple["Shard", ...] | None:
+        if self.alone:
+            group: tuple[Shard, ...] = (self.alone.pop(0),)
+        else:
+            group = tuple(self.shards[self._next : self._next + self.size])
+            self._next += len(group)
+        if not group:
+            return None
+        self.taken[self._n_tasks] = group
+        self._n_tasks += 1
+        return group
+
+    def learn(self, n_workers: int, n_shards: int, adding: float, elapsed: float) -> None:
+        """See from the last result how long one takes to add, and a shard to measure."""
+        self._n_results += 1
+        self._n_measured += n_shards
+        self._adding += adding
+        a_shard = elapsed * max(n_workers, 1) / self._n_measured  # seconds of one worker
+        wanted = 2 * n_workers * (self._adding / self._n_results) / max(a_shard, 1e-9)
+        n_left = len(self.shards) - self._next
+        fair = max(1, n_left // (4 * max(n_workers, 1)))  # else some have nothing at the end
+        self.size = max(1, min(round(wanted), fair))
 
 
 @contextmanager

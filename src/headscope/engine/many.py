@@ -62,7 +62,8 @@ def analyze_models(
     facts, names = recipe.facts(recipe.worker), list(folders)
     tasks = [(_absolute(name), folders[name].absolute()) for name in names]
     with open_pool(cluster, recipe, facts) as pool:
-        for number, reason in pool.run("analyze", tasks):
+        waiting = iter(tasks)
+        for number, reason in pool.run("analyze", lambda: next(waiting, None)):
             yield names[number], reason
 
 

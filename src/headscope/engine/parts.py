@@ -19,7 +19,7 @@ from headscope.runs.manifest import find_difference
 from headscope.runs.run import Run
 from headscope.runs.tables import Repeat
 
-__all__ = ["SHARDS", "check_part", "finish_part", "join_parts", "part_in"]
+__all__ = ["SHARDS", "check_part", "finish_part", "join_parts", "part_in", "refuse_lacking"]
 
 log = getLogger("headscope")
 
@@ -48,6 +48,16 @@ def check_part(work: ShardWork, passes: Sequence[Pass], folder: RunFolder | None
                 work.options.shard,
                 n_shards,
             )
+
+
+def refuse_lacking(folder: RunFolder | None, failed: Sequence[Mapping[str, Any]]) -> None:
+    """An error for a part of which some shards could not be measured."""
+    if failed:
+        raise StudyError(
+            f"{len(failed)} shards of the part could not be measured: {failed[0]['reason']} "
+            f"Expected all of them; the others are kept in {folder and folder.path}. Mend what is "
+            "wrong, and repeat the command with --resume."
+        )
 
 
 def finish_part(

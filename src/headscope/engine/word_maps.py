@@ -172,7 +172,8 @@ class MapsWorker:
 def _maps_of_cluster(pool: Pool, shards: Sequence[Shard], progress: Progress) -> Iterator[Tensor]:
     """The maps of all batches in order, measured side by side."""
     window = 4 * (pool.options.workers or 4)
-    for number, maps in pool.run("measure", [(shard,) for shard in shards], window):
+    waiting = ((shard,) for shard in shards)
+    for number, maps in pool.run("measure", lambda: next(waiting, None), window):
         if isinstance(maps, str):
             raise ModelError(
                 f"The maps of {len(shards[number])} sentences could not be measured: {maps} "

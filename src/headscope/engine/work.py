@@ -69,9 +69,15 @@ class ShardWork:
     _opened: dict[str, Source[Any]] = field(default_factory=dict)  # that of the last pass
 
     def measure(
-        self, work: PassWork, shard: Shard, progress: Progress = lambda n_examples: None
+        self, work: PassWork, shards: Sequence[Shard], progress: Progress = lambda n_examples: None
     ) -> Result:
-        """The sums over a shard."""
+        """The sums over some shards."""
+        total = Result()
+        for shard in shards:
+            total += self._measure(work, shard, progress)
+        return total
+
+    def _measure(self, work: PassWork, shard: Shard, progress: Progress) -> Result:
         pass_ = work.pass_
         source, tokens = self._source(work), self.tokens(pass_)
         options = replace(self.options, coref_window=pass_.cut)

@@ -6,7 +6,7 @@ holds without loss. Sums below 2^45 are exact; so is everything that single prec
 above 2^-32.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 __all__ = ["ExactSum", "add_exactly", "on_grid"]
 
 STEPS = 2.0**56  # in 1: a number that is no multiple of a step is rounded to one
+CHUNK = 1 << 15  # numbers added at a time
 
 Array = NDArray[np.float64]
 
@@ -25,11 +26,11 @@ class ExactSum(NamedTuple):
     rest: Array | None = None
 
 
-def on_grid(values: NDArray[np.floating[Any]]) -> Array:
-    """The values as multiples of a step."""
-    steps = np.multiply(values, STEPS, dtype=np.float64)
-    np.rint(steps, out=steps)
-    return np.divide(steps, STEPS, out=steps)
+def on_grid(values: Array) -> Array:
+    """The values rounded to multiples of a step, in place."""
+    np.multiply(values, STEPS, out=values)
+    np.rint(values, out=values)
+    return np.divide(values, STEPS, out=values)
 
 
 def add_exactly(one: ExactSum, other: ExactSum) -> ExactSum:
@@ -40,18 +41,28 @@ def add_exactly(one: ExactSum, other: ExactSum) -> ExactSum:
     >>> total[0], rest[0] == 2.0**-55
     (np.float64(1.0), np.True_)
     """
-    first, second = one.total, other.total
+    first, second = one.total.reshape(-1), other.total.reshape(-1)
+    rests = [part.rest.reshape(-1) for part in (one, other) if part.rest is not None]
+    total, rest = np.empty_like(first), None
+    for start in range(0, len(first), CHUNK):  # in the cache, and without large copies
+        some = slice(start, start + CHUNK)
+        near, lost = _add_two(first[some], second[some])
+        for known in rests:
+            lost += known[some]
+        np.add(near, lost, out=total[some])
+        lost -= total[some] - near
+        if lost.any():
+            rest = np.zeros_like(first) if rest is None else rest
+            rest[some] = lost
+    shape = one.total.shape
+    return ExactSum(total.reshape(shape), None if rest is None else rest.reshape(shape))
+
+
+def _add_two(first: Array, second: Array) -> tuple[Array, Array]:
+    """The nearest float64 to each sum, and what is lost of it."""
     near = first + second
     part = near - first
     lost = near - part
     np.subtract(first, lost, out=lost)
     lost += second - part
-    for rest in (one.rest, other.rest):
-        if rest is not None:
-            lost += rest
-    if not lost.any():
-        return ExactSum(near)
-    total = near + lost
-    np.subtract(total, near, out=near)
-    rest = np.subtract(lost, near, out=lost)
-    return ExactSum(total, rest if rest.any() else None)
+    return near, lost
