@@ -3,18 +3,23 @@
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headscope.corpora.collection import MemoryCorpus
+from headscope.engine import analyze as analyze_module
 from headscope.engine import checkpoint
-from headscope.engine.cluster import open_pool
+from headscope.engine.cluster import Handle, measure_on_cluster, open_pool
+from headscope.engine.measure import Result
 from headscope.engine.sample import draw_sample
+from headscope.engine.shards import Shard
 from headscope.engine.word_maps import SourceRecipe, StoredMaps
 from headscope.errors import InputError, StudyError
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
+from headscope.runs.run import load_run
 from tests.engine.made import EXAMPLES, run
 from tests.engine.made_workers import Doubler, DoublerRecipe
 from tests.engine.test_shards import tables_in
@@ -130,3 +135,60 @@ def test_clusters_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(StudyError, match=r"install it with `pip install 'headscope\[ray\]'`"):
         run(ray="local", **QUICK)
+
+
+class FakePool:
+    """Does tasks here, the last one first; those that hold shard 5 fail."""
+
+    handles = (Handle(None, is_ready=True),)
+
+    def share(self, value: Any) -> Any:
+        return value
+
+    def run(self, method: str, take: Any) -> Iterator[tuple[int, Any]]:
+        number = 0
+        while (some := [task for _ in range(4) if (task := take())]) != []:
+            for place, (_, shards) in reversed(list(enumerate(some))):
+                is_bad = any(shard.number == 5 for shard in shards)
+                yield number + place, "it fails" if is_bad else Result(documents={shards[0].number})
+            number += len(some)
+
+
+def test_large_sums_are_added_by_workers_and_a_bad_shard_is_found_among_others() -> None:
+    shards = [Shard(number, number, number + 1, 1) for number in range(200)]
+    measured: list[int] = []
+    sizes: list[int] = []
+    for group, result in measure_on_cluster(FakePool(), None, shards, lambda n: None):  # type: ignore[arg-type]
+        time.sleep(0.002)  # adding takes longer than measuring
+        sizes.append(len(group))
+        assert isinstance(result, str) == (group[0].number == 5)
+        measured += [shard.number for shard in group]
+    assert sorted(measured) == list(range(200))
+    assert max(sizes) > 4
+
+
+def test_a_run_that_lacks_a_shard_says_so_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(out=tmp_path / "whole", **QUICK)
+
+    def measure(work: Any, pool: Any, pass_work: Any, shards: Any, progress: Any) -> Any:
+        for shard in shards:
+            is_bad = shard.number == 1
+            yield [shard], "MemoryError" if is_bad else work.measure(pass_work, [shard])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(analyze_module, "open_pool", lambda *rest: nullcontext(FakePool()))
+        study = analyze_module.ShardWork
+        works: list[Any] = []
+        patched.setattr(study, "__post_init__", works.append, raising=False)
+        patched.setattr(analyze_module, "measure_on_cluster", lambda *r: measure(works[0], *r))
+        partial = run(out=tmp_path / "run", ray="local", **QUICK)
+    assert partial.manifest["status"] == "partial"
+    (failed,) = partial.manifest["failed"]
+    assert failed["documents"] == [f"made:{number}" for number in range(4, 8)]
+    assert load_run(tmp_path / "run").manifest["counts"]["text"]["used"] == len(EXAMPLES) - 4
+    again = run(out=tmp_path / "run", resume=True, **QUICK)
+    assert "failed" not in again.manifest
+    assert tables_in(tmp_path / "run") == tables_in(tmp_path / "whole")
+    assert again.manifest["counts"] == whole.manifest["counts"]

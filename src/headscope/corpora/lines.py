@@ -42,7 +42,7 @@ class FileCorpus:
     suffixes: ClassVar[tuple[str, ...]]
     opens_after: ClassVar[str] = ""
     path: Path
-    opening: Opening = field(default=FROM_START, repr=False, compare=False)
+    opening: Opening = field(default=FROM_START, repr=False, compare=False, kw_only=True)
 
     @property
     def name(self) -> str:
