@@ -78,7 +78,8 @@ class Pool:
     recipe: Recipe
     facts: Mapping[str, str]  # the driver's own
     handles: list[Handle] = field(default_factory=list)
-    _pending: dict[Any, Handle] = field(default_factory=dict)  # by what will come back
+    # by what will come back: from whom, and the number of the task (None: it is ready)
+    _pending: dict[Any, tuple[Handle, int | None]] = field(default_factory=dict)
     _next_look: float = 0.0
     _target: int = 0
     _n_lost: int = 0  # workers that died before they were ready, one after the other
@@ -99,7 +100,9 @@ class Pool:
         tasks = _Tasks(method, take)
         kept: dict[int, Any] = {}
         n_given = 0
-        while tasks.fill(len(self.handles) * AHEAD + 1):
+        self._look()
+        while tasks.fill(self._target * AHEAD + 1):
+            self._look()
             self._grow(tasks.n_open)
             self._give(tasks, None if window is None else n_given + window)
             for number, result in self._collect(tasks):
@@ -118,11 +121,14 @@ class Pool:
         self.handles.clear()
         self._pending.clear()
 
-    def _grow(self, n_tasks: int) -> None:
-        """Start workers up to what was asked for, or to what the cluster holds by now."""
+    def _look(self) -> None:
+        """See now and then how many workers there can be: as many as were asked for, or fit."""
         if monotonic() >= self._next_look:
             self._next_look = monotonic() + LOOK_SECONDS
             self._target = self.options.workers or max(1, self._count_fitting())
+
+    def _grow(self, n_tasks: int) -> None:
+        """Start the workers that are lacking."""
         while len(self.handles) < min(self._target, n_tasks):
             n_cpus = self.options.cpus_per_worker
             env = {name: str(n_cpus) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
@@ -131,7 +137,7 @@ class Pool:
             )
             handle = Handle(kind.remote(self.recipe))
             self.handles.append(handle)
-            self._pending[handle.actor.open.remote()] = handle
+            self._pending[handle.actor.open.remote()] = handle, None
         self._tell_if_none()
 
     def _gpus(self) -> float:
@@ -169,31 +175,32 @@ class Pool:
                     number = tasks.waiting.popleft()
                     handle.tasks.append(number)
                     done = handle.actor.work.remote(tasks.method, *tasks.arguments[number])
-                    self._pending[done] = handle
+                    self._pending[done] = handle, number
 
     def _collect(self, tasks: "_Tasks") -> Iterator[tuple[int, Any]]:
         """What has come back by now."""
         done, _ = self.ray.wait(list(self._pending), timeout=LOOK_SECONDS / 2)
         for ref in done:
-            handle = self._pending.pop(ref, None)
-            if handle is None:  # its worker died with another task
-                continue
+            handle, number = self._pending.pop(ref)
+            failed: int | None
             try:
                 value = self.ray.get(ref)
             except self.ray.exceptions.RayTaskError as error:
-                if not handle.is_ready:
+                if number is None:
                     raise _explain_opening(error) from None
-                number, reason = handle.tasks.popleft(), _reason(error)
+                handle.tasks.remove(number)
+                failed, reason = number, _reason(error)
             except self.ray.exceptions.RayError as error:
-                number, reason = self._bury(handle, tasks.waiting), _reason(error)
+                failed, reason = self._bury(handle, tasks.waiting), _reason(error)
             else:
-                if handle.is_ready:
-                    yield tasks.finish(handle.tasks.popleft()), value
-                else:
+                if number is None:
                     self._check(handle, *value)
+                else:
+                    handle.tasks.remove(number)
+                    yield tasks.finish(number), value
                 continue
-            if number is not None and tasks.give_up(number, reason):
-                yield tasks.finish(number), reason
+            if failed is not None and tasks.give_up(failed, reason):
+                yield tasks.finish(failed), reason
 
     def _check(self, handle: Handle, host: str, facts: Mapping[str, str]) -> None:
         """A worker is given work only if it is what the driver is."""
@@ -209,7 +216,7 @@ class Pool:
     def _bury(self, handle: Handle, waiting: deque[int]) -> int | None:
         """Take a dead worker's tasks back; gives the one that it was doing."""
         self.handles.remove(handle)
-        self._pending = {ref: other for ref, other in self._pending.items() if other is not handle}
+        self._pending = {ref: of for ref, of in self._pending.items() if of[0] is not handle}
         self.ray.kill(handle.actor)
         if not handle.is_ready:
             self._n_lost += 1

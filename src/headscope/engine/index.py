@@ -83,7 +83,9 @@ def build_index(corpus: Corpus, seed: int | None = None) -> CorpusIndex:
             ranks.append(rank_of(seed, example))
         document = example.document
     return CorpusIndex(
-        *(np.frombuffer(numbers, np.uint64) for numbers in (keys, contents, ranks)),
+        np.frombuffer(keys, np.uint64),
+        np.frombuffer(contents, np.uint64),
+        np.frombuffer(ranks, np.uint64),
         np.frombuffer(lengths, np.uint32),
         np.frombuffer(begins, np.bool_),
         np.frombuffer(places, np.uint32),
@@ -175,7 +177,7 @@ def _open_at(corpus: Corpus, number: int, opening: Opening) -> Iterator[Example]
     if not members:
         return iter(())
     key, first = members[0]
-    opened = first.opened(opening) if isinstance(first, FileCorpus) else first
+    opened: Any = first.opened(opening) if isinstance(first, FileCorpus) else first
     if not isinstance(corpus, FilesCorpus):
         return iter(opened)
     return iter(replace(corpus, members={key: opened, **dict(members[1:])}, skip_bad=False))
@@ -197,7 +199,7 @@ class _Follower:
 
     def follow(self, corpus: Corpus) -> Iterator[Example]:
         """The examples of the corpus, read while this takes notes."""
-        members = {
+        members: dict[str, Any] = {
             key: _Followed(number, member, self)
             for number, (key, member) in enumerate(_members(corpus).items())
         }

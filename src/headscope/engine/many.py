@@ -95,7 +95,8 @@ class ModelsWorker:
         manifest = store.read_manifest()
         of_run = {n: v for n, v in self.study.items() if n not in (*CORPORA, "only", "also")}
         options, *_ = split_options(of_run)
-        return manifest["status"] == "complete" and manifest["options"] == asdict(options)
+        is_complete: bool = manifest["status"] == "complete"
+        return is_complete and manifest["options"] == asdict(options)
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,8 @@ class SourceRecipe:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to a worker: it loads the model itself."""
-        maps = self.maps and replace(self.maps, source=None)
+        without: Any = None
+        maps = self.maps and replace(self.maps, source=without)
         return {**vars(self), "model": locate_model(self.model), "maps": maps}
 
     def open(self) -> "MapsWorker":
