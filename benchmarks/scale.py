@@ -20,7 +20,7 @@ from headscope.contracts import CorpusRole
 from headscope.corpora.opening import open_corpus
 from headscope.engine.analyze import analyze
 from headscope.engine.checkpoint import SavedSums
-from headscope.engine.cluster import Pool, _Groups, measure_on_cluster, open_pool
+from headscope.engine.cluster import Groups, Pool, measure_on_cluster, open_pool
 from headscope.engine.index import build_index
 from headscope.engine.measure import Result
 from headscope.engine.merge import merge_runs
@@ -89,7 +89,7 @@ class Simulated:
 
 def simulate(adding: float, seed: int = 0) -> Simulated:
     """Workers that measure and a driver that adds, in a time of their own."""
-    random, groups = Random(seed), _Groups([Shard(n, n, n + 1, 1) for n in range(N_SHARDS)])
+    random, groups = Random(seed), Groups([Shard(n, n, n + 1, 1) for n in range(N_SHARDS)])
     done: list[tuple[float, int]] = []  # when a worker finishes, and the task
     n_tasks = n_given = 0
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headscope.engine.measure import Progress, Result
     from headscope.engine.shards import Shard
 
-__all__ = ["Pool", "Recipe", "measure_on_cluster", "open_pool"]
+__all__ = ["Groups", "Pool", "Recipe", "measure_on_cluster", "open_pool"]
 
 log = getLogger("headscope")
 
@@ -272,7 +272,7 @@ def measure_on_cluster(
     pool: Pool, work: Any, shards: Sequence["Shard"], progress: "Progress"
 ) -> Iterator[tuple[Sequence["Shard"], "Result | str"]]:
     """Shards and their sums, in whatever order; a string says why they could not be measured."""
-    shared, groups = pool.share(work), _Groups(shards)
+    shared, groups = pool.share(work), Groups(shards)
 
     def take() -> tuple[Any, ...] | None:
         group = groups.take()
@@ -292,7 +292,7 @@ def measure_on_cluster(
 
 
 @dataclass(eq=False)
-class _Groups:
+class Groups:
     """Shards in tasks: so many in each that the driver is busy adding at most half of the time.
 
     Sums over many heads are large (1,024 heads: 268 MB of distances). Workers then add those of
