@@ -3,7 +3,9 @@
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -18,7 +20,7 @@ from headscope.contracts import Corpus
 from headscope.corpora.collection import FilesCorpus
 from headscope.corpora.lines import FileCorpus, Opening
 from headscope.data.example import Example, stable_hash
-from headscope.errors import InputError
+from headscope.errors import InputError, WriteError
 from headscope.files import write_atomically
 
 __all__ = ["CorpusIndex", "CorpusReader", "find_index", "rank_of"]
@@ -60,7 +62,8 @@ def find_index(corpus: Corpus, seed: int | None, folder: Path | None) -> CorpusI
     if index is None:
         index = build_index(corpus, seed)
         if path is not None and sum(size for *_, size, _ in stamp[-1]) >= LEAST_BYTES:  # type: ignore[index]  # path: so is the stamp
-            _write(path, index)
+            with suppress(WriteError):  # it is read again the next time
+                _write(path, index)
     for member, digest in zip(_members(corpus).values(), index.digests, strict=False):
         if digest:
             vars(member)["_digest"] = digest  # so the file is not read once more for it
@@ -145,23 +148,36 @@ class CorpusReader:
         return {**vars(self), "_examples": None}
 
     def _open(self, number: int) -> None:
-        """Go to the nearest place from which the example can be read, unless it is near."""
-        places, openings = self.index.places, self.index.openings
-        if self._examples is not None and 0 <= number - self._next < NEAR:
+        """Go to the nearest place from which the example can be read, unless to read on will do."""
+        is_ahead = self._examples is not None and self._next <= number
+        if is_ahead and number - self._next < NEAR:
             return
-        place = int(places[number])
-        member = int(openings[place, 0])
-        path = getattr(list(_members(self.corpus).values())[member], "path", None)
-        if self._is_whole or (path is not None and path.suffix == ".gz"):
-            start = int(np.searchsorted(openings[:, 0], member))
-            if self._is_whole:
-                place = start
-            is_ahead = self._next <= number and self._next >= np.searchsorted(places, start)
-            if self._examples is not None and is_ahead:  # to go on is no slower than to jump
-                return
-        _, line, byte = openings[place].tolist()
+        place = int(self.index.places[number])
+        member = int(self.index.openings[place, 0])
+        start = self._starts[member]
+        place = start if self._is_whole else place
+        # From here on a jump saves nothing: to jump into a .gz file is to decompress it.
+        reach = start if self._is_gz(member) else place
+        if is_ahead and self._first_from(reach) <= self._next:
+            return
+        _, line, byte = self.index.openings[place].tolist()
         self._examples = _open_at(self.corpus, member, Opening(line, byte))
-        self._next = int(np.searchsorted(places, place))
+        self._next = self._first_from(place)
+
+    def _first_from(self, place: int) -> int:
+        """The number of the first example that is read from a place."""
+        places = self.index.places
+        return int(np.searchsorted(places, places.dtype.type(place)))
+
+    @cached_property
+    def _starts(self) -> dict[int, int]:
+        """The place at which each member starts."""
+        members, places = np.unique(self.index.openings[:, 0], return_index=True)
+        return dict(zip(members.tolist(), places.tolist(), strict=True))
+
+    def _is_gz(self, member: int) -> bool:
+        path = getattr(list(_members(self.corpus).values())[member], "path", None)
+        return path is not None and path.suffix == ".gz"
 
     def _changed(self) -> InputError:
         path = getattr(self.corpus, "path", self.corpus.name)
