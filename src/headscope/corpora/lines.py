@@ -5,7 +5,6 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -49,11 +48,12 @@ class FileCorpus:
         return self.path.name
 
     def digest(self) -> str:
-        return self._digest
+        known: str | None = vars(self).get("known_digest")
+        return known or file_digest(self.path)
 
-    @cached_property
-    def _digest(self) -> str:
-        return file_digest(self.path)
+    def remember_digest(self, digest: str) -> None:
+        """Keep the digest of what was read, so that the file need not be read for it again."""
+        vars(self)["known_digest"] = digest
 
     def opened(self, opening: Opening) -> Self:
         """The same file read from another line on."""

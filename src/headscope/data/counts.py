@@ -54,7 +54,7 @@ class ExampleCounts:
             unaligned_words=self.unaligned_words + other.unaligned_words,
             skipped=_add(self.skipped, other.skipped),
             skipped_ids={  # sorted: the same in whatever order shards are added
-                r: sorted(one.get(r, []) + two.get(r, []))[:SHOWN_IDS] for r in one | two
+                r: sorted({*one.get(r, []), *two.get(r, [])})[:SHOWN_IDS] for r in one | two
             },
             notes=_add(self.notes, other.notes),
             tokenization=_add(self.tokenization, other.tokenization),

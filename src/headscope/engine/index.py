@@ -65,8 +65,8 @@ def find_index(corpus: Corpus, seed: int | None, folder: Path | None) -> CorpusI
             with suppress(WriteError):  # it is read again the next time
                 _write(path, index)
     for member, digest in zip(_members(corpus).values(), index.digests, strict=False):
-        if digest:
-            vars(member)["_digest"] = digest  # so the file is not read once more for it
+        if isinstance(member, FileCorpus):
+            member.remember_digest(digest or member.digest())
     return index
 
 
