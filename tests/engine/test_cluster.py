@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from headscope.corpora.collection import MemoryCorpus
 from headscope.engine import analyze as analyze_module
@@ -172,17 +173,15 @@ def test_a_run_that_lacks_a_shard_says_so_and_resumes(
 ) -> None:
     whole = run(out=tmp_path / "whole", **QUICK)
 
-    def measure(work: Any, pool: Any, pass_work: Any, shards: Any, progress: Any) -> Any:
+    def measure(worker: Any, work: Any, shards: Any, progress: Any) -> Any:
         for shard in shards:
             is_bad = shard.number == 1
-            yield [shard], "MemoryError" if is_bad else work.measure(pass_work, [shard])
+            yield [shard], "MemoryError" if is_bad else worker.measure(work, [shard])
 
     with monkeypatch.context() as patched:
-        patched.setattr(analyze_module, "open_pool", lambda *rest: nullcontext(FakePool()))
-        study = analyze_module.ShardWork
-        works: list[Any] = []
-        patched.setattr(study, "__post_init__", works.append, raising=False)
-        patched.setattr(analyze_module, "measure_on_cluster", lambda *r: measure(works[0], *r))
+        patched.setattr(torch, "set_num_threads", lambda n: None)  # those of this process
+        patched.setattr(analyze_module, "open_pool", lambda _, r, facts: nullcontext(r.open()))
+        patched.setattr(analyze_module, "measure_on_cluster", measure)
         partial = run(out=tmp_path / "run", ray="local", **QUICK)
     assert partial.manifest["status"] == "partial"
     (failed,) = partial.manifest["failed"]
