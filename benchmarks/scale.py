@@ -1,5 +1,6 @@
 """What parts and clusters cost beside one process, and whether one driver keeps up with many."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -90,33 +91,32 @@ class Simulated:
 def simulate(adding: float, seed: int = 0) -> Simulated:
     """Workers that measure and a driver that adds, in a time of their own."""
     random, groups = Random(seed), Groups([Shard(n, n, n + 1, 1) for n in range(N_SHARDS)])
-    done: list[tuple[float, int]] = []  # when a worker finishes, and the task
-    n_tasks = n_given = 0
+    done: list[tuple[float, int, float]] = []  # when a worker finishes, the task, its seconds
+    n_tasks, measuring = 0, 0.0
 
     def give(now: float) -> None:
-        nonlocal n_tasks, n_given
+        nonlocal n_tasks, measuring
         group = groups.take()
         if group is not None:
             seconds = sum(random.lognormvariate(0, 0.3) for _ in group) * SHARD_SECONDS
-            heappush(done, (now + seconds, n_tasks))
-            n_tasks, n_given = n_tasks + 1, n_given + len(group)
+            heappush(done, (now + seconds, n_tasks, seconds))
+            n_tasks, measuring = n_tasks + 1, measuring + seconds
 
     for _ in range(N_WORKERS):
         give(0.0)
-    free = busy = 0.0  # when the driver is free again
-    ends: list[float] = []  # when each result was added
+    free = busy = 0.0  # when the driver is free again, and how long it added
+    waiting: deque[float] = deque()  # when the results that wait will have been added
     most_waiting = 0
     while done:
-        now, task = heappop(done)
+        now, task, seconds = heappop(done)
         give(now)
-        free = max(free, now) + adding
-        busy += adding
-        ends = [end for end in ends if end > now] + [free]
-        most_waiting = max(most_waiting, len(ends))
-        groups.learn(N_WORKERS, len(groups.taken.pop(task)), adding, max(free, 1e-9))
-    mean = Random(seed)
-    seconds = sum(mean.lognormvariate(0, 0.3) for _ in range(N_SHARDS)) * SHARD_SECONDS
-    return Simulated(free / (seconds / N_WORKERS), busy / free, most_waiting)
+        free, busy = max(free, now) + adding, busy + adding
+        while waiting and waiting[0] <= now:
+            waiting.popleft()
+        waiting.append(free)
+        most_waiting = max(most_waiting, len(waiting))
+        groups.learn(N_WORKERS, len(groups.taken.pop(task)), adding, seconds)
+    return Simulated(free / (measuring / N_WORKERS), busy / free, most_waiting)
 
 
 def make_work(source: Any, loading: ModelOptions) -> tuple[ShardWork, PassWork, list[Shard]]:

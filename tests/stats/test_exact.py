@@ -51,3 +51,16 @@ def test_tallies_add_to_the_same_bits_in_any_order() -> None:
     assert len({tally.rests["x"].tobytes() for tally in exact}) == 1
     assert "n" not in exact[0].rests, "counts are exact as they are"
     assert len(set(plain)) > 1, "else the test could not fail"
+
+
+def test_adding_in_place_gives_the_same_and_leaves_the_other_alone() -> None:
+    random = np.random.default_rng(0)
+    parts = [Tally({"x": random.random((64, 5)) * 10.0**k}) for k in range(-6, 6)]
+    kept = [part.totals["x"].copy() for part in parts]
+    total, in_place = Tally(), Tally()
+    for part in parts:
+        total = total + part
+        in_place += part
+    assert in_place.totals["x"].tobytes() == total.totals["x"].tobytes()
+    assert in_place.rests["x"].tobytes() == total.rests["x"].tobytes()
+    assert all(np.array_equal(part.totals["x"], k) for part, k in zip(parts, kept, strict=True))

@@ -52,7 +52,8 @@ class SavedSums:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         begun = read_checkpoint(path) if path and path.exists() else Checkpoint()
-        self._result, self.shards = begun.result, dict.fromkeys(begun.shards)
+        self._result = Result() + begun.result  # its own, to add to in place
+        self.shards = dict.fromkeys(begun.shards)
         self._is_saved, self._next_save = True, 0.0
 
     @property

@@ -278,7 +278,6 @@ def measure_on_cluster(
         group = groups.take()
         return group and (shared, group)
 
-    start = monotonic()
     for number, result in pool.run("measure", take):
         group = groups.taken.pop(number)
         if isinstance(result, str) and len(group) > 1:  # which of them it was
@@ -287,8 +286,10 @@ def measure_on_cluster(
         came = monotonic()
         yield group, result
         progress(sum(map(len, group)))
-        n_workers = sum(handle.is_ready for handle in pool.handles)
-        groups.learn(n_workers, len(group), monotonic() - came, monotonic() - start)
+        if not isinstance(result, str):
+            n_workers = sum(handle.is_ready for handle in pool.handles)
+            measuring = sum(s for stage, s in result.seconds.items() if "within" not in stage)
+            groups.learn(n_workers, len(group), monotonic() - came, measuring)
 
 
 @dataclass(eq=False)
@@ -307,7 +308,8 @@ class Groups:
     _n_tasks: int = 0
     _n_results: int = 0
     _n_measured: int = 0
-    _adding: float = 0.0  # seconds
+    _adding: float = 0.0  # seconds of the driver
+    _measuring: float = 0.0  # seconds of all workers
 
     def take(self) -> tuple["Shard", ...] | None:
         if self.alone:
@@ -321,16 +323,16 @@ class Groups:
         self._n_tasks += 1
         return group
 
-    def learn(self, n_workers: int, n_shards: int, adding: float, elapsed: float) -> None:
+    def learn(self, n_workers: int, n_shards: int, adding: float, measuring: float) -> None:
         """See from the last result how long one takes to add, and a shard to measure."""
         self._n_results += 1
         self._n_measured += n_shards
         self._adding += adding
-        a_shard = elapsed * max(n_workers, 1) / self._n_measured  # seconds of one worker
+        self._measuring += measuring
+        a_shard = self._measuring / self._n_measured
         wanted = 2 * n_workers * (self._adding / self._n_results) / max(a_shard, 1e-9)
-        n_left = len(self.shards) - self._next
-        fair = max(1, n_left // (4 * max(n_workers, 1)))  # else some have nothing at the end
-        self.size = max(1, min(round(wanted), fair))
+        fair = (len(self.shards) - self._next) // max(n_workers, 1)  # smaller ones at the end
+        self.size = max(1, round(min(wanted, max(wanted / 2, fair))))
 
 
 @contextmanager

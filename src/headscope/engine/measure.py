@@ -67,7 +67,8 @@ class Result:
 
     def __iadd__(self, other: "Result") -> "Result":
         for name, tally in other.tallies.items():
-            self.tallies[name] = self.tallies.get(name, Tally()) + tally
+            own = self.tallies.setdefault(name, Tally())
+            own += tally
         self.counts = self.counts + other.counts
         for stage, seconds in other.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds

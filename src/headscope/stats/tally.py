@@ -54,6 +54,21 @@ class Tally:
             total._put(name, ExactSum(value, other.rests.get(name)))
         return total
 
+    def __iadd__(self, other: "Tally") -> "Tally":
+        """Add another one in place: sums over many heads are large."""
+        for name, value in other.totals.items():
+            if name not in self.totals:
+                self.totals[name] = value.copy()
+                if name in other.rests:
+                    self.rests[name] = other.rests[name].copy()
+                continue
+            own = ExactSum(self.totals[name], self.rests.get(name))
+            added = ExactSum(value, other.rests.get(name))
+            self.totals[name], rest = add_exactly(own, added, in_place=True)
+            if rest is not None:
+                self.rests[name] = rest
+        return self
+
     def _put(self, name: str, value: ExactSum) -> None:
         if name in self.totals:
             value = add_exactly(ExactSum(self.totals[name], self.rests.get(name)), value)
