@@ -10,6 +10,7 @@ from benchmarks import (
     memory,
     padding,
     probes,
+    scale,
     slices,
     speed,
 )
@@ -29,4 +30,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "distance": distance.run,
     "probes": probes.run,
     "explore": explore.run,
+    "scale": scale.run,
 }

@@ -21,6 +21,7 @@ from headscope.commands.show import show
 from headscope.contracts import Watch
 from headscope.errors import HeadscopeError, WriteError, on_command_line
 from headscope.options import (
+    ClusterOptions,
     ModelOptions,
     Option,
     ProbeOptions,
@@ -30,7 +31,7 @@ from headscope.options import (
     flag_of,
 )
 
-OF_MODEL, OF_RUN, OF_ANALYSES = "Model", "Run", "Analyses"
+OF_MODEL, OF_RUN, OF_ANALYSES, OF_CLUSTER = "Model", "Run", "Analyses", "Cluster"
 
 
 def main() -> None:
@@ -72,10 +73,19 @@ def build_app(command: str | None = "") -> typer.Typer:
     )
     app.callback()(headscope)
     panels: dict[Any, dict[str, Any]] = {
-        analyze: {OF_ANALYSES: [], OF_RUN: [RunOptions], OF_MODEL: [ModelOptions]},
+        analyze: {
+            OF_ANALYSES: [],
+            OF_RUN: [RunOptions],
+            OF_MODEL: [ModelOptions],
+            OF_CLUSTER: [ClusterOptions],
+        },
         show: {"Drawing": [ShowOptions], OF_MODEL: [ModelOptions]},
         explore: {OF_MODEL: [ModelOptions]},
-        probe: {"Probes": [ProbeOptions], OF_MODEL: [ModelOptions]},
+        probe: {
+            "Probes": [ProbeOptions],
+            OF_MODEL: [ModelOptions],
+            OF_CLUSTER: [ClusterOptions],
+        },
         distance: {OF_ANALYSES: [], OF_RUN: _run_options_of_pairs(), OF_MODEL: [ModelOptions]},
         layout: {"Thresholds": []},
     }

@@ -16,6 +16,7 @@ from typing import Annotated, Any, get_type_hints
 from headscope.errors import StudyError, shorten, suggest
 
 __all__ = [
+    "ClusterOptions",
     "ModelOptions",
     "Option",
     "ProbeOptions",
@@ -247,6 +248,11 @@ class RunOptions:
         128, "Query rows measured at a time; more memory, same numbers.", changes_numbers=False
     )
     shard_examples: int = option(1024, "Examples between two saves.", changes_numbers=False)
+    shard: str | None = option(
+        None,
+        "Measure one part of the run, as 3/64; `headscope merge` joins all parts.",
+        changes_numbers=False,
+    )
 
     def __post_init__(self) -> None:
         require(self.limit is None or self.limit > 0, "limit", self.limit, "at least 1")
@@ -259,6 +265,36 @@ class RunOptions:
         require(self.shard_examples > 0, "shard_examples", self.shard_examples, "at least 1")
         is_enough = self.max_tokens is None or self.max_tokens >= LEAST_TOKENS
         require(is_enough, "max_tokens", self.max_tokens, f"at least {LEAST_TOKENS}")
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Which machines do the work."""
+
+    ray: str | None = option(
+        None, "Run on a Ray cluster: auto (the one here), ADDRESS, or local (this machine)."
+    )
+    workers: int | None = option(
+        None, "Workers, each with a model of its own.", shown_default="as many as the cluster holds"
+    )
+    cpus_per_worker: int = option(1, "CPUs, and threads, of a worker.")
+    gpus_per_worker: float | None = option(
+        None, "GPUs of a worker; may be a share of one.", shown_default="1 where there are any"
+    )
+
+    def __post_init__(self) -> None:
+        require(self.workers is None or self.workers > 0, "workers", self.workers, "at least 1")
+        is_enough = self.cpus_per_worker > 0
+        require(is_enough, "cpus_per_worker", self.cpus_per_worker, "at least 1")
+        is_share = self.gpus_per_worker is None or self.gpus_per_worker >= 0
+        require(is_share, "gpus_per_worker", self.gpus_per_worker, "0 or more")
+        given = (self.workers, self.cpus_per_worker, self.gpus_per_worker)
+        if self.ray is None and given != (None, 1, None):
+            raise StudyError(
+                "Options of a Ray cluster were given (--workers, --cpus-per-worker or "
+                "--gpus-per-worker), and no cluster. Expected --ray auto, ADDRESS or local beside "
+                "them; add it."
+            )
 
 
 @dataclass(frozen=True)

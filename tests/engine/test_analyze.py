@@ -12,7 +12,7 @@ import headscope
 from headscope.analyses.position.measure import Position
 from headscope.contracts import Watch
 from headscope.corpora.collection import MemoryCorpus
-from headscope.engine import analyze as analyze_module
+from headscope.engine import work as work_module
 from headscope.engine.analyze import analyze
 from headscope.engine.measure import measure_examples
 from headscope.errors import InputError, ModelError, OutputError, StudyError
@@ -75,7 +75,7 @@ def test_a_stopped_run_resumes_to_the_same_numbers(
         measured.extend(example.id for example in examples)
         return measure_examples(examples, *rest)
 
-    monkeypatch.setattr(analyze_module, "measure_examples", count)
+    monkeypatch.setattr(work_module, "measure_examples", count)
     with pytest.raises(KeyboardInterrupt):
         run(out=tmp_path / "run")
     with pytest.raises(OutputError, match="not finished"):
@@ -99,7 +99,7 @@ def test_resuming_a_finished_run_measures_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = run(out=tmp_path / "run")
-    monkeypatch.setattr(analyze_module, "measure_examples", pytest.fail)
+    monkeypatch.setattr(work_module, "measure_examples", pytest.fail)
     assert_same_tables(done, run(out=tmp_path / "run", resume=True))
 
 

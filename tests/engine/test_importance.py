@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 import headscope as hs
 from headscope.engine import analyze as analyze_module
+from headscope.engine import work as work_module
 from headscope.engine.progress import Bars, show_progress
 from headscope.errors import StudyError
 from headscope.models.ablation import mean_outputs
@@ -59,7 +60,7 @@ def test_the_mean_outputs_are_not_measured_again_by_a_run_that_goes_on(
     whole = ablate().tables["ablation"]
     with monkeypatch.context() as patched:
         passes = count_calls(patched, analyze_module, "mean_outputs")
-        count_calls(patched, analyze_module, "measure_examples", stop_after=1)
+        count_calls(patched, work_module, "measure_examples", stop_after=1)
         with pytest.raises(KeyboardInterrupt):
             ablate(tmp_path / "run")
         assert len(passes) == 1

@@ -14,10 +14,12 @@ from headscope.commands.shared import (
     show_run,
 )
 from headscope.errors import StudyError
-from headscope.options import ModelOptions, ProbeOptions, collect_options
+from headscope.options import ClusterOptions, ModelOptions, ProbeOptions, collect_options
 from headscope.view.table import Format
 
 __all__ = ["analyze"]
+
+PARTIAL = 3  # the exit code of a run that lacks something
 
 
 def analyze(
@@ -47,6 +49,9 @@ def analyze(
     vectors: Annotated[
         Path | None, typer.Option(help="Word vectors (GloVe text, also .gz) for the probes.")
     ] = None,
+    models: Annotated[
+        Path | None, typer.Option(help="Analyze all models that this file names, one a line.")
+    ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Use the embedded corpus (and the embedded model).")
     ] = False,
@@ -66,34 +71,45 @@ def analyze(
     **options: Any,
 ) -> None:
     """Measure every head of MODEL on the data you give, and write tables to --out."""
-    if model is None and not demo:
+    if model is None and models is None and not demo:
         raise StudyError("No model was named. Expected MODEL --text FILE, or --demo.")
     starter = ["starter"] if demo else None
     if demo and not only:
         options = {"null": 1, **options}  # which claims hold without training too
     treebank = treebank or starter
     _refuse_untested(train, treebank, vectors)
+    if train and options.get("shard"):
+        raise StudyError(
+            "--train cannot be used with --shard: probes learn from all of a treebank. Expected "
+            "one of them; run `headscope probe` by itself."
+        )
+    texts: Any = text or starter
+    study: dict[str, Any] = {
+        "text": texts[0] if texts and len(texts) == 1 else texts,
+        "treebank": treebank,
+        "coref": coref or starter,
+        "only": only,
+        "also": also or (),
+        "resume": resume,
+        **options,
+    }
+    if models is not None:
+        _refuse_mixed(model, train)
+        run_models(models, out or Path("runs"), report, study)
+        return
     name = model or "demo"
     from headscope.engine.analyze import analyze as run_analyze  # torch: only when it is needed
     from headscope.engine.open_models import KeptModel
 
-    texts: Any = text or starter
     kept = KeptModel(name) if train else name  # for the probes
-    run = run_analyze(
-        kept,
-        text=texts[0] if texts and len(texts) == 1 else texts,
-        treebank=treebank,
-        coref=coref or starter,
-        out=out or Path("runs") / name_folder(name),
-        only=only,
-        also=also or (),
-        resume=resume,
-        **options,
-    )
+    run = run_analyze(kept, out=out or Path("runs") / name_folder(name), **study)
+    if part := options.get("shard"):
+        typer.echo(f"Part {part} is done. Join all parts: headscope merge PARTS... --out RUN")
+        return
     if train and treebank:
         from headscope.engine.probe import probe_within  # torch: as above
 
-        of_probes = collect_options(ProbeOptions, ModelOptions)
+        of_probes = collect_options(ProbeOptions, ModelOptions, ClusterOptions)
         shared = {name: value for name, value in options.items() if name in of_probes}
         run = probe_within(
             run, kept, train=train, test=treebank[0], vectors=vectors, resume=resume, **shared
@@ -101,6 +117,39 @@ def analyze(
     show_run(run, format, min_count)
     if report:
         show_report(run)
+    if failed := run.manifest.get("failed"):
+        n_lost = sum(shard["examples"] for shard in failed)
+        typer.echo(f"Partial: {n_lost} examples could not be measured; see above.", err=True)
+        raise typer.Exit(PARTIAL)
+
+
+def run_models(file: Path, out: Path, report: bool, study: dict[str, Any]) -> None:
+    """Analyze many models, each into a folder in `out`; say at the end which could not be."""
+    from headscope.engine.many import analyze_models, read_models  # torch: only when it is needed
+    from headscope.runs.run import load_run
+
+    folders = {name: out / name_folder(name) for name in read_models(file)}
+    failed: dict[str, str] = {}
+    for name, reason in analyze_models(folders, **study):
+        if reason:
+            failed[name] = reason
+        elif report and not study.get("shard"):
+            show_report(load_run(folders[name]))
+        typer.echo(f"{name}: {'failed' if reason else folders[name]}")
+    for name, reason in failed.items():
+        typer.echo(f"{name} failed: {reason}", err=True)
+    if failed:
+        typer.echo(f"{len(failed)} of {len(folders)} models failed.", err=True)
+        raise typer.Exit(PARTIAL)
+
+
+def _refuse_mixed(model: str | None, train: str | None) -> None:
+    """What cannot be given beside a list of models."""
+    for given, what in ((model, f"MODEL {model}"), (train, f"--train {train}")):
+        if given:
+            raise StudyError(
+                f"{what} was given beside --models. Expected one of them; leave the other out."
+            )
 
 
 def _refuse_untested(train: str | None, treebanks: list[str] | None, vectors: Path | None) -> None:

@@ -73,7 +73,7 @@ def merge(
     out: Annotated[Path, typer.Option(help="Folder for the merged run.")],
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Add runs of one model over different corpora: the numbers of one run over all of them."""
+    """Add runs of one model over different corpora, or the parts of one run (--shard)."""
     from headscope.engine.merge import merge_runs  # torch: only when it is needed
 
     merged = merge_runs(runs, out)

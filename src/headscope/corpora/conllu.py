@@ -92,6 +92,7 @@ class ConlluTreebank(FileCorpus):
 
     roles = frozenset({CorpusRole.TREEBANK})
     suffixes = SUFFIXES
+    opens_after = FileCorpus.BLANK
 
     @cached_property
     def provides(self) -> frozenset[str]:

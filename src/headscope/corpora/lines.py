@@ -10,53 +10,87 @@ import os
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from io import BufferedReader
 from logging import getLogger
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from headscope.contracts import CorpusRole
 from headscope.data.example import Example
 from headscope.errors import HeadscopeError, InputError, shorten
 
-__all__ = ["FileCorpus", "Lines", "file_digest", "guard", "read_lines", "strip_gz"]
+__all__ = [
+    "FROM_START", "FileCorpus", "Lines", "Opening", "file_digest", "guard", "read_lines",
+    "strip_gz",
+]  # fmt: skip
 
 LONGEST_LINE = 16_000_000  # bytes; a long novel has three million
 
 log = getLogger("headscope")
 
 
+@dataclass(frozen=True)
+class Opening:
+    """Where the reading of a file begins, and who is told of every line that is read."""
+
+    line: int = 1  # the number of the first line that is read
+    byte: int = 0  # where it begins, in the uncompressed content
+    tell: Callable[[int, bytes], None] | None = None  # the number of a line, and its bytes
+
+
+FROM_START = Opening()
+
+
 class Lines:
     """The lines of a file with their numbers from 1, without line ends. It knows where it is.
 
-    After the last line, `digest` is the sha256 of what was read. `notes` counts what a reader
-    leaves out without an error; it is told at the end.
+    After the last line, `digest` is the sha256 of what was read, if that is the whole file. `notes`
+    counts what a reader leaves out without an error; it is told at the end.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.number = 0
+    def __init__(self, path: Path, opening: Opening = FROM_START) -> None:
+        self.path, self.opening = path, opening
+        self.number = opening.line - 1
         self.digest: str | None = None
         self.notes: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         digest = hashlib.sha256()
         with open_bytes(self.path) as stream:
+            self._go_to_start(stream)
             while raw := self._read_line(stream):
                 self.number += 1
                 digest.update(raw)
+                if self.opening.tell:
+                    self.opening.tell(self.number, raw)
                 yield self.number, self._decode(raw)
-        self.digest = digest.hexdigest()
+        if self.opening.line == 1:
+            self.digest = digest.hexdigest()
 
     def error(self, what: str, number: int | None = None) -> InputError:
         """An error that names this line, or another one."""
         return InputError(f"{self.path}:{number or self.number or 1}: {what}")
 
+    def _go_to_start(self, stream: BufferedReader | gzip.GzipFile) -> None:
+        if self.opening.byte:
+            self._try(lambda: stream.seek(self.opening.byte))
+
     def _read_line(self, stream: BufferedReader | gzip.GzipFile) -> bytes:
+        raw: bytes = self._try(lambda: stream.readline(LONGEST_LINE + 1))
+        if len(raw) > LONGEST_LINE:
+            raise self.error(
+                f"this line is longer than {LONGEST_LINE:,} bytes. Expected lines of text; "
+                "break it into several.",
+                self.number + 1,
+            )
+        return raw
+
+    def _try(self, read: Callable[[], Any]) -> Any:
+        """What a reading gives, or an error that says where it failed."""
         try:
-            raw = stream.readline(LONGEST_LINE + 1)
+            return read()
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise self.error(
                 f"the gzip data is damaged ({error}). Expected a whole .gz file; compress it "
@@ -69,13 +103,6 @@ class Lines:
                 "the disk or the network that it lies on.",
                 self.number + 1,
             ) from error
-        if len(raw) > LONGEST_LINE:
-            raise self.error(
-                f"this line is longer than {LONGEST_LINE:,} bytes. Expected lines of text; "
-                "break it into several.",
-                self.number + 1,
-            )
-        return raw
 
     def _decode(self, raw: bytes) -> str:
         if b"\0" in raw:
@@ -117,12 +144,18 @@ def guard(lines: Lines, examples: Iterable[Example]) -> Iterator[Example]:
 class FileCorpus:
     """What all formats share; each adds its `roles`, `suffixes`, `provides` and `read`.
 
-    The first whole reading fixes the content: a later one that finds another is an error.
+    The first whole reading fixes the content: a later one that finds another is an error. A format
+    whose examples do not depend on what stands before them says after what it can be `opened` in
+    the middle: after any LINE, or after a BLANK one.
     """
 
+    LINE: ClassVar[str] = "line"
+    BLANK: ClassVar[str] = "blank line"
     roles: ClassVar[frozenset[CorpusRole]]
     suffixes: ClassVar[tuple[str, ...]]
+    opens_after: ClassVar[str] = ""
     path: Path
+    opening: Opening = field(default=FROM_START, repr=False, compare=False, kw_only=True)
     _known: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -134,7 +167,7 @@ class FileCorpus:
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[Example]:
-        lines, is_empty = Lines(self.path), True
+        lines, is_empty = Lines(self.path, self.opening), True
         for example in guard(lines, self.read(lines)):
             is_empty = False
             yield example
@@ -161,6 +194,25 @@ class FileCorpus:
         if "digest" not in self._known:
             self._check(file_digest(self.path))
         return self._known["digest"]
+
+    def remember_digest(self, digest: str) -> None:
+        """Keep the digest of what was read, so that the file need not be read for it again."""
+        self._check(digest)
+
+    def opened(self, opening: Opening) -> Self:
+        """The same file read from another line on."""
+        return self._changed(opening=opening)
+
+    def moved(self, path: Path) -> Self:
+        """A copy of the same file."""
+        return self._changed(path=path)
+
+    def _changed(self, **fields: Any) -> Self:
+        """What is known of the file stays known."""
+        changed = replace(self, **fields)
+        known = {name: value for name, value in vars(self).items() if name not in fields}
+        vars(changed).update(known)
+        return changed
 
     def _check(self, digest: str) -> None:
         if self._known.setdefault("digest", digest) != digest:

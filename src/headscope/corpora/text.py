@@ -43,6 +43,7 @@ class TextCorpus(FileCorpus):
 
     roles = frozenset({CorpusRole.TEXT})
     suffixes = (".txt",)
+    opens_after = FileCorpus.BLANK
     provides = frozenset({Annotation.TEXT})
 
     def read(self, lines: Lines) -> Iterator[Example]:

@@ -18,7 +18,7 @@ class ExampleCounts:
     without_document: int = 0  # used examples that count as documents of their own
     unaligned_words: int = 0  # words of which the tokenizer leaves nothing
     skipped: dict[str, int] = field(default_factory=dict)  # by reason
-    skipped_ids: dict[str, list[str]] = field(default_factory=dict)  # the first few, by reason
+    skipped_ids: dict[str, list[str]] = field(default_factory=dict)  # a few, by reason
     notes: dict[str, int] = field(default_factory=dict)  # what else was met, and how often
     # how words became tokens: words, split words, pieces, unknown and single-character pieces
     tokenization: dict[str, int] = field(default_factory=dict)
@@ -53,7 +53,9 @@ class ExampleCounts:
             without_document=self.without_document + other.without_document,
             unaligned_words=self.unaligned_words + other.unaligned_words,
             skipped=_add(self.skipped, other.skipped),
-            skipped_ids={r: (one.get(r, []) + two.get(r, []))[:SHOWN_IDS] for r in one | two},
+            skipped_ids={  # sorted: the same in whatever order shards are added
+                r: sorted({*one.get(r, []), *two.get(r, [])})[:SHOWN_IDS] for r in one | two
+            },
             notes=_add(self.notes, other.notes),
             tokenization=_add(self.tokenization, other.tokenization),
         )

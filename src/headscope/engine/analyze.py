@@ -1,32 +1,24 @@
 """The whole of `headscope analyze`: plan, measure shard by shard, write the tables."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headscope.contracts import (
-    Analysis,
-    Annotation,
-    AttentionKind,
-    AttentionSource,
-    CorpusRole,
-    Source,
-    Watch,
-)
+from headscope.contracts import Analysis, AttentionKind, CorpusRole, Watch
 from headscope.corpora.opening import CorporaLike, as_corpora
-from headscope.data.encoding import Batch
-from headscope.data.example import Example
 from headscope.data.table import split_kinds
-from headscope.engine.checkpoint import Checkpoint, StateFile, read_checkpoint, write_checkpoint
+from headscope.engine.checkpoint import Checkpoint, SavedSums, StateFile
+from headscope.engine.cluster import Pool, measure_on_cluster, open_pool
 from headscope.engine.examples import gather_examples, write_examples
 from headscope.engine.finish import finish_run
 from headscope.engine.head_views import refuse_absent_heads
-from headscope.engine.measure import measure_examples
+from headscope.engine.measure import Progress, Result
 from headscope.engine.needs import tell_needs
 from headscope.engine.open_models import Models, open_models
+from headscope.engine.parts import SHARDS, check_part, finish_part, refuse_lacking
 from headscope.engine.plan import (
     Pass,
     describe_study,
@@ -39,7 +31,6 @@ from headscope.engine.plan import (
     plan_untrained,
     refuse_single_model,
     tell_left_out,
-    tokens_for,
 )
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import (
@@ -48,15 +39,12 @@ from headscope.engine.resolve import (
     split_options,
     tell_short_corpora,
 )
-from headscope.engine.sample import Sample, draw_sample, refuse_unused
-from headscope.errors import StudyError
-from headscope.models.ablation import AblationSource, mean_outputs
-from headscope.models.encode import equal_length_batches
-from headscope.models.gradients import GradientSource
-from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
+from headscope.engine.sample import draw_sample, refuse_unused
+from headscope.engine.shards import Part, Shard
+from headscope.engine.work import PassWork, ShardWork, StudyRecipe, heads_of
+from headscope.errors import ModelError, StudyError
+from headscope.models.ablation import mean_outputs
 from headscope.models.loaded import LoadedModel, refuse_offloaded
-from headscope.models.untrained import make_untrained
-from headscope.options import RunOptions
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
 from headscope.runs.tables import Repeat, tally_name
@@ -91,7 +79,9 @@ def analyze(
     >>> run.tables["entropy"].columns.tolist()  # doctest: +ELLIPSIS
     ['layer', 'head', 'rows', 'nats', 'low', 'high', 'effective', 'uniform', 'share', ...]
     """
-    run, loading, of_analyses = split_options(options)
+    run, loading, cluster, of_analyses = split_options(options)
+    if run.shard is not None:
+        Part.parse(run.shard)  # says what is wrong with it
     folder = RunFolder.at(out) if out is not None else None
     if folder and not resume:
         folder.refuse_if_taken()
@@ -109,7 +99,8 @@ def analyze(
     repeats = plan_untrained(passes, run.null) if run.null else []
     repeats += plan_second_readings(passes)
     drawn = {id(p.corpus): p.corpus for p in passes}
-    samples_of = {key: draw_sample(c, run.limit, run.seed) for key, c in drawn.items()}
+    indexes = folder.path.parent / "indexes" if folder else None
+    samples_of = {key: draw_sample(c, run.limit, run.seed, indexes) for key, c in drawn.items()}
     samples = {p.key: samples_of[id(p.corpus)] for p in passes}
     tell_short_corpora(samples_of.values(), run.limit)
     models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
@@ -125,7 +116,14 @@ def analyze(
     studied = [*passes, *repeats]
     whole = models.whole if any(pass_.by_kind for pass_ in passes) else None
     manifest = describe_study(whole or models.source, studied, samples, run, left_out)
-    return _Study(models, studied, samples, run, manifest, folder).run(resume, progress)
+    work = ShardWork(models, samples, run)
+    if run.shard is not None:
+        manifest[SHARDS] = {pass_.key: len(work.shards(pass_)) for pass_ in studied}
+    recipe = None
+    if cluster.ray is not None:
+        watches = tuple(pass_.watch for pass_ in passes)
+        recipe = StudyRecipe(cluster, model, tokenizer, loading, run, watches, samples)
+    return _Study(work, studied, manifest, folder, recipe).run(resume, progress)
 
 
 def _leave_out_impossible(
@@ -162,78 +160,80 @@ def _why_impossible(pass_: Pass, models: Models) -> str:
 class _Study:
     """A checked plan with everything it needs in hand."""
 
-    models: Models
+    work: ShardWork
     passes: Sequence[Pass]
-    samples: Mapping[str, Sample]
-    options: RunOptions
     manifest: dict[str, Any]
     folder: RunFolder | None
+    recipe: StudyRecipe | None = None  # what makes workers of a cluster, if one is to be used
     _results: dict[str, Checkpoint] = field(default_factory=dict)
 
     def run(self, resume: bool, has_progress: bool) -> Run:
         self._check()
         begun = self.folder.begin(self.manifest, resume) if self.folder else nullcontext()
-        with begun, show_progress(has_progress) as bars:
-            for pass_ in self.passes:
-                self._results[pass_.key] = self._run_pass(pass_, bars)
-                refuse_unused(pass_.corpus.name, self._results[pass_.key].result.counts)
+        with begun, show_progress(has_progress) as bars, self._open_cluster() as pool:
+            failed = [f for pass_ in self.passes for f in self._run_pass(pass_, bars, pool)]
             analyses = {a.name: a for p in self.passes for a in p.analyses}
-            run = finish_run(self.folder, self.manifest, analyses, self._results)
-            shown = list(self._gather(run, bars)) if self.options.examples else []
+            if failed and not any(done.shards for done in self._results.values()):
+                raise ModelError(
+                    f"No shard could be measured: {failed[0]['reason']} Expected at least one; "
+                    "what workers said stands above. Try it without --ray."
+                )
+            if self.work.options.shard is not None:
+                refuse_lacking(self.folder, failed)
+                return finish_part(self.folder, self.manifest, self._results)
+            for pass_ in self.passes:
+                refuse_unused(pass_.corpus.name, self._results[pass_.key].result.counts)
+            run = finish_run(self.folder, self.manifest, analyses, self._results, failed)
+            shown = list(self._gather(run, bars)) if self.work.options.examples else []
         if self.folder:
             write_examples(self.folder.path, shown)
         return replace(run, examples=shown)
 
     def _check(self) -> None:
         """Say what cannot be done before any work."""
+        models = self.work.models
         for pass_ in self.passes:
             rows = [int(getattr(analysis, "rows", 0)) for analysis in pass_.analyses]
+            tokens = self.work.tokens(pass_)
             if not pass_.repeats:
-                most = self.options.slice_rows
-                tell_needs(self.models.source, self._tokens(pass_), most, max(rows))
-            if pass_.watch is Watch.GRADIENT and self.models.with_head:
-                refuse_offloaded(self.models.with_head, "gradients cannot flow through it")
+                tell_needs(models.source, tokens, self.work.options.slice_rows, max(rows))
+            if pass_.watch is Watch.GRADIENT and models.with_head:
+                refuse_offloaded(models.with_head, "gradients cannot flow through it")
             if pass_.watch is Watch.CHANGE:
-                refuse_absent_heads(self.models.source, _heads_of(pass_) or ())
+                refuse_absent_heads(models.source, heads_of(pass_) or ())
             if pass_.draw == 1:
-                self._make_untrained(pass_.draw)
+                self.work.make_untrained(pass_.draw)
+        if self.work.options.shard is not None:
+            check_part(self.work, self.passes, self.folder)
 
-    def _make_untrained(self, draw: int) -> AttentionSource:
-        """The same model without its training; each draw has other random weights."""
-        if not isinstance(self.models.source, LoadedModel):
-            raise StudyError(
-                f"--null cannot be used with {self.models.source.name}: it is no transformers "
-                "model. Expected a model that can be initialised anew; leave --null out."
-            )
-        return make_untrained(self.models.source, self.options.seed + draw - 1)
+    def _open_cluster(self) -> Any:
+        if self.recipe is None:
+            return nullcontext()
+        return open_pool(self.recipe.options, self.recipe, self.recipe.facts(self.work))
 
-    def _tokens(self, pass_: Pass) -> int:
-        return tokens_for(pass_, self.models.source, self.options.max_tokens)
+    def _run_pass(self, pass_: Pass, bars: Bars, pool: Pool | None) -> Iterator[dict[str, Any]]:
+        """Measure what is not yet measured; gives what the manifest says of what could not be."""
+        work = PassWork(pass_, pass_.by_kind or self._analyses_of(pass_), self._means(pass_, bars))
+        shards = self.work.own_shards(pass_)
+        progress = bars.add(pass_.key, sum(map(len, shards)))
+        saved = SavedSums(self.folder.tally_path(pass_.key) if self.folder else None)
+        progress(sum(len(shard) for shard in shards if shard.number in saved.shards))
+        missing = [shard for shard in shards if shard.number not in saved.shards]
+        measure = self._measure_here if pool is None else partial(measure_on_cluster, pool)
+        with saved:
+            for measured, result in measure(work, missing, progress):
+                if isinstance(result, Result):
+                    saved.add([shard.number for shard in measured], result)
+                else:
+                    for shard in measured:
+                        yield self.work.describe_failure(pass_, shard, result)
+        self._results[pass_.key] = saved.checkpoint
 
-    def _run_pass(self, pass_: Pass, bars: Bars) -> Checkpoint:
-        source = self._open_source(pass_, bars)
-        options = replace(self.options, coref_window=pass_.cut)
-        if pass_.watch is Watch.CHANGE:  # copies of one example fill a batch, and the bar moves on
-            options = replace(options, batch_tokens=1)
-        analyses = pass_.by_kind or self._analyses_of(pass_)
-        progress = bars.add(pass_.key, self._sample(pass_).n_examples)
-        checkpoint = self._load(pass_.key)
-        for shard, examples in enumerate(self._shards(pass_)):
-            if shard in checkpoint.shards:
-                progress(len(examples))
-                continue
-            tokens = self._tokens(pass_)
-            checkpoint = checkpoint.with_shard(  # which alone keeps the totals of past shards
-                shard,
-                measure_examples(examples, source, analyses, options, pass_.role, tokens, progress),
-            )
-            if self.folder:
-                write_checkpoint(self.folder.tally_path(pass_.key), checkpoint)
-        return checkpoint
-
-    def _load(self, key: str) -> Checkpoint:
-        path = self.folder.tally_path(key) if self.folder else None
-        return read_checkpoint(path) if path and path.exists() else Checkpoint()
+    def _measure_here(
+        self, work: PassWork, shards: Sequence[Shard], progress: Progress
+    ) -> Iterator[tuple[Sequence[Shard], Result]]:
+        for shard in shards:
+            yield [shard], self.work.measure(work, [shard], progress)
 
     def _analyses_of(self, pass_: Pass) -> Sequence[Analysis]:
         """The analyses of a pass; those of a second reading know what the first gave."""
@@ -243,59 +243,21 @@ class _Study:
         second: list[Any] = list(pass_.analyses)
         return [analysis.repeat(tallies) for analysis in second]
 
-    def _open_source(self, pass_: Pass, bars: Bars) -> Source[Any]:
-        """The model as a pass watches it."""
-        if pass_.draw is not None:
-            return self._make_untrained(pass_.draw)
-        if pass_.by_kind:
-            assert self.models.whole is not None  # else it was not planned so
-            return self.models.whole
-        if pass_.watch is Watch.GRADIENT:
-            assert self.models.with_head is not None  # else the pass was left out
-            return GradientSource(build_task(self.models.with_head, self.options.seed))
-        if pass_.watch is Watch.CHANGE:
-            return self._open_ablation(pass_, bars)
-        return self.models.source
-
-    def _open_ablation(self, pass_: Pass, bars: Bars) -> AblationSource:
-        """The model with heads to alter; their mean outputs are a pass of their own, kept."""
-        model, outcome = self.models.with_head, None
-        if model is None:
-            assert isinstance(self.models.source, LoadedModel)  # checked when the pass was planned
-            model = self.models.source
-            outcome = HiddenStateOutcome(model)
-        task: Outcome = outcome or LossOutcome(build_task(model, self.options.seed))
+    def _means(self, pass_: Pass, bars: Bars) -> Any:
+        """The mean outputs of heads to alter: a pass of its own over all examples, kept."""
+        if pass_.watch is not Watch.CHANGE:
+            return None
+        model = self.work.outcome().source
         key = f"{pass_.key}-means"
         file = StateFile(self.folder.tally_path(key)) if self.folder else None
         saved = file.load() if file else None
-        if saved is None:
-            advance = bars.add(key, self._sample(pass_).n_examples)
-            means = mean_outputs(model, self._batches(pass_, model), progress=advance)
-            if file:
-                file.save({"means": means}, {})
-        else:
-            means = saved[0]["means"].to(model.device)
-        return AblationSource(task, means, _heads_of(pass_))
-
-    def _batches(self, pass_: Pass, model: LoadedModel) -> Iterator[Batch]:
-        for shard in self._shards(pass_):
-            encodings = model.encode(shard, self._tokens(pass_))
-            for members in equal_length_batches(encodings, self.options.batch_tokens):
-                yield model.batch(members)
-
-    def _sample(self, pass_: Pass) -> Sample:
-        sample = self.samples[pass_.repeats or pass_.key]
-        return sample if pass_.by_kind else self._without_targets(pass_, sample)
-
-    def _without_targets(self, pass_: Pass, sample: Sample) -> Sample:
-        """The sample as an encoder reads it that is measured alone: a target is not its input."""
-        has_targets = Annotation.TARGETS in pass_.corpus.provides
-        return replace(sample, without_targets=self.models.has_decoder and has_targets)
-
-    def _shards(self, pass_: Pass) -> Iterator[list[Example]]:
-        examples = iter(self._sample(pass_))
-        while shard := list(islice(examples, self.options.shard_examples)):
-            yield shard
+        if saved is not None:
+            return saved[0]["means"].to(model.device)
+        advance = bars.add(key, self.work.sample(pass_).n_examples)
+        means = mean_outputs(model, self.work.batches(pass_, model), progress=advance)
+        if file:
+            file.save({"means": means}, {})
+        return means
 
     def _gather(self, run: Run, bars: Bars) -> Iterator[Any]:
         """The examples that show notable heads; not once more in longer windows."""
@@ -305,21 +267,17 @@ class _Study:
             if is_first and id(pass_.corpus) not in read:
                 read.add(id(pass_.corpus))
                 rankings, tables = self._results[pass_.key].result.rankings, run.tables
-                sample, tokens = self._sample(pass_), self._tokens(pass_)
+                sample, tokens = self.work.sample(pass_), self.work.tokens(pass_)
                 if pass_.by_kind:  # the encoder's heads: drawings are of one text
                     kind = AttentionKind.ENCODER
-                    sample, tables = self._without_targets(pass_, sample), split_kinds(tables)[kind]
+                    sample = self.work.without_targets(pass_, sample)
+                    tables = split_kinds(tables)[kind]
                     rankings = {
                         a.name: rankings[name]
                         for a in pass_.by_kind[kind]
                         if (name := tally_name(kind, a.name)) in rankings
                     }
-                advance = bars.add(f"{pass_.key} (examples)", sample.n_examples)
+                advance = bars.add(f"{pass_.key} (examples)", None)
                 yield from gather_examples(
-                    self.models.source, pass_, sample, tokens, rankings, tables, advance
+                    self.work.models.source, pass_, sample, tokens, rankings, tables, advance
                 )
-
-
-def _heads_of(pass_: Pass) -> Collection[tuple[int, int]] | None:
-    heads: Collection[tuple[int, int]] | None = getattr(pass_.analyses[0], "heads", None)
-    return heads

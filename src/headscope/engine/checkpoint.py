@@ -1,11 +1,12 @@
 """What a run keeps between steps in files of numbers: the sums of a pass, the state of a probe."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,16 @@ from headscope.stats.tally import Tally
 
 __all__ = [
     "Checkpoint",
+    "SavedSums",
     "StateFile",
     "read_checkpoint",
     "write_checkpoint",
 ]
 
-RANKED, DOCUMENTS = "ranked", "documents"  # begin the names of what is no sum in a file of sums
+# These begin the names of what is no total in a file of sums.
+RANKED, RESTS, DOCUMENTS = "ranked", "rests", "documents"
 FACTS, CHECKSUM = "facts", "checksum"
+SAVE_RATIO = 20  # a save is as long ago as it took, times this, before the next: 5 % of the time
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,46 @@ class Checkpoint:
     result: Result = field(default_factory=Result)
     shards: tuple[int, ...] = ()
 
-    def with_shard(self, shard: int, result: Result) -> "Checkpoint":
-        """This and one more shard."""
-        return Checkpoint(self.result + result, (*self.shards, shard))
+
+class SavedSums:
+    """The sums of a pass, saved after each shard, or less often where saving takes long.
+
+    A shard counts once, however often it is added. What is not saved yet is saved at the end.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        begun = read_checkpoint(path) if path and path.exists() else Checkpoint()
+        self._result = Result() + begun.result  # its own, to add to in place
+        self.shards = dict.fromkeys(begun.shards)
+        self._is_saved, self._next_save = True, 0.0
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(self._result, tuple(self.shards))
+
+    def add(self, shards: Collection[int], result: Result) -> None:
+        """Add the sums over some shards, if they are not there yet."""
+        if not self.shards.keys().isdisjoint(shards):
+            return
+        self._result += result
+        self.shards |= dict.fromkeys(shards)
+        self._is_saved = False
+        if monotonic() >= self._next_save:
+            self._save()
+
+    def __enter__(self) -> "SavedSums":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._save()
+
+    def _save(self) -> None:
+        if self._path is None or self._is_saved:
+            return
+        start = monotonic()
+        write_checkpoint(self._path, self.checkpoint)
+        self._is_saved, self._next_save = True, monotonic() + SAVE_RATIO * (monotonic() - start)
 
 
 @dataclass(frozen=True)
@@ -68,6 +109,11 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         for analysis, tally in checkpoint.result.tallies.items()
         for name, total in tally.totals.items()
     }
+    arrays |= {
+        f"{RESTS}/{analysis}/{name}": rest
+        for analysis, tally in checkpoint.result.tallies.items()
+        for name, rest in tally.rests.items()
+    }
     for analysis, ranking in checkpoint.result.rankings.items():
         for kind, parts in vars(ranking).items():
             arrays |= {f"{RANKED}/{kind}/{analysis}/{name}": part for name, part in parts.items()}
@@ -91,7 +137,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         getattr(ranking, kind)[name] = totals.pop(key)
     try:
         documents = set(totals.pop(DOCUMENTS).tolist())
+        rests = {key: totals.pop(key) for key in list(totals) if key.startswith(f"{RESTS}/")}
         tallies = {name: Tally() for name in facts["analyses"]} | dict(_group(totals))
+        for key, rest in rests.items():
+            _, analysis, name = key.split("/", 2)
+            tallies[analysis].rests[name] = rest
         counts = ExampleCounts(**facts["counts"])
         result = Result(tallies, counts, facts["seconds"], rankings, documents)
         return Checkpoint(result, tuple(facts["shards"]))

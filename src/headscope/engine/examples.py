@@ -1,6 +1,6 @@
 """The examples where notable heads do best and worst: found while streaming, viewed again here."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -49,18 +49,15 @@ def gather_examples(
     """The notable heads of a pass at their best and worst examples, which are read again."""
     requests = _request(pass_, rankings, tables, layer_numbers(source))
     found: list[tuple[Request, ShownExample]] = []
-    missing, n_read = set(requests), 0
-    for some in _read(pass_, sample, source, max_tokens):
-        for example in some:
-            key = stable_hash(example.id)
-            if key in missing:
-                missing.remove(key)
-                found += [(r, _show(source, example, r, max_tokens)) for r in requests[key]]
-        n_read += READ_AT_ONCE
-        progress(min(READ_AT_ONCE, sample.n_examples))
+    missing = set(requests)
+    for example in _read(pass_, sample, source, max_tokens, missing):
+        key = stable_hash(example.id)
+        if key in missing:
+            missing.remove(key)
+            found += [(r, _show(source, example, r, max_tokens)) for r in requests[key]]
+            progress(1)
         if not missing:
             break
-    progress(max(0, sample.n_examples - n_read))  # what need not be read is done too
     found.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
     return [shown for _, shown in found]
 
@@ -108,15 +105,16 @@ def _request(
 
 
 def _read(
-    pass_: Pass, sample: Sample, source: AttentionSource, max_tokens: int
-) -> Iterator[Sequence[Example]]:
-    """The examples of a pass again; documents in the same windows."""
+    pass_: Pass, sample: Sample, source: AttentionSource, max_tokens: int, keys: Collection[int]
+) -> Iterator[Example]:
+    """The examples that have these keys; all documents, in the same windows."""
+    if pass_.role is not CorpusRole.COREF:
+        yield from sample.find(list(keys))
+        return
     examples = iter(sample)
     while some := list(islice(examples, READ_AT_ONCE)):
-        if pass_.role is CorpusRole.COREF:
-            is_truncated = pass_.cut == "truncate"
-            some = cut_windows(some, source, max_tokens, ExampleCounts(), is_truncated)
-        yield some
+        is_truncated = pass_.cut == "truncate"
+        yield from cut_windows(some, source, max_tokens, ExampleCounts(), is_truncated)
 
 
 def _show(

@@ -1,6 +1,6 @@
 """From totals to a finished run: tables, what is derived from them, and the final manifest."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from logging import getLogger
 from pathlib import Path
@@ -17,7 +17,7 @@ from headscope.runs.tables import number_layers, summarize_passes
 from headscope.view.presentation import DerivedTables, MapOptions
 from headscope.view.tokenization import doubt_languages
 
-__all__ = ["derive_tables", "finish_run", "redraw_map"]
+__all__ = ["derive_tables", "describe_counts", "finish_run", "redraw_map"]
 
 log = getLogger("headscope")
 
@@ -27,8 +27,12 @@ def finish_run(
     manifest: Mapping[str, Any],
     analyses: Mapping[str, Analysis],
     checkpoints: Mapping[str, Checkpoint],
+    failed: Sequence[Mapping[str, Any]] = (),
 ) -> Run:
-    """Turn the totals of all passes into tables, and write them with the final manifest."""
+    """Turn the totals of all passes into tables, and write them with the final manifest.
+
+    Shards that `failed` make the run a partial one.
+    """
     tallies = {key: checkpoint.result.tallies for key, checkpoint in checkpoints.items()}
     n_documents = {key: len(checkpoint.result.documents) for key, checkpoint in checkpoints.items()}
     made = summarize_passes(manifest["passes"], analyses, tallies, n_documents)
@@ -38,11 +42,24 @@ def finish_run(
     final = {
         **manifest,
         "derived": {name: facts for part in derived for name, facts in part.facts.items()},
-        "status": "complete",
+        "status": "partial" if failed else "complete",
+        **({"failed": list(failed)} if failed else {}),
         "tables": list(tables),
         "untrained_tables": list(untrained),
+        **describe_counts(checkpoints),
+    }
+    if folder is not None:
+        folder.finish(tables, final, untrained)
+    for doubt in doubt_languages(final):
+        log.warning("%s", doubt)
+    return Run(tables, final, folder.path if folder else None, untrained=untrained)
+
+
+def describe_counts(checkpoints: Mapping[str, Checkpoint]) -> dict[str, Any]:
+    """What became of the examples of each pass, and the seconds that it took."""
+    return {
         "counts": {
-            key: {**asdict(c.result.counts), "documents": n_documents[key]}
+            key: {**asdict(c.result.counts), "documents": len(c.result.documents)}
             for key, c in checkpoints.items()
         },
         "seconds": {
@@ -50,11 +67,6 @@ def finish_run(
             for key, c in checkpoints.items()
         },
     }
-    if folder is not None:
-        folder.finish(tables, final, untrained)
-    for doubt in doubt_languages(final):
-        log.warning("%s", doubt)
-    return Run(tables, final, folder.path if folder else None, untrained=untrained)
 
 
 def derive_tables(tables: Tables, options: MapOptions) -> list[DerivedTables]:

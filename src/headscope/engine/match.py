@@ -44,7 +44,7 @@ def match_models(
     `headscope.analyze`; a `revision` is that of both models, `revision_a` and `revision_b` are
     those of one.
     """
-    run, loading, own = split_options(options)
+    run, loading, _, own = split_options(options)
     models = [
         model
         if isinstance(model, LoadedModel)

@@ -33,7 +33,8 @@ from headscope.stats.ranking import Ranking
 from headscope.stats.tally import Tally
 
 __all__ = [
-    "Progress", "Result", "heads_a_layer", "keep_usable", "measure_examples", "refuse_not_finite",
+    "ByKind", "Progress", "Result", "heads_a_layer", "keep_usable", "measure_examples",
+    "refuse_not_finite",
 ]  # fmt: skip
 
 WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
@@ -59,18 +60,22 @@ class Result:
     documents: set[int] = field(default_factory=set)
 
     def __add__(self, other: "Result") -> "Result":
-        names = dict.fromkeys([*self.tallies, *other.tallies])
-        stages = dict.fromkeys([*self.seconds, *other.seconds])
-        return Result(
-            {n: self.tallies.get(n, Tally()) + other.tallies.get(n, Tally()) for n in names},
-            self.counts + other.counts,
-            {s: self.seconds.get(s, 0.0) + other.seconds.get(s, 0.0) for s in stages},
-            {
-                name: self.rankings.get(name, Ranking()) + other.rankings.get(name, Ranking())
-                for name in dict.fromkeys([*self.rankings, *other.rankings])
-            },
-            self.documents | other.documents,
-        )
+        total = Result()
+        total += self
+        total += other
+        return total
+
+    def __iadd__(self, other: "Result") -> "Result":
+        for name, tally in other.tallies.items():
+            own = self.tallies.setdefault(name, Tally())
+            own += tally
+        self.counts = self.counts + other.counts
+        for stage, seconds in other.seconds.items():
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+        for name, ranking in other.rankings.items():
+            self.rankings[name] = self.rankings.get(name, Ranking()) + ranking
+        self.documents |= other.documents
+        return self
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:

@@ -11,6 +11,7 @@ from headscope.data.table import KIND
 from headscope.engine.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from headscope.engine.examples import merge_examples, write_examples
 from headscope.engine.finish import finish_run
+from headscope.engine.parts import join_parts, part_in
 from headscope.engine.resolve import restore_analysis
 from headscope.errors import OutputError
 from headscope.runs.folder import RunFolder
@@ -28,8 +29,10 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
     target = RunFolder(Path(out))
     target.refuse_if_taken()
     stores = [RunFolder(Path(folder)) for folder in folders]
+    manifests = [store.read_manifest() for store in stores]
+    if any(part_in(manifest) for manifest in manifests):
+        return _merge_parts(stores, manifests, target)
     runs = [load_run(store.path) for store in stores]
-    manifests = [run.manifest for run in runs]
     _refuse_mismatch(folders, manifests)
     described = {n: o for manifest in manifests for n, o in manifest["analyses"].items()}
     analyses = {name: restore_analysis(name, options) for name, options in described.items()}
@@ -54,13 +57,30 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
         "passes": {key: _join_passes(key, manifests) for key in keys},
         "merged_from": [str(folder) for folder in folders],
     }
-    target.create()
-    for key, checkpoint in merged.items():
-        write_checkpoint(target.tally_path(key), checkpoint)
-    run = finish_run(target, manifest, analyses, merged)
+    run = _write(target, manifest, analyses, merged)
     shown = merge_examples([run.examples for run in runs])
     write_examples(target.path, shown)
     return replace(run, examples=shown)
+
+
+def _merge_parts(stores: Sequence[RunFolder], manifests: Manifests, target: RunFolder) -> Run:
+    """The run that was measured in parts: its tables are those of one job, to the last bit."""
+    manifest, merged = join_parts([store.path for store in stores], manifests)
+    described = manifest["analyses"]
+    analyses = {name: restore_analysis(name, options) for name, options in described.items()}
+    return _write(target, manifest, analyses, merged)
+
+
+def _write(
+    target: RunFolder,
+    manifest: Mapping[str, Any],
+    analyses: Mapping[str, Any],
+    merged: Mapping[str, Checkpoint],
+) -> Run:
+    target.create()
+    for key, checkpoint in merged.items():
+        write_checkpoint(target.tally_path(key), checkpoint)
+    return finish_run(target, manifest, analyses, merged)
 
 
 def _load(store: RunFolder, key: str) -> Any:

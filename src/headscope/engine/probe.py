@@ -19,12 +19,13 @@ from headscope.engine.plan import tell_left_out
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import read_names
 from headscope.engine.sample import Sample, draw_sample
-from headscope.engine.word_maps import StoredMaps
+from headscope.engine.word_maps import SourceRecipe, StoredMaps
 from headscope.errors import ModelError, StudyError
 from headscope.models.hidden import HiddenStates, open_hidden_states
 from headscope.models.loaded import LoadedModel
 from headscope.models.untrained import make_untrained
 from headscope.options import (
+    ClusterOptions,
     ModelOptions,
     ProbeOptions,
     RunOptions,
@@ -76,10 +77,11 @@ def probe(
 
     The attention between words is written to `store` once; another run over the same model and
     treebank finds it there. Without `vectors`, probes that read words are left out. `options` are
-    those of `headscope.options.ProbeOptions` and `ModelOptions`.
+    those of `headscope.options.ProbeOptions`, `ModelOptions` and `ClusterOptions`.
     """
-    refuse_unknown(options, collect_options(ProbeOptions, ModelOptions))
+    refuse_unknown(options, collect_options(ProbeOptions, ModelOptions, ClusterOptions))
     chosen: ProbeOptions = build_options(ProbeOptions, options)
+    cluster: ClusterOptions = build_options(ClusterOptions, options)
     folder = RunFolder(Path(out)) if out is not None else None
     if folder and not resume:
         folder.refuse_if_taken()
@@ -92,7 +94,9 @@ def probe(
     refuse_tiny(samples["train"].n_examples, len(documents))
     n_shared = count_shared(samples["train"], samples["test"], chosen.allow_overlap)
     warn_of_other_labels(samples["train"], samples["test"])
-    source = open_source(model, tokenizer, build_options(ModelOptions, options), chosen.seed)
+    loading: ModelOptions = build_options(ModelOptions, options)
+    source = open_source(model, tokenizer, loading, chosen.seed)
+    recipe = SourceRecipe(cluster, model, tokenizer, loading, chosen.seed) if cluster.ray else None
     is_model = isinstance(source, LoadedModel)
     probes, left_out = choose_probes(read_names(only), vectors is not None, is_model)
     hidden = None
@@ -110,7 +114,7 @@ def probe(
     }
     begun = folder.begin(manifest, resume) if folder else nullcontext()
     with begun, _open_store(store, folder) as place, show_progress(progress) as bars:
-        study = _ProbeStudy(source, place, samples, chosen, training, folder, bars, hidden)
+        study = _ProbeStudy(source, place, samples, chosen, training, folder, bars, hidden, recipe)
         return study.run(probes, Path(vectors) if vectors else None, manifest)
 
 
@@ -216,6 +220,7 @@ class _ProbeStudy:
     folder: RunFolder | None
     bars: Bars
     hidden: HiddenStates | None
+    recipe: SourceRecipe | None = None  # of workers, if a cluster is to be used
 
     def run(
         self, probes: Mapping[str, Probe], vectors: Path | None, manifest: dict[str, Any]
@@ -276,7 +281,7 @@ class _ProbeStudy:
         assert isinstance(self.source, LoadedModel)  # else these probes are left out
         source = make_untrained(self.source, self.options.seed)
         hidden = self.hidden and HiddenStates(source, (suite.layer,), self.hidden.dimension)
-        treebanks = self._open_treebanks(source, self.samples, hidden)
+        treebanks = self._open_treebanks(source, self.samples, hidden, is_untrained=True)
         return suite.over(treebanks["train"], treebanks["test"], UNTRAINED_PREFIX)
 
     def _run_parts(self, suite: Suite) -> list[tuple[Part, PartScores, int]]:
@@ -294,7 +299,8 @@ class _ProbeStudy:
             log.warning("Norms are left out of the parts: %s", error)
             return found
         fewer = draw_sample(self.samples["train"].corpus, n_sentences, self.options.seed)
-        norms = self._open_treebanks(source, {**self.samples, "train": fewer}, None)
+        here = replace(self, recipe=None)  # workers would load attention
+        norms = here._open_treebanks(source, {**self.samples, "train": fewer}, None)
         of_norms = fit_heads("norms", norms["train"], range(norms["train"].maps.n_maps))
         (score,) = score_parts([of_norms.probe], norms["test"])
         return [*found, (of_norms, score, len(norms["train"]))]
@@ -304,9 +310,11 @@ class _ProbeStudy:
         source: AttentionSource,
         samples: Mapping[str, Sample],
         hidden: HiddenStates | None,
+        is_untrained: bool = False,
     ) -> dict[str, ProbeTreebank]:
         options = RunOptions(seed=self.options.seed, batch_tokens=self.options.batch_tokens)
-        maps = StoredMaps(source, self.store, options, self.options.query_pieces, hidden)
+        recipe = self.recipe and replace(self.recipe, is_untrained=is_untrained)
+        maps = StoredMaps(source, self.store, options, self.options.query_pieces, hidden, recipe)
         return {
             part: maps.treebank(sample, self.bars.add(f"{part}: {source.name}", sample.n_examples))
             for part, sample in samples.items()

@@ -12,6 +12,7 @@ from headscope.contracts import Analysis, Watch
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, name_parameters, shorten
 from headscope.options import (
+    ClusterOptions,
     ModelOptions,
     RunOptions,
     build_options,
@@ -64,14 +65,15 @@ def analysis_kinds() -> dict[str, Any]:
 
 def split_options(
     options: Mapping[str, Any],
-) -> tuple[RunOptions, ModelOptions, dict[str, Any]]:
-    """The options of the run, of the model, and those of analyses; an error for an unknown one."""
+) -> tuple[RunOptions, ModelOptions, ClusterOptions, dict[str, Any]]:
+    """The options of the run, of the model, of a cluster, and those of analyses; an error for an
+    unknown one."""
     of_analyses = collect_options(*analysis_kinds().values())
-    shared = (RunOptions, ModelOptions)
+    shared = (RunOptions, ModelOptions, ClusterOptions)
     refuse_unknown(options, [*collect_options(*shared), *of_analyses])
-    run, model = (build_options(kind, options) for kind in shared)
+    run, model, cluster = (build_options(kind, options) for kind in shared)
     own = {name: value for name, value in options.items() if name in of_analyses}
-    return run, model, own
+    return run, model, cluster, own
 
 
 def build_analysis(name: str, given: Mapping[str, Any] | None = None) -> Analysis:
@@ -205,7 +207,7 @@ def _find_breach(name: str, kind: Any, others: Iterable[Any]) -> str:
     if taken:
         return f"another analysis has a table named {taken[0]!r}"
     try:
-        collect_options(RunOptions, ModelOptions, *others, kind)
+        collect_options(RunOptions, ModelOptions, ClusterOptions, *others, kind)
     except StudyError as error:
         return str(error.args[0]).rstrip(".")
     return ""

@@ -1,15 +1,19 @@
 """The examples of a run: all of a corpus, or a seeded random sample of it."""
 
-from array import array
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headscope.contracts import Corpus
 from headscope.data.counts import ExampleCounts
-from headscope.data.example import Example, stable_hash
+from headscope.data.example import Example
+from headscope.engine.index import CorpusIndex, CorpusReader, find_index, rank_of
+from headscope.engine.shards import Shard, cut_shards
 from headscope.errors import InputError, shorten
 
 __all__ = ["Sample", "draw_sample", "refuse_unused"]
@@ -21,43 +25,78 @@ class Sample:
 
     corpus: Corpus
     seed: int
-    n_available: int
-    n_examples: int
+    reader: CorpusReader = field(repr=False)
     highest_rank: int | None = None  # None: all
     without_targets: bool = False  # for an encoder alone, which does not read them
 
+    @property
+    def index(self) -> CorpusIndex:
+        return self.reader.index
+
+    @property
+    def n_available(self) -> int:
+        return len(self.index)
+
+    @property
+    def n_examples(self) -> int:
+        return self.n_available if self._chosen is None else len(self._chosen)
+
     def __iter__(self) -> Iterator[Example]:
         for example in self.corpus:
-            if self.highest_rank is None or _rank(self.seed, example) <= self.highest_rank:
-                bare = self.without_targets
-                yield replace(example, text_pair=None, links=None) if bare else example
+            if self.highest_rank is None or rank_of(self.seed, example) <= self.highest_rank:
+                yield self._bare(example)
+
+    def shards(self, shard_examples: int) -> list[Shard]:
+        """What is measured at once: whole documents, one after the other."""
+        if self._chosen is None:
+            return cut_shards(self.index.lengths, self.index.begins, shard_examples)
+        document = np.cumsum(self.index.begins)[self._chosen]
+        begins = np.append(True, document[1:] > document[:-1])
+        return cut_shards(self.index.lengths[self._chosen], begins, shard_examples)
+
+    def read(self, shard: Shard) -> list[Example]:
+        """The examples of a shard, and no others."""
+        numbers: Iterable[int] = range(shard.start, shard.stop)
+        if self._chosen is not None:
+            numbers = self._chosen[shard.start : shard.stop].tolist()
+        return [self._bare(example) for example in self.reader.read(numbers)]
+
+    def find(self, keys: Sequence[int]) -> Iterator[Example]:
+        """The examples that have these hashes of ids, in order."""
+        wanted = np.isin(self.index.keys, np.array(keys, np.uint64)).nonzero()[0]
+        return map(self._bare, self.reader.read(wanted.tolist()))
+
+    @cached_property
+    def _chosen(self) -> NDArray[np.int64] | None:
+        """The numbers of the chosen examples in the corpus; None: all are."""
+        if self.highest_rank is None:
+            return None
+        return (self.index.ranks <= np.uint64(self.highest_rank)).nonzero()[0]
+
+    def _bare(self, example: Example) -> Example:
+        return replace(example, text_pair=None, links=None) if self.without_targets else example
 
 
-def draw_sample(corpus: Corpus, limit: int | None, seed: int) -> Sample:
+def draw_sample(
+    corpus: Corpus, limit: int | None, seed: int, indexes: Path | None = None
+) -> Sample:
     """Read the corpus once, find what is wrong with it, and choose at most `limit` examples.
 
-    Only 16 bytes an example are kept, so a corpus of any size is sampled without holding it.
+    What is known of where its examples stand is kept in the folder `indexes`.
     """
-    keys, ranks = array("Q"), array("Q")
-    for example in corpus:
-        keys.append(example.key)
-        if limit is not None:
-            ranks.append(_rank(seed, example))
-    n_available = len(keys)
-    if n_available == 0:
+    index = find_index(corpus, None if limit is None else seed, indexes)
+    if not len(index):
         raise InputError(
             f"{corpus.name} is empty: it has no example. Expected at least one line of text or one "
             "sentence; check the file."
         )
-    sorted_keys = np.frombuffer(keys, dtype=np.uint64)
-    sorted_keys.sort()  # in place: no copy of a number per example
-    if (sorted_keys[1:] == sorted_keys[:-1]).any():
+    keys = np.sort(index.keys)
+    if (keys[1:] == keys[:-1]).any():
         _refuse_repeated_ids(corpus)
-    if limit is None or limit >= n_available:
-        return Sample(corpus, seed, n_available, n_available)
-    ordered = np.frombuffer(ranks, dtype=np.uint64)
-    ordered.partition(limit - 1)
-    return Sample(corpus, seed, n_available, limit, int(ordered[limit - 1]))
+    reader = CorpusReader(corpus, index)
+    if limit is None or limit >= len(index):
+        return Sample(corpus, seed, reader)
+    return Sample(corpus, seed, reader, int(np.partition(index.ranks, limit - 1)[limit - 1]))
 
 
 def refuse_unused(corpus: str, counts: ExampleCounts) -> None:
@@ -68,10 +107,6 @@ def refuse_unused(corpus: str, counts: ExampleCounts) -> None:
             f"No example of {corpus} could be measured ({shorten(reasons) or 'there is none'}). "
             "Expected at least one that the model can read; check the file, or raise --max-tokens."
         )
-
-
-def _rank(seed: int, example: Example) -> int:
-    return stable_hash(f"{seed} {example.id}")
 
 
 def _refuse_repeated_ids(corpus: Corpus) -> None:

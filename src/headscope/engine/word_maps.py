@@ -1,10 +1,10 @@
 """The store of a treebank's word attention and hidden states: found if there, else measured."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from itertools import islice
+from itertools import chain
 from json import dumps
 from logging import getLogger
 from pathlib import Path
@@ -19,18 +19,27 @@ from headscope.data.attention import LayerAttention
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.words import WordReading, special_weights, word_means, word_weights
+from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Progress, keep_usable, refuse_not_finite
+from headscope.engine.open_models import open_source
 from headscope.engine.sample import Sample
+from headscope.engine.shards import Shard
+from headscope.engine.work import describe_source, find_here, locate_model
+from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
 from headscope.models.hidden import HiddenStates, refuse_bad_states
 from headscope.models.loaded import LoadedModel
-from headscope.options import RunOptions
+from headscope.models.untrained import make_untrained
+from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.probes.store import N_SPECIAL, StoreIndex, WordMaps, open_store, write_store
 from headscope.probes.treebank import ProbeTreebank, keep_words
 
-__all__ = ["StoredMaps"]
+__all__ = ["SourceRecipe", "StoredMaps"]
 
 log = getLogger("headscope")
+
+
+Measured = list[Tensor]  # maps [example, map, word, other], and vectors of each layer
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,7 @@ class StoredMaps:
     options: RunOptions
     query_pieces: str = "mean"
     hidden: HiddenStates | None = None  # the layers whose vectors are stored too
+    recipe: "SourceRecipe | None" = None  # of workers, if a cluster is to measure
     _model: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def treebank(self, sample: Sample, progress: Progress = lambda n: None) -> ProbeTreebank:
@@ -80,40 +90,119 @@ class StoredMaps:
             path,
             index.n_bytes / 1e6,
         )
-        return write_store(path, index, self._blocks(index, sample, progress))
+        if self.recipe is None:
+            return write_store(path, index, self._blocks(index, self._maps(sample, progress)))
+        recipe = replace(self.recipe, sample=sample, maps=replace(self, recipe=None))
+        with open_pool(recipe.options, recipe, describe_source(self.source)) as pool:
+            maps = _maps_of_cluster(pool, self._shards(sample), progress)
+            return write_store(path, index, self._blocks(index, maps))
 
     def _plan(self, key: Mapping[str, Any], sample: Sample) -> StoreIndex:
         """Which sentences stand where in the store; takes the tokenizer alone."""
         counts = ExampleCounts()
         ids, kept = list[str](), list[list[int]]()
-        for members in self._batches(sample, counts):
-            for encoding in members:
+        for shard in self._shards(sample):
+            for encoding in chain.from_iterable(self._batches(sample, shard, counts)):
                 ids.append(encoding.example.id)
                 kept.append(_words_with_tokens(encoding))
         shape = self.source.n_layers, self.source.n_heads
         vectors = (self.hidden.layers, self.hidden.dimension) if self.hidden else ((), 0)
         return StoreIndex(key, *shape, ids, kept, asdict(counts), *vectors)
 
-    def _batches(self, sample: Sample, counts: ExampleCounts) -> Iterator[list[Encoding]]:
-        examples, max_tokens = iter(sample), self.source.max_tokens
-        while shard := list(islice(examples, self.options.shard_examples)):
-            encodings = self.source.encode(shard, max_tokens)
-            usable = keep_usable(encodings, CorpusRole.TREEBANK, max_tokens, counts)
-            yield from equal_length_batches(usable, self.options.batch_tokens)
+    def _shards(self, sample: Sample) -> list[Shard]:
+        return sample.shards(self.options.shard_examples)
 
-    def _blocks(
-        self, index: StoreIndex, sample: Sample, progress: Progress
-    ) -> Iterator[list[Tensor]]:
-        kept = iter(index.kept)
-        for members in self._batches(sample, ExampleCounts()):
+    def _batches(
+        self, sample: Sample, shard: Shard, counts: ExampleCounts
+    ) -> Iterator[list[Encoding]]:
+        encodings = self.source.encode(sample.read(shard), self.source.max_tokens)
+        usable = keep_usable(encodings, CorpusRole.TREEBANK, self.source.max_tokens, counts)
+        return equal_length_batches(usable, self.options.batch_tokens)
+
+    def measure(self, sample: Sample, shard: Shard) -> Iterator[Measured]:
+        """The maps of each batch of a shard, and the vectors of its words, layer by layer."""
+        for members in self._batches(sample, shard, ExampleCounts()):
             batch = self.source.batch(members)
-            with self.hidden.observe() if self.hidden else nullcontext([]) as seen:
+            with ExitStack() as watching:
+                seen = watching.enter_context(self.hidden.observe()) if self.hidden else []
                 maps = _measure_words(self.source, batch, self.query_pieces)
             pool = word_means(batch, self.query_pieces)  # [example, word, token]
             vectors = [_halve(pool @ state.float().to(pool.device), batch) for state in seen]
+            yield [maps, *vectors]
+
+    def _maps(self, sample: Sample, progress: Progress) -> Iterator[Measured]:
+        for shard in self._shards(sample):
+            for measured in self.measure(sample, shard):
+                yield measured
+                progress(len(measured[0]))
+
+    def _blocks(self, index: StoreIndex, batches: Iterable[Measured]) -> Iterator[list[Tensor]]:
+        kept = iter(index.kept)
+        for maps, *vectors in batches:
             for i, (one, words) in enumerate(zip(maps, kept, strict=False)):
                 yield [_choose_words(one, words), *(layer[i, words] for layer in vectors)]
-            progress(len(members))
+
+
+@dataclass(frozen=True)
+class SourceRecipe:
+    """What a worker of a cluster needs to measure maps of words."""
+
+    options: ClusterOptions
+    model: Any
+    tokenizer: Any
+    loading: ModelOptions
+    seed: int
+    is_untrained: bool = False
+    sample: Sample | None = None
+    maps: StoredMaps | None = None  # as the driver would measure them
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to a worker: it loads the model itself."""
+        without: Any = None
+        maps = self.maps
+        if maps is not None:
+            hidden = maps.hidden and replace(maps.hidden, source=without)
+            maps = replace(maps, source=without, hidden=hidden)
+        return {**vars(self), "model": locate_model(self.model), "maps": maps}
+
+    def open(self) -> "MapsWorker":
+        assert self.maps is not None  # set before it is sent
+        assert self.sample is not None  # so is this
+        torch.set_num_threads(self.options.cpus_per_worker)
+        source: Any = open_source(self.model, self.tokenizer, self.loading, self.seed)
+        if self.is_untrained:
+            source = make_untrained(source, self.seed)
+        hidden = self.maps.hidden and replace(self.maps.hidden, source=source)
+        maps = replace(self.maps, source=source, hidden=hidden)
+        return MapsWorker(maps, find_here(self.sample))
+
+    def facts(self, worker: "MapsWorker") -> dict[str, str]:
+        return describe_source(worker.maps.source)
+
+
+@dataclass(frozen=True)
+class MapsWorker:
+    """Measures maps of words."""
+
+    maps: StoredMaps
+    sample: Sample
+
+    def measure(self, shard: Shard) -> list[Measured]:
+        return list(self.maps.measure(self.sample, shard))
+
+
+def _maps_of_cluster(pool: Pool, shards: Sequence[Shard], progress: Progress) -> Iterator[Measured]:
+    """The maps of all batches in order, measured side by side."""
+    window = 4 * (pool.options.workers or 4)
+    waiting = ((shard,) for shard in shards)
+    for number, maps in pool.run("measure", lambda: next(waiting, None), window):
+        if isinstance(maps, str):
+            raise ModelError(
+                f"The maps of {len(shards[number])} sentences could not be measured: {maps} "
+                "Expected a store of all sentences; mend what is wrong, and run it again."
+            )
+        yield from maps
+        progress(len(shards[number]))
 
 
 def _words_with_tokens(encoding: Encoding) -> list[int]:

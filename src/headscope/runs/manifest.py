@@ -11,12 +11,12 @@ from typing import Any
 from headscope.errors import OutputError
 from headscope.options import RunOptions, collect_options
 
-__all__ = ["begin_manifest", "numbers_of", "refuse_other_study"]
+__all__ = ["begin_manifest", "find_difference", "numbers_of", "refuse_other_study"]
 
 # What may differ between a run and the same command that resumes it.
 NOT_COMPARED = frozenset(
     {"format", "started", "versions", "status", "tables", "counts", "coverage", "left_out"}
-    | {"seconds", "derived", "untrained_tables", "checksums"}
+    | {"seconds", "derived", "untrained_tables", "checksums", "failed"}
 )
 SPEED_ONLY = [n for n, o in collect_options(RunOptions).items() if not o.changes_numbers]
 
@@ -44,15 +44,22 @@ def numbers_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def refuse_other_study(path: Path, begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """A run is resumed only with what it was begun with: anything else would mix two answers."""
+    if difference := find_difference(begun, now):
+        raise OutputError(
+            f"{path} holds another run: its {difference}. "
+            "Expected the same command as before; repeat it, or choose another --out."
+        )
+
+
+def find_difference(begun: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What is not the same in two studies, in words; "" if all is."""
     names = {*begun, *now} - NOT_COMPARED
     for name in sorted(names, key=lambda name: (name != "options", name)):  # they explain the rest
         before, after = _comparable(name, begun.get(name)), _comparable(name, now.get(name))
         if before != after:
             what = "corpora" if name == "passes" else name
-            raise OutputError(
-                f"{path} holds another run: its {what} differ ({_differences(before, after)}). "
-                "Expected the same command as before; repeat it, or choose another --out."
-            )
+            return f"{what} differ ({_differences(before, after)})"
+    return ""
 
 
 def _comparable(name: str, value: Any) -> Any:
@@ -60,7 +67,8 @@ def _comparable(name: str, value: Any) -> Any:
     if name == "model":
         return [value["digest"], value.get("weights")]
     if name == "options":
-        return value | {"batch_tokens": None}  # a matter of memory; shards must stay the same
+        # batches are a matter of memory; shards must stay the same
+        return {"shard": None} | value | {"batch_tokens": None}
     if name == "passes":
         return {key: [p["digest"], p["examples"], p["analyses"]] for key, p in value.items()}
     return value

@@ -118,11 +118,17 @@ def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
     """
     store = RunFolder(Path(folder))
     manifest = store.read_manifest()
-    if manifest["status"] != "complete":
-        raise OutputError(
-            f"{folder} holds a run that is not finished. Expected a complete one; continue it with "
-            "`headscope analyze ... --resume`."
-        )
+    if manifest["status"] not in ("complete", "partial"):
+        if part := manifest.get("options", {}).get("shard"):
+            what = f"part {part} of a run", "all parts in one folder; join them: `headscope merge`"
+        else:
+            what = (
+                "a run that is not finished",
+                "a complete one; continue it with `headscope analyze ... --resume`",
+            )
+        raise OutputError(f"{folder} holds {what[0]}. Expected {what[1]}.")
+    if failed := manifest.get("failed"):
+        log.warning("%s lacks %d shards that could not be measured.", folder, len(failed))
     names = manifest["tables"]
     if skip_missing:
         gone = [name for name in names if not store.has_table(name)]

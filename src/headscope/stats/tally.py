@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
+from headscope.stats.exact import ExactSum, add_exactly, on_grid
 from headscope.stats.interval import ANY, Estimate, Measured, estimate, share, standard_error
 
 __all__ = ["PLAIN", "SHARE", "Tally", "segment_means"]
@@ -25,9 +26,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Tally:
-    """Named totals, each `[bucket, layer, ...]`. A name that is absent stands for zero."""
+    """Named totals, each `[bucket, layer, ...]`. A name that is absent stands for zero.
+
+    Tallies add to the same bits in any order; `rests` hold what float64 cannot hold of the totals.
+    """
 
     totals: dict[str, Array] = field(default_factory=dict)
+    rests: dict[str, Array] = field(default_factory=dict)
 
     def add(
         self,
@@ -40,14 +45,37 @@ class Tally:
             chosen = torch.ones_like(is_in[:1]) if name.startswith(PLAIN) else is_in
             # torch's product, as NumPy's threads would fight with the model's
             sums = chosen @ torch.from_numpy(value).double().flatten(1)  # [bucket, column]
-            added = sums.numpy().reshape(len(chosen), *value.shape[1:])
-            self.totals[name] = self.totals[name] + added if name in self.totals else added
+            added = on_grid(sums.numpy()).reshape(len(chosen), *value.shape[1:])
+            self._put(name, ExactSum(added))
 
     def __add__(self, other: "Tally") -> "Tally":
-        total = Tally(dict(self.totals))
+        total = Tally(dict(self.totals), dict(self.rests))
         for name, value in other.totals.items():
-            total.totals[name] = total.totals[name] + value if name in total.totals else value
+            total._put(name, ExactSum(value, other.rests.get(name)))
         return total
+
+    def __iadd__(self, other: "Tally") -> "Tally":
+        """Add another one in place: sums over many heads are large."""
+        for name, value in other.totals.items():
+            if name not in self.totals:
+                self.totals[name] = value.copy()
+                if name in other.rests:
+                    self.rests[name] = other.rests[name].copy()
+                continue
+            own = ExactSum(self.totals[name], self.rests.get(name))
+            added = ExactSum(value, other.rests.get(name))
+            self.totals[name], rest = add_exactly(own, added, in_place=True)
+            if rest is not None:
+                self.rests[name] = rest
+        return self
+
+    def _put(self, name: str, value: ExactSum) -> None:
+        if name in self.totals:
+            value = add_exactly(ExactSum(self.totals[name], self.rests.get(name)), value)
+        self.totals[name] = value.total
+        self.rests.pop(name, None)
+        if value.rest is not None:
+            self.rests[name] = value.rest
 
     def __bool__(self) -> bool:
         return bool(self.totals)

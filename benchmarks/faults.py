@@ -1,0 +1,194 @@
+"""Kill runs, drivers, workers and nodes at random; the tables must always be the same bytes.
+
+    python -m benchmarks.faults                       # all: some minutes
+    python -m benchmarks.faults plain --kills 100     # the plain run alone
+
+Runs on this machine: the cluster has two nodes of one CPU (`ray.cluster_utils.Cluster`).
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+
+from headscope.engine.analyze import analyze
+
+STUDY: dict[str, Any] = {
+    "text": "starter",
+    "only": ["position", "entropy", "distance"],
+    "shard_examples": 2,
+    "examples": False,
+    "progress": False,
+}
+MOST_WORKERS = 2  # killed in one run: a shard that loses three is left out
+MOST_ROUNDS = 1000  # of one run that is killed again and again
+
+
+def main() -> None:
+    """Say of each kind of fault how often it came, and whether all tables were the same."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=__doc__)
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="default: all")
+    parser.add_argument("--kills", type=int, default=100, help="of the plain run (default 100)")
+    parser.add_argument("--drivers", type=int, default=20, help="of drivers (default 20)")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        start = time.monotonic()
+        run_and_kill(folder / "whole", None, {})  # this process must not use threads: it forks
+        seconds = time.monotonic() - start
+        whole = read_tables(folder / "whole")
+        for kind in options.kinds or KINDS:
+            said = KINDS[kind](folder / kind, whole, seconds, options)
+            print(f"{kind}: {said}", flush=True)
+
+
+def read_tables(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in (folder / "tables").iterdir()}
+
+
+def kill_plain(folder: Path, whole: dict[str, bytes], seconds: float, options: Any) -> str:
+    return kill_again_and_again(folder, whole, options.kills, seconds / 4, options.seed, {})
+
+
+def kill_drivers(folder: Path, whole: dict[str, bytes], seconds: float, options: Any) -> str:
+    with two_nodes() as cluster:
+        study = {"ray": cluster.address}
+        return kill_again_and_again(
+            folder, whole, options.drivers, 20 + 2 * seconds, options.seed, study
+        )
+
+
+def kill_again_and_again(
+    folder: Path, whole: dict[str, bytes], n_kills: int, longest: float, seed: int, study: Any
+) -> str:
+    """Kill a run at random moments until it is done; another one, until there were enough kills."""
+    random, n_killed, n_runs = Random(seed), 0, 0
+    while n_killed < n_kills:
+        out, n_runs = folder / str(n_runs), n_runs + 1
+        for _ in range(MOST_ROUNDS):
+            is_last = n_killed >= n_kills
+            if not run_and_kill(out, None if is_last else random.uniform(0, longest), study):
+                break
+            n_killed += 1
+        assert read_tables(out) == whole, f"{out}: other tables"
+    return f"{n_killed} kills of {n_runs} runs, tables equal"
+
+
+def run_and_kill(out: Path, after: float | None, study: Any) -> bool:
+    """Resume a run in a process of its own; whether it was killed before it was done."""
+    child = os.fork()  # what is imported is there already
+    if child == 0:
+        try:
+            analyze("demo", out=out, resume=True, **STUDY, **study)
+            os._exit(0)
+        except BaseException as error:
+            print(f"failed: {error}", file=sys.stderr, flush=True)
+            os._exit(1)
+    ends = time.monotonic() + (after if after is not None else 3600)
+    while time.monotonic() < ends:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            assert os.waitstatus_to_exitcode(status) == 0, "a resumed run failed"
+            return False
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) != 0
+
+
+@contextmanager
+def two_nodes() -> Iterator[Any]:
+    """A cluster of two nodes on this machine."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster.add_node(num_cpus=1)
+    try:
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+def kill_workers(folder: Path, whole: dict[str, bytes], seconds: float, options: Any) -> str:
+    """A worker dies every few seconds while the run goes on; in the middle of a shard."""
+    n_killed, is_over = 0, threading.Event()
+
+    def kill() -> None:
+        nonlocal n_killed
+        while not is_over.wait(4.0):
+            busy = [p for p in psutil.Process().children(recursive=True) if is_at_work(p)]
+            if busy and n_killed < MOST_WORKERS:
+                busy[0].kill()
+                n_killed += 1
+
+    with two_nodes() as cluster, in_background(kill, is_over):
+        run = analyze("demo", out=folder, ray=cluster.address, **STUDY)
+    assert run.manifest["status"] == "complete", json.dumps(run.manifest.get("failed"))
+    assert read_tables(folder) == whole
+    return f"{n_killed} workers killed, tables equal"
+
+
+def is_at_work(process: psutil.Process) -> bool:
+    try:
+        return "ray::Actor.work" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def change_nodes(folder: Path, whole: dict[str, bytes], seconds: float, options: Any) -> str:
+    """A node is added while the run goes on, and a node is removed with its worker."""
+    is_over, said = threading.Event(), list[str]()
+
+    with two_nodes() as cluster:
+        second = next(node for node in cluster.list_all_nodes() if node is not cluster.head_node)
+
+        def change() -> None:
+            while not is_over.wait(0.5):
+                n_busy = sum(map(is_at_work, psutil.Process().children(recursive=True)))
+                if n_busy and not said:
+                    cluster.add_node(num_cpus=1)
+                    said.append("one node added")
+                elif n_busy > 1 and len(said) == 1:
+                    cluster.remove_node(second, allow_graceful=False)
+                    said.append("one removed")
+
+        with in_background(change, is_over):
+            run = analyze("demo", out=folder, ray=cluster.address, **STUDY)
+    assert run.manifest["status"] == "complete"
+    assert read_tables(folder) == whole
+    return f"{', '.join(said)}, tables equal"
+
+
+@contextmanager
+def in_background(work: Callable[[], None], is_over: threading.Event) -> Iterator[None]:
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+KINDS: dict[str, Callable[[Path, dict[str, bytes], float, Any], str]] = {
+    "plain": kill_plain,
+    "workers": kill_workers,
+    "nodes": change_nodes,
+    "drivers": kill_drivers,
+}
+
+
+if __name__ == "__main__":
+    main()

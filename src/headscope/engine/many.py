@@ -1,0 +1,120 @@
+"""The same study of many models, one folder each; one that fails does not stop the others."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+from headscope.engine.analyze import analyze
+from headscope.engine.cluster import open_pool
+from headscope.engine.resolve import split_options
+from headscope.engine.work import PACKAGES
+from headscope.errors import HeadscopeError, InputError
+from headscope.options import ClusterOptions, collect_options
+from headscope.runs.folder import RunFolder
+from headscope.runs.manifest import begin_manifest
+
+__all__ = ["analyze_models", "read_models"]
+
+log = getLogger("headscope")
+
+CORPORA = ("text", "treebank", "coref")
+
+
+def read_models(path: Path) -> list[str]:
+    """The models that a file names, one a line; what follows a # is a comment."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--models {path} cannot be read ({error}). Expected a text file with the name of a "
+            "model or a folder on each line; check the path."
+        ) from error
+    names = [name for line in lines if (name := line.partition("#")[0].strip())]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if not names or doubled:
+        problem = f"names {doubled[0]} twice" if doubled else "names no model"
+        raise InputError(f"{path} {problem}. Expected each model once, one a line; mend the file.")
+    return names
+
+
+def analyze_models(
+    folders: Mapping[str, Path], resume: bool = False, progress: bool = True, **options: Any
+) -> Iterator[tuple[str, str]]:
+    """Analyze each model into its folder; gives each one's name and, if it failed, why.
+
+    On a cluster (`ray`) each worker takes a model, side by side. `options` are those of `analyze`.
+    """
+    of_cluster = collect_options(ClusterOptions)
+    cluster = ClusterOptions(**{n: v for n, v in options.items() if n in of_cluster})
+    study = {n: v for n, v in options.items() if n not in of_cluster}
+    if cluster.ray is None:
+        worker = ModelsWorker(study, resume, progress)
+        for name, folder in folders.items():
+            yield name, worker.analyze(name, folder)
+        return
+    for folder in () if resume else folders.values():
+        RunFolder(folder).refuse_if_taken()
+    study |= {name: _absolute(study[name]) for name in CORPORA if study.get(name) is not None}
+    # A worker that dies is replaced, and the next one goes on with its model.
+    recipe = ModelsRecipe(ModelsWorker(study, resume=True, progress=False))
+    facts, names = recipe.facts(recipe.worker), list(folders)
+    tasks = [(_absolute(name), folders[name].absolute()) for name in names]
+    with open_pool(cluster, recipe, facts) as pool:
+        waiting = iter(tasks)
+        for number, reason in pool.run("analyze", lambda: next(waiting, None)):
+            yield names[number], reason
+
+
+@dataclass(frozen=True)
+class ModelsWorker:
+    """Analyzes one model after the other."""
+
+    study: Mapping[str, Any]
+    resume: bool
+    progress: bool
+
+    def analyze(self, name: str, folder: Path) -> str:
+        """Why the model could not be analyzed; "" if it was."""
+        store = RunFolder(folder)
+        if self.resume and self._is_done(store):
+            log.info("%s: done before, in %s", name, folder)
+            return ""
+        try:
+            analyze(name, out=folder, resume=self.resume, progress=self.progress, **self.study)
+        except Exception as error:  # whatever is wrong with one model is no reason to stop
+            is_known = isinstance(error, HeadscopeError)
+            return str(error) if is_known else f"{type(error).__name__}: {error}"
+        return ""
+
+    def _is_done(self, store: RunFolder) -> bool:
+        """Whether a folder holds the finished run of these options."""
+        if not store.has_run:
+            return False
+        manifest = store.read_manifest()
+        of_run = {n: v for n, v in self.study.items() if n not in (*CORPORA, "only", "also")}
+        options, *_ = split_options(of_run)
+        is_complete: bool = manifest["status"] == "complete"
+        return is_complete and manifest["options"] == asdict(options)
+
+
+@dataclass(frozen=True)
+class ModelsRecipe:
+    """Makes workers that analyze models."""
+
+    worker: ModelsWorker
+
+    def open(self) -> ModelsWorker:
+        return self.worker
+
+    def facts(self, worker: ModelsWorker) -> dict[str, str]:
+        versions = begin_manifest({}, {}, {})["versions"]
+        return {f"version of {name}": versions[name] for name in PACKAGES}
+
+
+def _absolute(named: Any) -> Any:
+    """Paths as they are known in any folder; names as they are."""
+    if isinstance(named, list):
+        return [_absolute(name) for name in named]
+    return str(Path(named).absolute()) if Path(named).exists() else named

@@ -1,0 +1,164 @@
+"""Runs in parts (`--shard 3/64`), one a job of any scheduler; `headscope merge` joins them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from logging import getLogger
+from operator import add
+from pathlib import Path
+from typing import Any
+
+from headscope.engine.checkpoint import Checkpoint, read_checkpoint
+from headscope.engine.finish import describe_counts
+from headscope.engine.plan import Pass
+from headscope.engine.shards import Part, name_numbers
+from headscope.engine.work import ShardWork
+from headscope.errors import OutputError, StudyError
+from headscope.runs.folder import RunFolder
+from headscope.runs.manifest import find_difference
+from headscope.runs.run import Run
+from headscope.runs.tables import Repeat
+
+__all__ = ["SHARDS", "check_part", "finish_part", "join_parts", "part_in", "refuse_lacking"]
+
+log = getLogger("headscope")
+
+SHARDS = "shards"  # how many each pass has, in the manifest of a part
+PART = "part"  # the status of one that is done
+
+
+def check_part(work: ShardWork, passes: Sequence[Pass], folder: RunFolder | None) -> None:
+    """Say before any work what cannot be done in parts."""
+    if folder is None:
+        raise StudyError("--shard was given without --out. Expected a folder for the part; add it.")
+    for pass_ in passes:
+        if pass_.repeat is Repeat.SECOND_READING:
+            names = " and ".join(analysis.name for analysis in pass_.analyses)
+            raise StudyError(
+                f"{names} cannot be measured in parts (--shard): the corpus is read a second time "
+                "with what all of the first reading gave. Expected a run without parts; leave "
+                "--shard out, or use --ray."
+            )
+        if not work.own_shards(pass_):
+            n_shards = len(work.shards(pass_))
+            log.warning(
+                "%s: part %s has nothing to measure, for there are %d shards in all. Take fewer "
+                "parts, or smaller shards (--shard-examples) in every part.",
+                pass_.key,
+                work.options.shard,
+                n_shards,
+            )
+
+
+def refuse_lacking(folder: RunFolder | None, failed: Sequence[Mapping[str, Any]]) -> None:
+    """An error for a part of which some shards could not be measured."""
+    if failed:
+        raise StudyError(
+            f"{len(failed)} shards of the part could not be measured: {failed[0]['reason']} "
+            f"Expected all of them; the others are kept in {folder and folder.path}. Mend what is "
+            "wrong, and repeat the command with --resume."
+        )
+
+
+def finish_part(
+    folder: RunFolder | None, manifest: Mapping[str, Any], checkpoints: Mapping[str, Checkpoint]
+) -> Run:
+    """Mark a part as done. It has sums and no tables: these are of all parts together."""
+    assert folder is not None  # checked before
+    done = {**manifest, "status": PART, "tables": [], **describe_counts(checkpoints)}
+    folder.write_manifest(done)
+    return Run({}, done, folder.path)
+
+
+def part_in(manifest: Mapping[str, Any]) -> Part | None:
+    """Which part of a run a manifest is of; None: of no part."""
+    named = manifest.get("options", {}).get("shard")
+    return Part.parse(named) if named else None
+
+
+def join_parts(
+    folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Checkpoint]]:
+    """The manifest of the run that these are the parts of, and the sums of each pass over all.
+
+    Parts that are missing, doubled, not done, or of another run are told.
+    """
+    _refuse_foreign(folders, manifests)
+    _refuse_wrong_count(folders, [part for m in manifests if (part := part_in(m))])
+    for folder, manifest in zip(folders, manifests, strict=True):
+        if manifest["status"] != PART:
+            raise OutputError(
+                f"Part {part_in(manifest)} in {folder} is not finished. Expected all parts to be "
+                "done; repeat its command with --resume."
+            )
+    merged = {key: _add_up(key, folders, n) for key, n in manifests[0][SHARDS].items()}
+    return whole_of(manifests[0]), merged
+
+
+def whole_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of the run that a part is of."""
+    options = {**manifest["options"], "shard": None}
+    return {name: v for name, v in manifest.items() if name != SHARDS} | {"options": options}
+
+
+def _refuse_foreign(folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> None:
+    for folder, manifest in zip(folders, manifests, strict=True):
+        if part_in(manifest) is None:
+            raise OutputError(
+                f"{folder} is a whole run, and others are parts of one. Expected parts alone; "
+                "merge the parts first, and then whole runs."
+            )
+        difference = find_difference(whole_of(manifests[0]), whole_of(manifest))
+        of = [manifests[0][SHARDS], manifest[SHARDS]]
+        if not difference and of[0] != of[1]:
+            difference = "shards differ"
+        if difference:
+            raise OutputError(
+                f"{folder} is a part of another run than {folders[0]}: its {difference}. Expected "
+                "parts that differ in --shard alone; leave it out, or run it again."
+            )
+
+
+def _refuse_wrong_count(folders: Sequence[Path], parts: Sequence[Part]) -> None:
+    of = {part.of for part in parts}
+    if len(of) > 1:
+        raise OutputError(
+            f"The parts are of runs in {' and '.join(map(str, sorted(of)))} parts. Expected one "
+            "way to divide the run; choose the parts of one of them."
+        )
+    n_parts = of.pop()
+    counts = Counter(part.number for part in parts)
+    doubled = [number for number, n in counts.items() if n > 1]
+    missing = set(range(1, n_parts + 1)) - set(counts)
+    problems = []
+    if missing:
+        problems.append(f"of {n_parts} parts, {name_numbers(missing)} are missing")
+    if doubled:
+        places = [
+            str(folder)
+            for folder, part in zip(folders, parts, strict=True)
+            if part.number in doubled
+        ]
+        problems.append(f"{name_numbers(doubled)} are there twice ({', '.join(places)})")
+    if problems:
+        raise OutputError(
+            f"The parts do not make a whole: {', and '.join(problems)}. Expected each of the "
+            f"{n_parts} parts once; run what is missing with --shard NUMBER/{n_parts}, leave out "
+            "what is doubled."
+        )
+
+
+def _add_up(key: str, folders: Sequence[Path], n_shards: int) -> Checkpoint:
+    parts = [_read_part(RunFolder(folder), key) for folder in folders]
+    shards = sorted(shard for part in parts for shard in part.shards)
+    if shards != list(range(n_shards)):
+        raise OutputError(
+            f"The parts hold {len(set(shards))} of the {n_shards} shards of {key}, {len(shards)} "
+            "in all. Expected each of them once; repeat the parts' commands with --resume."
+        )
+    return Checkpoint(reduce(add, (part.result for part in parts)), tuple(shards))
+
+
+def _read_part(store: RunFolder, key: str) -> Checkpoint:
+    path = store.tally_path(key)
+    return read_checkpoint(path) if path.exists() else Checkpoint()

@@ -1,0 +1,193 @@
+"""A run on a cluster of two nodes: the same tables, whatever dies."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from headscope.corpora.collection import MemoryCorpus
+from headscope.engine import analyze as analyze_module
+from headscope.engine import checkpoint
+from headscope.engine.cluster import Handle, measure_on_cluster, open_pool
+from headscope.engine.measure import Result
+from headscope.engine.sample import draw_sample
+from headscope.engine.shards import Shard
+from headscope.engine.word_maps import SourceRecipe, StoredMaps
+from headscope.errors import InputError, StudyError
+from headscope.options import ClusterOptions, ModelOptions, RunOptions
+from headscope.runs.run import load_run
+from tests.engine.made import EXAMPLES, run
+from tests.engine.made_workers import Doubler, DoublerRecipe
+from tests.engine.test_shards import tables_in
+from tests.planted import PLANTED
+
+ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+
+FACTS = {"version of headscope": "same"}
+QUICK: dict[str, Any] = {"only": ["position", "distance"], "shard_examples": 4}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    nodes.add_node(num_cpus=1)
+    ray.init(address=nodes.address, logging_level="warning", log_to_driver=False)
+    yield nodes
+    ray.shutdown()
+    nodes.shutdown()
+
+
+def double(worker: Doubler, numbers: range, window: int | None = None, **more: Any) -> list[Any]:
+    """What comes back from a pool, in the order in which it comes."""
+    options = ClusterOptions(ray="auto", workers=more.pop("workers", None))
+    with open_pool(options, DoublerRecipe(worker, **more), FACTS) as pool:
+        waiting = ((number, 0.02) for number in numbers)
+        return list(pool.run("double", lambda: next(waiting, None), window))
+
+
+def test_tasks_of_dead_workers_are_done_by_others_and_count_once(
+    cluster: Any, tmp_path: Path
+) -> None:
+    faults = {3: "killed", 5: "fails", 8: "killed", 11: "always fails"}
+    found = double(Doubler(tmp_path, faults), range(20))
+    assert sorted(number for number, _ in found) == list(range(20))
+    results = dict(found)
+    assert "MemoryError: 11 is too much" in results.pop(11)
+    assert results == {number: 2 * number for number in range(20) if number != 11}
+
+
+def test_results_come_in_order_where_that_is_asked_for(cluster: Any, tmp_path: Path) -> None:
+    found = double(Doubler(tmp_path, {0: "killed"}), range(12), window=4)
+    assert found == [(number, 2 * number) for number in range(12)]
+
+
+def test_workers_that_differ_are_refused_before_any_work(cluster: Any, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="another version of headscope: other, and the driver sa"):
+        double(Doubler(tmp_path), range(3), fact="other")
+    with pytest.raises(InputError, match=r"A worker cannot begin: no corpus here\."):
+        double(Doubler(tmp_path), range(3), fact="blind")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_node_may_come_and_go(cluster: Any, tmp_path: Path) -> None:
+    options = ClusterOptions(ray="auto")
+    with open_pool(options, DoublerRecipe(Doubler(tmp_path)), FACTS) as pool:
+        waiting = ((number, 0.3) for number in range(40))
+        found, node, is_gone = {}, cluster.add_node(num_cpus=2), False
+        for number, result in pool.run("double", lambda: next(waiting, None)):
+            found[number] = result
+            n_workers = sum(handle.is_ready for handle in pool.handles)
+            if not is_gone and n_workers > 2:
+                cluster.remove_node(node, allow_graceful=False)
+                is_gone = True
+    assert found == {number: 2 * number for number in range(40)}
+    assert is_gone, "no worker came to the node that was added"
+
+
+def test_a_run_on_the_cluster_equals_one_without_and_either_resumes_the_other(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(out=tmp_path / "plain", **QUICK)
+    add = checkpoint.SavedSums.add
+
+    def stop(self: Any, shards: Any, result: Any) -> None:
+        if len(self.shards) >= 4:
+            raise KeyboardInterrupt
+        add(self, shards, result)
+
+    on_ray = {"ray": "auto", "workers": 1}
+    for first, then in [(on_ray, {}), ({}, on_ray)]:
+        folder = tmp_path / f"stopped-{len(first)}"
+        with monkeypatch.context() as stopped:
+            stopped.setattr(checkpoint.SavedSums, "add", stop)
+            with pytest.raises(KeyboardInterrupt):
+                run(out=folder, **first, **QUICK)
+        run(out=folder, resume=True, **then, **QUICK)
+        assert tables_in(folder) == tables_in(tmp_path / "plain")
+
+
+def test_the_store_of_probes_is_the_same_written_side_by_side(cluster: Any, tmp_path: Path) -> None:
+    sample = draw_sample(MemoryCorpus(EXAMPLES), None, 0)
+    options = RunOptions(shard_examples=5)
+    recipe = SourceRecipe(ClusterOptions(ray="auto", workers=1), PLANTED, None, ModelOptions(), 0)
+    for folder, workers in (("plain", None), ("ray", recipe)):
+        StoredMaps(PLANTED, tmp_path / folder, options, recipe=workers).treebank(sample)
+    one, other = (next((tmp_path / f).rglob("maps.f16")).read_bytes() for f in ("plain", "ray"))
+    assert one == other
+
+
+def test_clusters_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    start = time.monotonic()
+    with pytest.raises(StudyError, match=r"No Ray cluster answers at ray=.127"):
+        run(ray="127.0.0.1:1", **QUICK)
+    assert time.monotonic() - start < 60
+    with pytest.raises(StudyError, match="of a Ray cluster were given"):
+        run(workers=2, **QUICK)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(StudyError, match=r"install it with `pip install 'headscope\[ray\]'`"):
+        run(ray="local", **QUICK)
+
+
+class FakePool:
+    """Does tasks here, the last one first; those that hold shard 5 fail."""
+
+    handles = (Handle(None, is_ready=True),)
+
+    def share(self, value: Any) -> Any:
+        return value
+
+    def run(self, method: str, take: Any) -> Iterator[tuple[int, Any]]:
+        number, quick = 0, Result(seconds={"model": 0.001})
+        while (some := [task for _ in range(4) if (task := take())]) != []:
+            for place, (_, shards) in reversed(list(enumerate(some))):
+                is_bad = any(shard.number == 5 for shard in shards)
+                yield number + place, "it fails" if is_bad else quick
+            number += len(some)
+
+
+def test_large_sums_are_added_by_workers_and_a_bad_shard_is_found_among_others() -> None:
+    shards = [Shard(number, number, number + 1, 1) for number in range(200)]
+    measured: list[int] = []
+    sizes: list[int] = []
+    for group, result in measure_on_cluster(FakePool(), None, shards, lambda n: None):  # type: ignore[arg-type]
+        time.sleep(0.002)  # adding takes longer than measuring
+        sizes.append(len(group))
+        assert isinstance(result, str) == (group[0].number == 5)
+        measured += [shard.number for shard in group]
+    assert sorted(measured) == list(range(200))
+    assert max(sizes) > 4
+
+
+def test_a_run_that_lacks_a_shard_says_so_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(out=tmp_path / "whole", **QUICK)
+
+    def measure(worker: Any, work: Any, shards: Any, progress: Any) -> Any:
+        for shard in shards:
+            is_bad = shard.number == 1
+            yield [shard], "MemoryError" if is_bad else worker.measure(work, [shard])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "set_num_threads", lambda n: None)  # those of this process
+        patched.setattr(analyze_module, "open_pool", lambda _, r, facts: nullcontext(r.open()))
+        patched.setattr(analyze_module, "measure_on_cluster", measure)
+        partial = run(out=tmp_path / "run", ray="local", **QUICK)
+    assert partial.manifest["status"] == "partial"
+    (failed,) = partial.manifest["failed"]
+    assert failed["documents"] == [f"made:{number}" for number in range(4, 8)]
+    assert load_run(tmp_path / "run").manifest["counts"]["text"]["used"] == len(EXAMPLES) - 4
+    again = run(out=tmp_path / "run", resume=True, **QUICK)
+    assert "failed" not in again.manifest
+    assert tables_in(tmp_path / "run") == tables_in(tmp_path / "whole")
+    assert again.manifest["counts"] == whole.manifest["counts"]
