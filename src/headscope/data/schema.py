@@ -41,7 +41,7 @@ class PassRecord(Record):
 class ManifestFile(Record):
     """`manifest.json`."""
 
-    status: Literal["running", "complete"]
+    status: Literal["running", "part", "partial", "complete"]
     model: ModelRecord
     options: dict[str, Any]
     versions: dict[str, str]
