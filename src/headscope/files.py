@@ -76,9 +76,9 @@ def write_atomically(path: Path, content: bytes) -> None:
             raise
 
 
-def sweep_temporaries(folder: Path) -> None:
+def sweep_temporaries(folder: Path, is_deep: bool = True) -> None:
     """Remove what a killed process was writing in a folder; not what a living one still writes."""
-    for path in folder.rglob(".*"):
+    for path in folder.rglob(".*") if is_deep else folder.glob(".*"):
         found = TEMPORARY.fullmatch(path.name)
         if found and _is_abandoned(path, found["host"] == HOST, int(found["process"])):
             path.unlink(missing_ok=True)

@@ -105,6 +105,13 @@ def test_a_killed_runs_temporary_files_are_swept_and_a_living_ones_stay(tmp_path
     assert made["living"].exists()
 
 
+def test_a_run_killed_before_its_first_file_does_not_block(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (tmp_path / f".manifest.json.{files.HOST}-{ended.pid}-{'0' * 16}").touch()
+    run(out=tmp_path, resume=True, **QUICK)
+
+
 def test_a_model_of_nan_leaves_no_folder_that_blocks_the_next_try(tmp_path: Path) -> None:
     def broken_at_last(encoding: object) -> torch.Tensor:
         maps = PLANTED.maps(encoding)  # type: ignore[arg-type]

@@ -54,6 +54,7 @@ class RunFolder:
     def refuse_if_taken(self) -> None:
         """An error if the folder holds anything: no run is written over."""
         with explain_write_errors(self.path):  # a name may be too long to be looked for
+            sweep_temporaries(self.path, is_deep=False)  # of a run killed before it began
             is_taken = self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir()))
         if is_taken:
             raise OutputError(

@@ -1,0 +1,52 @@
+"""Ctrl-C shows no traceback, whatever it meets."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from headscope import cli
+from headscope.commands import interrupt
+
+
+def press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def in_python() -> None:
+    press()
+
+
+def in_native_code() -> None:
+    try:
+        press()
+    except KeyboardInterrupt:
+        raise RuntimeError("the native library was interrupted") from None
+
+
+@pytest.mark.parametrize("work", [in_python, in_native_code])
+def test_ctrl_c_is_one_line(
+    work: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(interrupt, "_seen", [])
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    monkeypatch.setattr(cli, "build_app", lambda command: work)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.value.code == interrupt.INTERRUPTED
+    assert capsys.readouterr().err == "\nInterrupted.\n"
+
+
+def test_an_error_without_ctrl_c_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(cli, "build_app", lambda command: fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        cli.main()
