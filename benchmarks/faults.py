@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,7 +87,20 @@ def kill_again_and_again(
 
 def run_and_kill(out: Path, after: float | None, study: Any) -> bool:
     """Resume a run in a process of its own; whether it was killed before it was done."""
-    child = os.fork()  # what is imported is there already
+    child = start_run(out, study)
+    ends = time.monotonic() + (after if after is not None else 3600)
+    while time.monotonic() < ends:
+        if is_done(child):
+            return False
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) != 0
+
+
+def start_run(out: Path, study: Any) -> int:
+    """A process that runs the study; what is imported is there already."""
+    child = os.fork()
     if child == 0:
         try:
             analyze("demo", out=out, resume=True, **STUDY, **study)
@@ -96,16 +108,13 @@ def run_and_kill(out: Path, after: float | None, study: Any) -> bool:
         except BaseException as error:
             print(f"failed: {error}", file=sys.stderr, flush=True)
             os._exit(1)
-    ends = time.monotonic() + (after if after is not None else 3600)
-    while time.monotonic() < ends:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            assert os.waitstatus_to_exitcode(status) == 0, "a resumed run failed"
-            return False
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) != 0
+    return child
+
+
+def is_done(child: int) -> bool:
+    pid, status = os.waitpid(child, os.WNOHANG)
+    assert not pid or os.waitstatus_to_exitcode(status) == 0, "a run failed"
+    return bool(pid)
 
 
 @contextmanager
@@ -122,22 +131,41 @@ def two_nodes() -> Iterator[Any]:
 
 
 def kill_workers(folder: Path, whole: dict[str, bytes], seconds: float, options: Any) -> str:
-    """A worker dies every few seconds while the run goes on; in the middle of a shard."""
-    n_killed, is_over = 0, threading.Event()
-
-    def kill() -> None:
-        nonlocal n_killed
-        while not is_over.wait(4.0):
-            busy = [p for p in psutil.Process().children(recursive=True) if is_at_work(p)]
+    """Workers die in the middle of a shard."""
+    n_killed = 0
+    with two_nodes() as cluster:
+        child = start_run(folder, {"ray": cluster.address})
+        while not is_done(child):
+            time.sleep(4.0)
+            busy = find_busy_workers()
             if busy and n_killed < MOST_WORKERS:
                 busy[0].kill()
                 n_killed += 1
-
-    with two_nodes() as cluster, in_background(kill, is_over):
-        run = analyze("demo", out=folder, ray=cluster.address, **STUDY)
-    assert run.manifest["status"] == "complete", json.dumps(run.manifest.get("failed"))
-    assert read_tables(folder) == whole
+    check(folder, whole)
     return f"{n_killed} workers killed, tables equal"
+
+
+def change_nodes(folder: Path, whole: dict[str, bytes], seconds: float, options: Any) -> str:
+    """A node is added while the run goes on, and a node is removed with its worker."""
+    said: list[str] = []
+    with two_nodes() as cluster:
+        second = next(node for node in cluster.list_all_nodes() if node is not cluster.head_node)
+        child = start_run(folder, {"ray": cluster.address})
+        while not is_done(child):
+            time.sleep(0.5)
+            n_busy = len(find_busy_workers())
+            if n_busy and not said:
+                cluster.add_node(num_cpus=1)
+                said.append("one node added")
+            elif n_busy > 1 and len(said) == 1:
+                cluster.remove_node(second, allow_graceful=False)
+                said.append("one removed")
+    check(folder, whole)
+    return f"{', '.join(said)}, tables equal"
+
+
+def find_busy_workers() -> list[psutil.Process]:
+    return [p for p in psutil.Process().children(recursive=True) if is_at_work(p)]
 
 
 def is_at_work(process: psutil.Process) -> bool:
@@ -147,39 +175,10 @@ def is_at_work(process: psutil.Process) -> bool:
         return False
 
 
-def change_nodes(folder: Path, whole: dict[str, bytes], seconds: float, options: Any) -> str:
-    """A node is added while the run goes on, and a node is removed with its worker."""
-    is_over, said = threading.Event(), list[str]()
-
-    with two_nodes() as cluster:
-        second = next(node for node in cluster.list_all_nodes() if node is not cluster.head_node)
-
-        def change() -> None:
-            while not is_over.wait(0.5):
-                n_busy = sum(map(is_at_work, psutil.Process().children(recursive=True)))
-                if n_busy and not said:
-                    cluster.add_node(num_cpus=1)
-                    said.append("one node added")
-                elif n_busy > 1 and len(said) == 1:
-                    cluster.remove_node(second, allow_graceful=False)
-                    said.append("one removed")
-
-        with in_background(change, is_over):
-            run = analyze("demo", out=folder, ray=cluster.address, **STUDY)
-    assert run.manifest["status"] == "complete"
-    assert read_tables(folder) == whole
-    return f"{', '.join(said)}, tables equal"
-
-
-@contextmanager
-def in_background(work: Callable[[], None], is_over: threading.Event) -> Iterator[None]:
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+def check(folder: Path, whole: dict[str, bytes]) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["status"] == "complete", manifest.get("failed")
+    assert read_tables(folder) == whole, "other tables"
 
 
 KINDS: dict[str, Callable[[Path, dict[str, bytes], float, Any], str]] = {

@@ -147,7 +147,7 @@ class FakePool:
         return value
 
     def run(self, method: str, take: Any) -> Iterator[tuple[int, Any]]:
-        number, quick = 0, Result(seconds={"model": 0.001})
+        number, quick = 0, Result(seconds={"model": 0.0001})
         while (some := [task for _ in range(4) if (task := take())]) != []:
             for place, (_, shards) in reversed(list(enumerate(some))):
                 is_bad = any(shard.number == 5 for shard in shards)
