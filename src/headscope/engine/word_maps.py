@@ -1,7 +1,7 @@
 """The store of a treebank's word attention and hidden states: found if there, else measured."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -106,13 +106,16 @@ class StoredMaps:
         kept = iter(index.kept)
         for members in self._batches(sample, ExampleCounts()):
             batch = self.source.batch(members)
-            with self.hidden.observe() if self.hidden else nullcontext([]) as seen:
+            with self._watch_hidden() as seen:
                 maps = _measure_words(self.source, batch, self.query_pieces)
             pool = pool_words(batch, self.query_pieces).queries.float()
             vectors = [_halve(pool @ state.float().to(pool.device), batch) for state in seen]
             for i, (one, words) in enumerate(zip(maps, kept, strict=False)):
                 yield [_choose_words(one, words), *(layer[i, words] for layer in vectors)]
             progress(len(members))
+
+    def _watch_hidden(self) -> AbstractContextManager[list[Tensor]]:
+        return self.hidden.observe() if self.hidden else nullcontext([])
 
 
 def _words_with_tokens(encoding: Encoding) -> list[int]:
