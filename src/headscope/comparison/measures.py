@@ -71,8 +71,6 @@ def list_measures(run: Replicates) -> Iterator[Measure]:
         keys = run.tables[name].index.to_frame(index=False).drop(columns=NTH)
         where = [str(k) for k in keys if {"layer", "head"} & set(str(k).split("_"))]
         labels = [k for k in keys if k not in where]
-        if not where and len(labels) == 0:
-            continue
         if not labels:
             yield Measure(name, column, "", keys[where], values)
             continue
