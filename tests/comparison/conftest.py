@@ -11,7 +11,12 @@ from headscope.engine.analyze import analyze
 from tests.making import MadeSource, make_example, random_maps
 from tests.planted import plant
 
-EXAMPLES = [make_example(seed, n_words=4 + seed % 5) for seed in range(30)]
+EXAMPLES = [make_example(seed, n_words=4 + seed % 5) for seed in range(14)]
+OTHERS = [make_example(seed) for seed in range(90, 103)]
+WITH_TREES: dict[str, Any] = {
+    "treebank": EXAMPLES[:9],
+    "only": ["position", "entropy", "dependency"],
+}
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,7 @@ class NamedSource(MadeSource):
 def make_run(folder: Path, name: str, maps: Any = random_maps, **options: Any) -> Path:
     """A quick run of a made model."""
     shape = {k: options.pop(k) for k in ("n_layers", "n_heads") if k in options}
-    given = {"text": EXAMPLES, "treebank": EXAMPLES, "only": ["position", "entropy", "dependency"]}
+    given = {"text": EXAMPLES, "only": ["position", "entropy"]}
     analyze(
         NamedSource(maps, name=name, **shape), out=folder / name, progress=False, **given | options
     )
@@ -44,9 +49,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Three models on the same documents, and one on others."""
     folder = tmp_path_factory.mktemp("runs")
     return {
-        "planted": make_run(folder, "planted", plant),
+        "planted": make_run(folder, "planted", plant, **WITH_TREES),
         "random": make_run(folder, "random"),
-        "deeper": make_run(folder, "deeper", deeper, n_layers=4, n_heads=3),
-        "apart": make_run(folder, "apart", text=[make_example(s) for s in range(90, 110)],
-                          only=["position"], treebank=None),
-    }  # fmt: skip
+        "deeper": make_run(folder, "deeper", deeper, n_layers=4, n_heads=3, **WITH_TREES),
+        "apart": make_run(folder, "apart", text=OTHERS, only=["position"]),
+    }

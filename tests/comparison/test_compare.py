@@ -16,7 +16,7 @@ from headscope.errors import OutputError, StudyError
 from headscope.runs.run import load_run
 from headscope.stats.bucket import bucket_of
 from headscope.stats.interval import estimate
-from tests.comparison.conftest import EXAMPLES, make_run
+from tests.comparison.conftest import EXAMPLES, WITH_TREES, make_run
 from tests.making import MadeSource, random_maps
 from tests.planted import PREVIOUS, plant
 from tests.references import comparison as reference
@@ -139,13 +139,13 @@ def test_bad_runs_are_refused_or_left_out_with_the_reason(
 def test_other_weights_and_options_are_refused_or_left_out(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
-    norm = make_run(tmp_path, "other-norm", treebank=None, only=["position"])
+    norm = make_run(tmp_path, "other-norm", only=["position"])
     with pytest.raises(StudyError, match="different weights"):
         hs.compare([runs["random"], norm])
-    same = make_run(tmp_path, "random-norm", treebank=None, only=["position"])
+    same = make_run(tmp_path, "random-norm", only=["position"])
     assert len(hs.compare([runs["random"], same]).tables["measures"])  # one model, two weights
-    odd = make_run(tmp_path, "odd", query_pieces="first", only=["position", "dependency"])
-    made = hs.compare([runs["random"], odd])
+    odd = make_run(tmp_path, "odd", query_pieces="first", **WITH_TREES)
+    made = hs.compare([runs["planted"], odd])
     assert any("'dependency' was measured with different options" in n for n in made.notes)
     assert set(made.tables["measures"]["table"]) & {"position"}
     assert "dependency" not in set(made.tables["measures"]["table"])
@@ -165,8 +165,8 @@ def test_a_run_without_its_sums_has_no_differences_and_it_is_said(
 
 def test_one_document_gives_numbers_without_intervals(tmp_path: Path) -> None:
     only = [EXAMPLES[0]]
-    one = make_run(tmp_path, "one", plant, text=only, treebank=None, only=["position"])
-    two = make_run(tmp_path, "two", text=only, treebank=None, only=["position"])
+    one = make_run(tmp_path, "one", plant, text=only, only=["position"])
+    two = make_run(tmp_path, "two", text=only, only=["position"])
     measures = hs.compare([one, two]).tables["measures"]
     assert measures["value"].notna().all()
     assert measures["low"].isna().all()

@@ -71,8 +71,6 @@ def list_measures(run: Replicates) -> Iterator[Measure]:
         keys = run.tables[name].index.to_frame(index=False).drop(columns=NTH)
         where = [str(k) for k in keys if {"layer", "head"} & set(str(k).split("_"))]
         labels = [k for k in keys if k not in where]
-        if not where and len(labels) == 0:
-            continue
         if not labels:
             yield Measure(name, column, "", keys[where], values)
             continue
@@ -103,6 +101,8 @@ def compare_heads(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
     measures = {m.key: m for m in list_measures(start) if _has_heads(m)}
     parts = []
     for name, run in ((name, run) for name, run in runs.items() if name != first):
+        if _list_heads(run) != _list_heads(start):
+            continue
         for other in list_measures(run):
             one = measures.get(other.key)
             if one is None or not _has_heads(other) or len(one.places) != len(other.places):
@@ -229,6 +229,12 @@ def _mean(values: Float[Array, "replicate row"]) -> Float[Array, " replicate"]:
     is_empty = np.isnan(values).all(axis=1)
     filled = np.where(np.isnan(values), values[:1], values)
     return np.where(is_empty, np.nan, filled.mean(axis=1))
+
+
+def _list_heads(run: Replicates) -> set[tuple[int, int]]:
+    """All heads that the measures of a run are about."""
+    parts = [m.places[["layer", "head"]] for m in list_measures(run) if _has_heads(m)]
+    return {(int(a), int(b)) for part in parts for a, b in part.to_numpy()}
 
 
 def _has_heads(measure: Measure) -> bool:

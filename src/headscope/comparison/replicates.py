@@ -129,7 +129,8 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
 
 def _index(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """The table by its keys, and by the number of the row where several have the same."""
-    nth = table.groupby(keys, dropna=False, sort=False).cumcount()
+    same = table.groupby(keys, dropna=False, sort=False) if keys else None
+    nth = range(len(table)) if same is None else same.cumcount()
     return table.assign(**{NTH: nth}).set_index([*keys, NTH])
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["render_series"]
 
 SHOWN_BEST, SHOWN_MEASURES = 12, 24
+WIDE = 0.4  # an interval that says nothing
 
 
 def render_series(made: "Series") -> str:
@@ -60,6 +61,7 @@ def _figures(made: "Series") -> list[Drawn | None]:
     kinds, best, series = (made.tables[name] for name in ("kinds", "best", "series"))
     strongest = kinds.assign(panel=kinds["kind"], value=kinds["share"])
     last = best[best["step"] == best["step"].max()].sort_values("value", ascending=False)
+    last = last[last["high"] - last["low"] < WIDE]
     shown = list(last["of"].head(SHOWN_BEST))
     of_best = best[best["of"].isin(shown)].assign(panel=lambda table: table["of"])
     means = series[series["statistic"] == "mean"]

@@ -1,5 +1,6 @@
 """One model on several treebanks: which head serves a relation in most of them."""
 
+import numpy as np
 import pandas as pd
 
 __all__ = ["COLUMNS", "find_shared_heads"]
@@ -32,7 +33,7 @@ def find_shared_heads(every: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
         mean = by_bank.mean(axis=1)
         top = mean[serves == serves.max()].idxmax()
         own = best[best["relation"] == relation].set_index("treebank")
-        is_best = [(int(r.layer), int(r.head), r.direction) == top for r in own.itertuples()]
+        is_best = [tuple(row[name] for name in HEAD) == top for row in own.to_dict("records")]
         rows.append(
             (
                 *(relation, by_bank.shape[1], *top, int(serves[top]), sum(is_best)),
@@ -45,7 +46,9 @@ def find_shared_heads(every: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
 
 def _transfer(by_bank: pd.DataFrame) -> float:
     """The mean over treebanks of the head that is best on the others."""
+    values = by_bank.to_numpy(float)  # [head, treebank]
     scores = [
-        by_bank.loc[by_bank.drop(columns=bank).mean(axis=1).idxmax(), bank] for bank in by_bank
+        values[int(np.nanmean(np.delete(values, bank, axis=1), axis=1).argmax()), bank]
+        for bank in range(values.shape[1])
     ]
-    return float(sum(scores) / len(scores))
+    return float(np.mean(scores))
