@@ -235,8 +235,7 @@ def _load_named() -> dict[str, Any]:
     return {
         name: item
         for name, item in CORPORA.load_all()
-        if isinstance(item, Path)
-        or not (getattr(item, "suffixes", ()) or hasattr(item, "scheme"))
+        if isinstance(item, Path) or not (getattr(item, "suffixes", ()) or hasattr(item, "scheme"))
     }
 
 

@@ -168,6 +168,7 @@ class _Study:
     manifest: dict[str, Any]
     folder: RunFolder | None
     _results: dict[str, Checkpoint] = field(default_factory=dict)
+    _untrained: dict[int, AttentionSource] = field(default_factory=dict)  # by draw, the last one
 
     def run(self, resume: bool, has_progress: bool) -> Run:
         self._check()
@@ -176,7 +177,10 @@ class _Study:
             for pass_ in self.passes:
                 self._results[pass_.key] = self._run_pass(pass_, bars)
             analyses = {a.name: a for p in self.passes for a in p.analyses}
+            advance = bars.add("tables and map", 1)
+            advance(0)
             run = finish_run(self.folder, self.manifest, analyses, self._results)
+            advance(1)
             shown = list(self._gather(run, bars)) if self.options.examples else []
         if self.folder:
             write_examples(self.folder.path, shown)
@@ -200,7 +204,11 @@ class _Study:
                 f"--null cannot be used with {self.models.source.name}: it is no transformers "
                 "model. Expected a model that can be initialised anew; leave --null out."
             )
-        return make_untrained(self.models.source, self.options.seed + draw - 1)
+        if draw not in self._untrained:  # all passes of a draw share it; earlier ones are done
+            self._untrained.clear()
+            seed = self.options.seed + draw - 1
+            self._untrained[draw] = make_untrained(self.models.source, seed)
+        return self._untrained[draw]
 
     def _tokens(self, pass_: Pass) -> int:
         return tokens_for(pass_, self.models.source, self.options.max_tokens)

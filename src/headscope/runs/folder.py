@@ -20,13 +20,13 @@ import pandas as pd
 from headscope.data.table import Tables
 from headscope.errors import OutputError
 from headscope.files import explain_write_errors, write_atomically
+from headscope.runs.format import FORMAT, upgrade_manifest
 from headscope.runs.manifest import refuse_other_study
 
 __all__ = ["UNTRAINED", "RunFolder"]
 
 MANIFEST = "manifest.json"
 TABLES, UNTRAINED = "tables", "untrained"
-FORMAT = 3  # of the folder; raised when an older headscope could not read it
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,7 @@ class RunFolder:
                 f"{self.path} is not a run: {path.name} is missing or damaged ({error}). Expected "
                 "a folder that `headscope analyze --out` wrote; check the path."
             ) from error
-        if manifest.get("format") != FORMAT:
-            raise OutputError(
-                f"{self.path} was written in format {manifest.get('format')}. Expected {FORMAT}; "
-                "run the analysis again with this version of headscope."
-            )
-        return manifest
+        return upgrade_manifest(manifest, self.path)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         content = json.dumps({**manifest, "format": FORMAT}, indent=2, ensure_ascii=False)
@@ -108,6 +103,8 @@ class RunFolder:
 
     def write_table(self, name: str, table: pd.DataFrame, place: str = TABLES) -> None:
         parquet = BytesIO()
+        table = table.copy(deep=False)
+        table.attrs = {"headscope_format": FORMAT}  # which the file keeps
         table.to_parquet(parquet, index=False)
         write_atomically(self.path / place / f"{name}.parquet", parquet.getvalue())
         write_atomically(self.path / place / f"{name}.csv", table.to_csv(index=False).encode())
