@@ -30,6 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "lines").mkdir()
     lines = [{"words": 1, "body": "A line."}, {"words": 2, "body": "Two lines."}]
     (tmp_path / "lines/all.json").write_text("\n".join(map(json.dumps, lines)))
+    pd.DataFrame(lines).to_parquet(tmp_path / "lines.parquet")
     return tmp_path
 
 
@@ -57,6 +58,7 @@ class TestReading:
     def test_files_and_folders_of_json_are_read(self) -> None:
         assert texts_of("hf:lines") == ["A line.", "Two lines."]  # the only column of strings
         assert texts_of("hf:lines/all.json") == ["A line.", "Two lines."]
+        assert texts_of("hf:lines.parquet") == ["A line.", "Two lines."]
         assert texts_of("hf:bees/test.parquet") == ["Held out."]
 
     def test_the_digest_is_that_of_the_texts(self, folder: Path) -> None:

@@ -109,7 +109,7 @@ class HubDataset:
     def _column(self) -> str:
         columns = self._rows.features or next(iter(self._rows), {})
         named = self._parts[3]
-        texts = [name for name, kind in columns.items() if getattr(kind, "dtype", "") == "string"]
+        texts = [name for name, kind in columns.items() if _is_text(kind)]
         chosen = named or ("text" if "text" in columns else texts[0] if len(texts) == 1 else "")
         if chosen not in columns:
             said = f"no column {named!r}" if named else "which column holds the text is not clear"
@@ -153,3 +153,8 @@ class HubDataset:
                 "or JSON, or a dataset of the hub and a connection to it; check the name "
                 f"({FORM})."
             ) from error
+
+
+def _is_text(kind: object) -> bool:
+    """Whether a column is of strings, by its type, or by a value where no type is known."""
+    return isinstance(kind, str) or getattr(kind, "dtype", "") in ("string", "large_string")
