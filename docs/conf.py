@@ -27,6 +27,7 @@ html_theme = "furo"
 html_title = "headscope"
 html_math_renderer = "mathml"
 html_show_sourcelink = False
+html_show_copyright = False
 html_copy_source = False
 # What stands beside the pages: llms.txt, and the demo's report where `make docs` put it.
 html_extra_path = ["llms.txt", *(["_demo"] if (Path(__file__).parent / "_demo").is_dir() else [])]

@@ -107,7 +107,7 @@ class HubDataset:
 
     @cached_property
     def _column(self) -> str:
-        columns = self._rows.features or next(iter(self._rows), {})
+        columns: dict[str, Any] = self._rows.features or next(iter(self._rows), {})
         named = self._parts[3]
         texts = [name for name, kind in columns.items() if _is_text(kind)]
         chosen = named or ("text" if "text" in columns else texts[0] if len(texts) == 1 else "")

@@ -24,7 +24,7 @@ __all__ = ["HeadscopeCallback"]
 log = getLogger("headscope")
 
 
-class HeadscopeCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types
+class HeadscopeCallback(TrainerCallback):
     """Measures the model before training, every so many steps, and at the end.
 
     Each measurement is a run in `out/step-N`. `options` are those of `headscope.analyze`, such as
@@ -45,7 +45,7 @@ class HeadscopeCallback(TrainerCallback):  # type: ignore[misc]  # transformers 
     ) -> None:
         require(every > 0, "every", every, "at least 1")
         given = {CorpusRole.TEXT: text, CorpusRole.TREEBANK: treebank, CorpusRole.COREF: coref}
-        self.corpora = {  # opened here: what cannot be read is told before any training
+        self.corpora: dict[str, Any] = {  # opened here: what cannot be read is told before any training
             str(role): as_corpora(items, role) for role, items in given.items() if items is not None
         }
         if not self.corpora:
