@@ -45,7 +45,9 @@ class HeadscopeCallback(TrainerCallback):
     ) -> None:
         require(every > 0, "every", every, "at least 1")
         given = {CorpusRole.TEXT: text, CorpusRole.TREEBANK: treebank, CorpusRole.COREF: coref}
-        self.corpora: dict[str, Any] = {  # opened here: what cannot be read is told before any training
+        self.corpora: dict[
+            str, Any
+        ] = {  # opened here: what cannot be read is told before any training
             str(role): as_corpora(items, role) for role, items in given.items() if items is not None
         }
         if not self.corpora:
