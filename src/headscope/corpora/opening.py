@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from headscope.contracts import Corpus, CorpusRole
 from headscope.corpora.collection import FilesCorpus, MemoryCorpus
@@ -16,7 +16,14 @@ from headscope.registry import CORPORA, warn_once
 
 __all__ = ["CorporaLike", "as_corpora", "open_corpus", "texts"]
 
-CorporaLike = str | Path | Corpus | Iterable[str | Path | Corpus | Example]  # or a DataFrame
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    CorporaLike: TypeAlias = (
+        str | Path | Corpus | Iterable[str | Path | Corpus | Example] | DataFrame
+    )
+else:
+    CorporaLike = Any  # pandas takes long to load
 Formats = Mapping[str, Any]  # file ending -> the class that reads such files
 
 
