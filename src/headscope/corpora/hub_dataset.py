@@ -123,7 +123,7 @@ class HubDataset:
         """The splits by name, as streams."""
         with self._explain_errors():
             try:
-                from datasets import load_dataset  # an extra, and slow to import
+                from datasets.load import load_dataset  # an extra, and slow to import
             except ModuleNotFoundError as error:
                 raise InputError(
                     f"{self.name} needs a package that is not installed ({error.name}). Expected "

@@ -85,7 +85,8 @@ def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> 
             "table with a column 'text', or an iterable of strings or of headscope.Example "
             "objects; convert it first."
         )
-    items = items if isinstance(items, Sequence) else tuple(items)  # it is read more than once
+    if not isinstance(items, Sequence):
+        items = tuple(items)  # type: ignore[arg-type]  # no table; it is read more than once
     if all(isinstance(item, Example) for item in items):
         return [MemoryCorpus(items, role=role)]  # type: ignore[arg-type]  # all are examples
     if role == CorpusRole.TEXT:
