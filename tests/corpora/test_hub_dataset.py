@@ -101,7 +101,7 @@ def test_only_text_is_read_so() -> None:
 def test_without_the_library_its_extra_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "datasets", None)
+    monkeypatch.setitem(sys.modules, "datasets.load", None)
     with pytest.raises(InputError, match=r"pip install 'headscope\[datasets\]'"):
         list(HubDataset("hf:bees"))
 
