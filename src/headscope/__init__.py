@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from headscope.data.table import tidy_table as tidy_table
     from headscope.data.tree import Tree as Tree
     from headscope.engine.analyze import analyze as analyze
+    from headscope.engine.callback import HeadscopeCallback as HeadscopeCallback
     from headscope.engine.finish import redraw_map as redraw_map
     from headscope.engine.match import match_models as match_models
     from headscope.engine.merge import merge_runs as merge_runs
@@ -59,6 +60,7 @@ _NAMES = {
     "data.table": ("empty_tables", "head_axes", "tidy_table"),
     "data.tree": ("Tree",),
     "engine.analyze": ("analyze",),
+    "engine.callback": ("HeadscopeCallback",),
     "engine.finish": ("redraw_map",),
     "engine.match": ("match_models",),
     "engine.merge": ("merge_runs",),

@@ -303,6 +303,11 @@ CORPORA = Registry(
             "headscope.corpora.gap:GapCorpus",
             ".tsv as --coref: GAP, a pronoun and two names in a paragraph",
         ),
+        "hf": Entry(
+            "headscope.corpora.hub_dataset:HubDataset",
+            "hf:NAME[:config][:split][:column] as --text: a dataset of the hub or a folder; a row "
+            "is an example",
+        ),
         "starter": Entry(
             "headscope.corpora.starter:STARTER",
             "the embedded corpus, written for headscope: trees and coreference (CC0)",

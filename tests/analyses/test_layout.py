@@ -90,6 +90,45 @@ def test_the_number_of_clusters_can_be_given() -> None:
     assert np.isnan(cluster_heads(cdist(points, points), n_clusters=1).silhouette)
 
 
+def slow_silhouette(distance: np.ndarray, labels: np.ndarray) -> float:
+    """Head by head: how much nearer its own cluster is than the nearest other one."""
+    scores = []
+    for head, own in enumerate(labels):
+        means = {
+            cluster: np.mean([distance[head, o] for o in others])
+            for cluster in set(labels)
+            if (others := [o for o in range(len(labels)) if labels[o] == cluster and o != head])
+        }
+        if own not in means:  # alone in its cluster
+            scores.append(0.0)
+            continue
+        within, between = means.pop(own), min(means.values())
+        scores.append((between - within) / max(within, between))
+    return float(np.mean(scores))
+
+
+@pytest.mark.parametrize("n_clusters", [2, 3, 7])
+def test_the_silhouette_is_that_of_every_head(n_clusters: int) -> None:
+    points = np.random.default_rng(n_clusters).standard_normal((17, 2))
+    found = cluster_heads(cdist(points, points), n_clusters)
+    assert found.silhouette == pytest.approx(slow_silhouette(cdist(points, points), found.labels))
+
+
+def test_no_small_move_of_a_head_makes_the_map_better() -> None:
+    rng = np.random.default_rng(5)
+    points = rng.standard_normal((11, 4))  # in four dimensions: no plane holds the distances
+    distance = cdist(points, points)
+    plane = scale_to_plane(distance)
+
+    def misses(places: np.ndarray) -> float:
+        return float(np.sqrt(((cdist(places, places) - distance) ** 2).sum() / (distance**2).sum()))
+
+    assert plane.stress == pytest.approx(misses(plane.points))
+    for _ in range(200):
+        moved = plane.points + 0.03 * rng.standard_normal(plane.points.shape)
+        assert misses(moved) > plane.stress
+
+
 def run(source: MadeSource = PLANTED, **options: object) -> Run:
     fixed = {"text": EXAMPLES, "progress": False}
     return analyze(source, **{**fixed, **options})  # type: ignore[arg-type]

@@ -44,6 +44,7 @@ def made_corpora(folder: Path) -> list[Corpus]:
         open_corpus(plain, TEXT),
         open_corpus(coref, COREF),
         *as_corpora([plain / name for name in SAMPLES], TEXT),
+        open_corpus(f"hf:{plain}/b.jsonl:::text", TEXT),
         open_corpus("starter", TEXT),
         open_corpus("starter", TREEBANK),
         open_corpus("starter", COREF),

@@ -32,7 +32,8 @@ def analyze(
     text: Annotated[
         list[str] | None,
         typer.Option(
-            help="A .txt, .jsonl or .conllu file (also .gz) or folder, or 'starter'; repeatable."
+            help="A .txt, .jsonl or .conllu file (also .gz) or folder, or 'starter', or hf:NAME (a "
+            "dataset); repeatable."
         ),
     ] = None,
     treebank: Annotated[

@@ -92,7 +92,14 @@ def show_run(run: "Run", format: Format, min_count: int = 50) -> None:
 
 def show_report(run: "Run") -> None:
     """Write the run's report and say where it is."""
-    typer.echo(f"Report: {run.report()}", err=True)
+    from headscope.engine.progress import show_progress  # rich: only when it is needed
+
+    with show_progress(True) as bars:
+        advance = bars.add("report", 1)
+        advance(0)
+        path = run.report()
+        advance(1)
+    typer.echo(f"Report: {path}", err=True)
 
 
 def show_counts(run: "Run") -> None:

@@ -1,12 +1,14 @@
 """From what a user names to corpora: files, folders, registered names, texts and examples."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from headscope.contracts import Corpus, CorpusRole
 from headscope.corpora.collection import FilesCorpus, MemoryCorpus
+from headscope.corpora.frame import read_frame
 from headscope.corpora.lines import strip_gz
 from headscope.data.example import Example
 from headscope.errors import InputError, StudyError, shorten, suggest
@@ -14,7 +16,14 @@ from headscope.registry import CORPORA, warn_once
 
 __all__ = ["CorporaLike", "as_corpora", "open_corpus", "texts"]
 
-CorporaLike = str | Path | Corpus | Sequence[str | Path | Corpus | Example]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    CorporaLike: TypeAlias = (
+        str | Path | Corpus | Iterable[str | Path | Corpus | Example] | DataFrame
+    )
+else:
+    CorporaLike = Any  # pandas takes long to load
 Formats = Mapping[str, Any]  # file ending -> the class that reads such files
 
 
@@ -29,6 +38,8 @@ def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False
             f"No corpus role {role!r}.{suggest(role, roles)} Expected one of {', '.join(roles)}."
         )
     role = CorpusRole(role)
+    if kind := _find_scheme(name):
+        return _open_address(str(name), kind, role)
     if os.path.isdir(name):
         return FilesCorpus(_base_name(name), _open_folder(Path(name), role), skip_bad)
     formats, named = _load_formats(role), _load_named()
@@ -59,18 +70,23 @@ def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> 
 
     A list of examples is one corpus. A list of paths, registered names and corpora is so many
     corpora; for the role TEXT it is one, of files read in this order. There, strings that name no
-    file are texts.
+    file are texts, and a pandas DataFrame is a corpus too.
     """
+    if role == CorpusRole.TEXT and hasattr(items, "itertuples"):
+        return [MemoryCorpus(list(read_frame(items)), name="table")]
     if _is_corpus(items):
         return [items]
     if isinstance(items, (str, Path)):
         is_text = role == CorpusRole.TEXT and isinstance(items, str) and _is_text(items)
         return [texts([str(items)]) if is_text else open_corpus(items, role, skip_bad)]
-    if not isinstance(items, Sequence):
+    if not isinstance(items, Iterable) or isinstance(items, (bytes, Mapping)):
         raise InputError(
             f"This is no corpus: {items!r:.60}. Expected a path, a registered name, a corpus, a "
-            "list of these, or a list of headscope.Example objects; convert it first."
+            "table with a column 'text', or an iterable of strings or of headscope.Example "
+            "objects; convert it first."
         )
+    if not isinstance(items, Sequence):
+        items = tuple(items)  # type: ignore[arg-type]  # no table; it is read more than once
     if all(isinstance(item, Example) for item in items):
         return [MemoryCorpus(items, role=role)]  # type: ignore[arg-type]  # all are examples
     if role == CorpusRole.TEXT:
@@ -144,15 +160,35 @@ def _names_corpus(item: object, formats: Formats, named: Mapping[str, Any]) -> b
     if not isinstance(item, str):
         return isinstance(item, Path) or _is_corpus(item)
     is_file_name = len(item.split()) == 1 and _find_format(Path(item), formats) is not None
-    return os.path.exists(item) or item in named or is_file_name
+    is_name = item in named or _find_scheme(item) is not None
+    return os.path.exists(item) or is_name or is_file_name
 
 
 def _is_text(item: str) -> bool:
     """Whether a string is a text: several words that are no path and do not look like one."""
-    if os.path.exists(item) or item in _load_named() or len(item.split()) < 2:
+    is_known = os.path.exists(item) or item in _load_named() or _find_scheme(item)
+    if is_known or len(item.split()) < 2:
         return False
     has_format = _find_format(Path(item), _load_formats(CorpusRole.TEXT)) is not None
     return not (has_format or "/" in item or os.sep in item)
+
+
+def _find_scheme(item: object) -> Any:
+    """What reads an address such as hf:NAME, or None."""
+    if not re.match(r"[a-z]+:\S", str(item)):
+        return None
+    kinds = (kind for _, kind in CORPORA.load_all() if hasattr(kind, "scheme"))
+    return next((kind for kind in kinds if str(item).startswith(kind.scheme)), None)
+
+
+def _open_address(address: str, kind: Any, role: CorpusRole) -> Corpus:
+    if role not in kind.roles:
+        raise InputError(
+            f"{address} cannot be read as {role}. Expected it as {', '.join(sorted(kind.roles))}; "
+            "pass it there, or give a file."
+        )
+    corpus: Corpus = kind(address)
+    return corpus
 
 
 def _open_file(path: Path, role: CorpusRole, formats: Formats) -> Corpus:
@@ -217,7 +253,7 @@ def _load_formats(role: CorpusRole) -> Formats:
     for name, kind in CORPORA.load_all():
         suffixes, roles = getattr(kind, "suffixes", ()), getattr(kind, "roles", ())
         if isinstance(kind, Path) or not suffixes:
-            continue  # a corpus of this name
+            continue  # a corpus of this name, or of addresses
         if isinstance(suffixes, str) or isinstance(roles, str) or not roles:
             warn_once(
                 f"The corpus format {name!r} is not used, as its class does not say what it reads. "
@@ -234,7 +270,7 @@ def _load_named() -> dict[str, Any]:
     return {
         name: item
         for name, item in CORPORA.load_all()
-        if isinstance(item, Path) or not getattr(item, "suffixes", ())
+        if isinstance(item, Path) or not (getattr(item, "suffixes", ()) or hasattr(item, "scheme"))
     }
 
 

@@ -33,10 +33,12 @@ def tidy_table(axes: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
     1      2  all   0.7
     """
     shape = tuple(len(labels) for labels in axes.values())
-    table = pd.DataFrame(list(product(*axes.values())), columns=list(axes))
-    for name, array in values.items():
-        table[name] = np.broadcast_to(array, shape).ravel()
-    return table
+    rows = list(product(*axes.values()))
+    labels: dict[str, Any] = {n: [row[i] for row in rows] for i, n in enumerate(axes)}
+    if not rows:
+        labels = {name: np.empty(0, dtype=object) for name in axes}
+    numbers = {name: np.broadcast_to(array, shape).ravel() for name, array in values.items()}
+    return pd.DataFrame({**labels, **numbers})
 
 
 def empty_tables(columns: Mapping[str, Sequence[str]]) -> dict[str, pd.DataFrame]:

@@ -183,7 +183,10 @@ class _Study:
                 return finish_part(self.folder, self.manifest, self._results)
             for pass_ in self.passes:
                 refuse_unused(pass_.corpus.name, self._results[pass_.key].result.counts)
+            advance = bars.add("tables and map", 1)
+            advance(0)
             run = finish_run(self.folder, self.manifest, analyses, self._results, failed)
+            advance(1)
             shown = list(self._gather(run, bars)) if self.work.options.examples else []
         if self.folder:
             write_examples(self.folder.path, shown)

@@ -7,14 +7,16 @@ from typing import Any
 
 from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
 from headscope.data.counts import ExampleCounts
+from headscope.data.encoding import Encoding
 from headscope.data.example import Example, stable_hash
 from headscope.data.head_view import ShownExample, write_examples
 from headscope.data.table import Tables
-from headscope.engine.head_views import view_heads
+from headscope.engine.head_views import encode_whole, make_view, run_heads
 from headscope.engine.measure import Progress
 from headscope.engine.plan import Pass
 from headscope.engine.sample import Sample
 from headscope.engine.windows import cut_windows
+from headscope.models.encode import equal_length_batches
 from headscope.runs.tables import CORPUS_COLUMNS, rows_of_pass
 from headscope.stats.ranking import ENDS, MOST, Ranking
 from headscope.view.presentation import NotableHead, find_notable_heads
@@ -23,6 +25,7 @@ __all__ = ["gather_examples", "merge_examples", "write_examples"]
 
 DRAWN_UNITS = 30
 READ_AT_ONCE = 64
+BATCH_TOKENS = 2048  # that the model reads together
 
 
 @dataclass(frozen=True)
@@ -48,16 +51,17 @@ def gather_examples(
 ) -> list[ShownExample]:
     """The notable heads of a pass at their best and worst examples, which are read again."""
     requests = _request(pass_, rankings, tables, layer_numbers(source))
-    found: list[tuple[Request, ShownExample]] = []
-    missing = set(requests)
-    for example in _read(pass_, sample, source, max_tokens, missing):
-        key = stable_hash(example.id)
-        if key in missing:
-            missing.remove(key)
-            found += [(r, _show(source, example, r, max_tokens)) for r in requests[key]]
-            progress(1)
-        if not missing:
+    examples: dict[int, Example] = {}  # those that are shown, by the hash of their id
+    for example in _read(pass_, sample, source, max_tokens, requests):
+        if (key := stable_hash(example.id)) in requests:
+            examples[key] = example
+        if len(examples) == len(requests):
             break
+    encodings = encode_whole(source, list(examples.values()), max_tokens)
+    found: list[tuple[Request, ShownExample]] = []
+    for members in equal_length_batches(encodings, BATCH_TOKENS):
+        found += _show(source, members, requests)
+        progress(len(members))
     found.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
     return [shown for _, shown in found]
 
@@ -118,19 +122,23 @@ def _read(
 
 
 def _show(
-    source: AttentionSource, example: Example, request: Request, max_tokens: int
-) -> ShownExample:
-    head = request.head
-    is_of_words = head.pairs is not None
-    pairs = head.pairs(request.analysis, example) if head.pairs else []
-    (view,) = view_heads(
-        source,
-        example,
-        [(head.layer, head.head)],
-        by_words=is_of_words,
-        arcs=pairs,
-        max_tokens=max_tokens,
-    )
-    n_right = round((request.score + len(view.marked)) / 2)
-    says = f"{n_right} of {len(view.marked)} found" if is_of_words else f"{request.score:.0%}"
-    return ShownExample(head.title, request.end, request.score, says, view.excerpt(DRAWN_UNITS))
+    source: AttentionSource, encodings: Sequence[Encoding], requests: Mapping[int, list[Request]]
+) -> Iterator[tuple[Request, ShownExample]]:
+    """What is to be shown of examples of one length, which the model reads together."""
+    wanted = [
+        (place, encoding, request)
+        for place, encoding in enumerate(encodings)
+        for request in requests[stable_hash(encoding.example.id)]
+    ]
+    heads = {(place, r.head.layer, r.head.head) for place, _, r in wanted}
+    maps = run_heads(source, encodings, heads)
+    for place, encoding, request in wanted:
+        head = request.head
+        is_of_words = head.pairs is not None
+        pairs = head.pairs(request.analysis, encoding.example) if head.pairs else []
+        weights = maps[place, head.layer, head.head]
+        view = make_view(encoding, (head.layer, head.head), weights, is_of_words, pairs)
+        n_right = round((request.score + len(view.marked)) / 2)
+        says = f"{n_right} of {len(view.marked)} found" if is_of_words else f"{request.score:.0%}"
+        short = view.excerpt(DRAWN_UNITS)
+        yield request, ShownExample(head.title, request.end, request.score, says, short)

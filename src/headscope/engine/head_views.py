@@ -16,7 +16,10 @@ from headscope.data.tree import ROOT
 from headscope.engine.measure import refuse_not_finite
 from headscope.errors import StudyError, suggest
 
-__all__ = ["DIRECTIONS", "all_heads", "name_layers", "refuse_absent_heads", "view_heads"]
+__all__ = [
+    "DIRECTIONS", "all_heads", "encode_whole", "make_view", "name_layers", "refuse_absent_heads",
+    "run_heads", "view_heads",
+]  # fmt: skip
 
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
 NO_LIMIT = 10**9  # tokens: the text is cut nowhere, so that its real length can be said
@@ -47,7 +50,19 @@ def view_heads(
     refuse_absent_heads(source, heads)
     if arcs is None:
         arcs = _gold_arcs(example, relation, direction)
-    encoding = _encode(source, example, max_tokens)
+    (encoding,) = encode_whole(source, [example], max_tokens)
+    maps = run_heads(source, [encoding], [(0, *head) for head in heads])
+    return [make_view(encoding, head, maps[0, *head], by_words, arcs) for head in heads]
+
+
+def make_view(
+    encoding: Encoding,
+    head: tuple[int, int],
+    weights: Maps,
+    by_words: bool,
+    arcs: Collection[tuple[int, int]],
+) -> HeadView:
+    """What a head does with an example, from its map between tokens; `arcs` are pairs of words."""
     owners = _unit_of_each_token(encoding, by_words)
     units, is_special = _name_units(encoding, owners, by_words)
     first_unit = _first_units(encoding, owners)
@@ -56,13 +71,7 @@ def view_heads(
         for start, end in arcs
         if start in first_unit and end in first_unit
     )
-    maps = _run(source, encoding, heads)
-    return [
-        HeadView(
-            example.id, layer, head, units, is_special, _pool(maps[layer, head], owners), marked
-        )
-        for layer, head in heads
-    ]
+    return HeadView(encoding.example.id, *head, units, is_special, _pool(weights, owners), marked)
 
 
 def all_heads(source: AttentionSource, layer: int | None = None) -> list[tuple[int, int]]:
@@ -94,35 +103,45 @@ def name_layers(numbers: Sequence[int]) -> str:
     return f"layers {', '.join(str(number + 1) for number in numbers)}"
 
 
-def _encode(source: AttentionSource, example: Example, max_tokens: int | None) -> Encoding:
-    (encoding,) = source.encode([example], max_tokens or NO_LIMIT)
-    if len(encoding) > source.max_tokens:
-        raise StudyError(
-            f"{source.name} takes at most {source.max_tokens} tokens; {example.id} has "
-            f"{len(encoding)}. Expected a shorter text; shorten it."
-        )
-    if not len(encoding):
-        raise StudyError(
-            f"{source.name} makes no tokens of {example.id}. Expected text that its tokenizer "
-            "knows; write words."
-        )
-    return encoding
+def encode_whole(
+    source: AttentionSource, examples: Sequence[Example], max_tokens: int | None
+) -> list[Encoding]:
+    """The examples in tokens; an error for one that the model cannot read."""
+    encodings = source.encode(examples, max_tokens or NO_LIMIT)
+    for example, encoding in zip(examples, encodings, strict=True):
+        if len(encoding) > source.max_tokens:
+            raise StudyError(
+                f"{source.name} takes at most {source.max_tokens} tokens; {example.id} has "
+                f"{len(encoding)}. Expected a shorter text; shorten it."
+            )
+        if not len(encoding):
+            raise StudyError(
+                f"{source.name} makes no tokens of {example.id}. Expected text that its tokenizer "
+                "knows; write words."
+            )
+    return encodings
 
 
-def _run(
-    source: AttentionSource, encoding: Encoding, heads: Collection[tuple[int, int]]
-) -> dict[tuple[int, int], Maps]:
-    """The maps of the chosen heads alone: a layer's other maps are let go while the model runs."""
-    maps: dict[tuple[int, int], Maps] = {}
+def run_heads(
+    source: AttentionSource,
+    encodings: Sequence[Encoding],
+    wanted: Collection[tuple[int, int, int]],
+) -> dict[tuple[int, int, int], Maps]:
+    """The maps of chosen heads alone, by (example, layer, head), for encodings of one length.
+
+    A layer's other maps are let go while the model runs.
+    """
+    maps: dict[tuple[int, int, int], Maps] = {}
     numbers = layer_numbers(source)
 
     def keep(attention: LayerAttention) -> None:
-        for layer, head in heads:
+        for place, layer, head in wanted:
             if layer == numbers[attention.layer]:
                 refuse_not_finite([(layer, attention.is_finite())], attention.batch)
-                maps[layer, head] = attention.weights[0, head].detach().double().cpu().numpy()
+                weights = attention.weights[place, head]
+                maps[place, layer, head] = weights.detach().double().cpu().numpy()
 
-    source.attend(source.batch([encoding]), keep)
+    source.attend(source.batch(encodings), keep)
     return maps
 
 

@@ -67,6 +67,7 @@ class ShardWork:
     samples: Mapping[str, Sample]
     options: RunOptions
     _opened: dict[str, Source[Any]] = field(default_factory=dict)  # that of the last pass
+    _untrained: dict[int, AttentionSource] = field(default_factory=dict, repr=False)  # by draw
 
     def measure(
         self, work: PassWork, shards: Sequence[Shard], progress: Progress = lambda n_examples: None
@@ -149,7 +150,11 @@ class ShardWork:
                 f"--null cannot be used with {self.models.source.name}: it is no transformers "
                 "model. Expected a model that can be initialised anew; leave --null out."
             )
-        return make_untrained(self.models.source, self.options.seed + draw - 1)
+        if draw not in self._untrained:  # all passes of a draw share it; earlier ones are done
+            self._untrained.clear()
+            seed = self.options.seed + draw - 1
+            self._untrained[draw] = make_untrained(self.models.source, seed)
+        return self._untrained[draw]
 
     def _source(self, work: PassWork) -> Source[Any]:
         key = work.pass_.key

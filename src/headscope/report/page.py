@@ -1,7 +1,10 @@
 """A run as one HTML page: its figures, tables, claims, examples and head cards."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +19,7 @@ from markupsafe import Markup
 from headscope.data.attention import head_name
 from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables
+from headscope.errors import WriteError
 from headscope.files import write_atomically
 from headscope.report.sections import as_script, fill_sections
 from headscope.view.answer import choose_answers
@@ -33,6 +37,7 @@ Manifest = Mapping[str, Any]
 LEAST_ROW, MOST_ROW, PICTURE_HEIGHT = 6, 27, 400  # pixels
 PALE = f"color-mix(in srgb, {OTHER.colour} 22%, transparent)"  # most heads: not in the way
 VEGA = "window.vegaEmbed = vegaEmbed;"  # all that the page asks of it
+END = "\n/* end of Vega */"  # a kept file that was cut off lacks it
 
 
 def write_report(
@@ -94,8 +99,20 @@ def render_report(
 
 @cache
 def _bundle_vega() -> Markup:
-    """The library that draws charts, in one script; it takes seconds to put together."""
-    return Markup(vl_convert.javascript_bundle(VEGA).replace("</script", "<\\/script"))
+    """The library that draws charts, in one script.
+
+    It takes seconds to put together, so it is kept in the user's cache folder, if there is one.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    made_by = f"{version('vl-convert-python')} {VEGA}"
+    kept = Path(home) / "headscope" / f"vega-{sha256(made_by.encode()).hexdigest()[:16]}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        if (text := kept.read_text("utf-8")).endswith(END):
+            return Markup(text)
+    text = vl_convert.javascript_bundle(VEGA).replace("</script", "<\\/script") + END
+    with suppress(WriteError):
+        write_atomically(kept, text.encode())
+    return Markup(text)
 
 
 def _asset(name: str) -> Markup:

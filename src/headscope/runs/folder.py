@@ -27,13 +27,13 @@ from headscope.files import (
     sweep_temporaries,
     write_atomically,
 )
+from headscope.runs.format import FORMAT, upgrade_manifest
 from headscope.runs.manifest import refuse_other_study
 
 __all__ = ["UNTRAINED", "RunFolder"]
 
 MANIFEST = "manifest.json"
 TABLES, UNTRAINED = "tables", "untrained"
-FORMAT = 3  # of the folder; raised when an older headscope could not read it
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,7 @@ class RunFolder:
                 f"({reason}). Expected a folder that `headscope analyze --out` wrote; check the "
                 "path, or rebuild the run by `headscope analyze` with another --out."
             ) from error
-        if manifest.get("format") != FORMAT:
-            raise OutputError(
-                f"{self.path} was written in format {shorten(manifest.get('format'))}. Expected "
-                f"{FORMAT}; run the analysis again with this version of headscope."
-            )
-        return manifest
+        return upgrade_manifest(manifest, self.path)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         write_atomically(self.path / MANIFEST, seal({**manifest, "format": FORMAT}, indent=2))
@@ -142,6 +137,8 @@ class RunFolder:
     def write_table(self, name: str, table: pd.DataFrame, place: str = TABLES) -> str:
         """Write a table twice; gives the checksum of the file that is read again."""
         parquet = BytesIO()
+        table = table.copy(deep=False)
+        table.attrs = {"headscope_format": FORMAT}  # which the file keeps
         table.to_parquet(parquet, index=False)
         write_atomically(self.path / place / f"{name}.parquet", parquet.getvalue())
         csv = to_csv(table).encode(errors="backslashreplace")

@@ -1,7 +1,7 @@
 """What a figure is, how all of them look, what their marks carry, and how they are saved."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import altair as alt
 import pandas as pd
+from altair.utils.schemapi import debug_mode
 
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import StudyError
@@ -106,7 +107,10 @@ class Figure:
                 f"not have. Expected {', '.join(self.needs)}; measure with: headscope analyze "
                 f"MODEL {self.made_by}."
             )
-        kinds = self._kinds(tables)
+        with debug_mode(False):  # a chart is checked when it is shown or saved, not at every step
+            return self._style_kinds(self._kinds(tables))
+
+    def _style_kinds(self, kinds: Mapping[str, Tables]) -> alt.TopLevelMixin:
         if "" in kinds:
             return style(self._draw(kinds[""]), self.caption)
         drawn = [
@@ -162,7 +166,8 @@ def mark_data(table: pd.DataFrame, columns: Sequence[str]) -> alt.InlineData:
     if len(kept) > MANY_ROWS:
         return _as_csv(kept)
     rows = kept.to_dict("records")
-    return alt.InlineData(values=[{str(k): rounded(v) for k, v in row.items()} for row in rows])
+    values = tuple({str(k): rounded(v) for k, v in row.items()} for row in rows)
+    return alt.InlineData(values=values)  # a tuple: Altair copies lists at every step of a chart
 
 
 def _as_csv(table: pd.DataFrame) -> alt.InlineData:

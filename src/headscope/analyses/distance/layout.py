@@ -9,8 +9,6 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
-from sklearn.manifold import smacof
-from sklearn.metrics import silhouette_score
 
 from headscope.analyses.distance.tables import ordered_matrix
 from headscope.data.table import Tables
@@ -45,7 +43,7 @@ MANY_HEADS = 400
 MARGIN = 0.01
 MOST_CLUSTERS = 20
 STRONG = 0.7  # silhouette of a structure that leaves no doubt (Kaufman and Rousseeuw)
-MAX_ITERATIONS, TOLERANCE = 300, 1e-7
+MAX_ITERATIONS, TOLERANCE, SMALL = 300, 1e-7, 1e-5
 SHOWN_HEADS = 8
 
 Array = NDArray[np.float64]
@@ -154,10 +152,20 @@ def cluster_heads(distance: Matrix, n_clusters: int | None = None) -> Clusters:
 
 
 def _silhouette(distance: Matrix, labels: NDArray[np.int64]) -> float:
-    """The mean silhouette; none of a single cluster or of heads all apart."""
+    """The mean silhouette; none of a single cluster or of heads all apart.
+
+    Of a head it is (b - a) / max(a, b), for a mean distance a to the others of its cluster and b
+    to those of the nearest other cluster; 0 for a head that is alone.
+    """
     if not 1 < len(set(labels)) < len(labels):
         return np.nan
-    return float(silhouette_score(distance, labels, metric="precomputed"))
+    is_member = labels[:, None] == np.unique(labels)  # [head, cluster]
+    sums, sizes = distance @ is_member, is_member.sum(axis=0)  # [head, cluster], [cluster]
+    n_others = sizes[is_member.argmax(axis=1)] - 1  # [head]
+    within = sums[is_member] / np.maximum(n_others, 1)
+    between = np.where(is_member, np.inf, sums / sizes).min(axis=1)
+    largest = np.maximum(np.maximum(within, between), np.finfo(float).tiny)
+    return float(np.where(n_others > 0, (between - within) / largest, 0.0).mean())
 
 
 def _rank(cut: tuple[float, NDArray[np.int64]]) -> tuple[bool, float]:
@@ -168,19 +176,23 @@ def _rank(cut: tuple[float, NDArray[np.int64]]) -> tuple[bool, float]:
     return bool(is_even or is_plain), -np.inf if np.isnan(score) else score
 
 
-def _improve(distance: Matrix, start: Points) -> Plane:
-    points, _ = smacof(
-        distance,
-        init=start,
-        n_init=1,
-        n_components=2,
-        max_iter=MAX_ITERATIONS,
-        eps=TOLERANCE,
-        normalized_stress=False,
-    )
-    placed = np.linalg.norm(points[:, None] - points, axis=-1)
-    misses, total = ((placed - distance) ** 2).sum(), (distance**2).sum()
-    return Plane(points, float(np.sqrt(misses / total)) if total > 0 else 0.0)
+def _improve(distance: Matrix, points: Points) -> Plane:
+    """SMACOF: points move to the weighted mean of where each other point wants them to be, until
+    the stress no longer falls."""
+    placed, misses = _distances(points), np.inf
+    for _ in range(MAX_ITERATIONS):
+        pull = distance / np.where(placed > 0, placed, SMALL)  # [head, other]
+        points = (pull.sum(axis=1, keepdims=True) * points - pull @ points) / len(points)
+        placed, before = _distances(points), misses
+        misses = ((placed - distance) ** 2).sum()
+        if before - misses < TOLERANCE * (placed**2).sum():
+            break
+    return Plane(points, float(np.sqrt(misses / (distance**2).sum())))
+
+
+def _distances(points: Points) -> Matrix:
+    apart: Matrix = np.linalg.norm(points[:, None] - points, axis=-1)
+    return apart
 
 
 def _turn(points: Points) -> Points:

@@ -90,7 +90,7 @@ def derive(tables: Tables, options: MapOptions) -> DerivedTables | None:
     """The map of heads: the tables `layout` and `dendrogram`; None without distances."""
     if not len(tables.get("distance", ())):
         return None
-    # Only here: scikit-learn takes seconds to load, and only a new map needs it.
+    # Only here: clustering takes a while to load, and only a new map needs it.
     from headscope.analyses.distance.layout import derive_layout
 
     return derive_layout(tables, options)

@@ -1,0 +1,110 @@
+"""A callback of transformers' Trainer: the same measurement again and again while a model learns.
+
+    trainer = Trainer(model, args, ..., processing_class=tokenizer)
+    trainer.add_callback(hs.HeadscopeCallback(text="dev.txt", every=500, out="runs"))
+
+Afterwards `runs/step-0`, `runs/step-500`, ... are runs as `headscope analyze` writes them.
+"""
+
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from headscope.contracts import CorpusRole
+from headscope.corpora.opening import CorporaLike, as_corpora
+from headscope.engine.analyze import analyze
+from headscope.errors import HeadscopeError, OutputError, StudyError
+from headscope.options import require
+
+__all__ = ["HeadscopeCallback"]
+
+log = getLogger("headscope")
+
+
+class HeadscopeCallback(TrainerCallback):
+    """Measures the model before training, every so many steps, and at the end.
+
+    Each measurement is a run in `out/step-N`. `options` are those of `headscope.analyze`, such as
+    `only`, `limit` and `max_tokens`. The model is left as it was: training gives the same weights
+    with the callback as without it.
+    """
+
+    def __init__(
+        self,
+        text: CorporaLike | None = None,
+        every: int = 500,
+        out: str | Path = "runs",
+        *,
+        treebank: CorporaLike | None = None,
+        coref: CorporaLike | None = None,
+        tokenizer: Any = None,
+        **options: Any,
+    ) -> None:
+        require(every > 0, "every", every, "at least 1")
+        given = {CorpusRole.TEXT: text, CorpusRole.TREEBANK: treebank, CorpusRole.COREF: coref}
+        self.corpora: dict[
+            str, Any
+        ] = {  # opened here: what cannot be read is told before any training
+            str(role): as_corpora(items, role) for role, items in given.items() if items is not None
+        }
+        if not self.corpora:
+            raise StudyError(
+                "Nothing was given to measure the model on. Expected text=..., treebank=... or "
+                "coref=...; give at least one."
+            )
+        self.every, self.out, self.tokenizer = every, Path(out), tokenizer
+        self.options = {"progress": False, **options}
+        self.folders: dict[int, Path] = {}  # of the runs, by step
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
+    ) -> None:
+        first = state.global_step  # training that goes on from a checkpoint has measured it
+        taken = {step: path for path in self.out.glob("step-*") if (step := _step_of(path)) >= 0}
+        late = [path for step, path in sorted(taken.items()) if step > first or step == 0 == first]
+        if state.is_world_process_zero and late:
+            raise OutputError(
+                f"{late[0]} is there already. Expected no measurement beyond step {first}, where "
+                "training begins; choose another folder with out=..., or remove it."
+            )
+        self.folders = taken
+        self._measure(state, given)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
+    ) -> None:
+        if state.global_step % self.every == 0:
+            self._try(state, given)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
+    ) -> None:
+        self._try(state, given)
+
+    def _try(self, state: TrainerState, given: dict[str, Any]) -> None:
+        """Measure; what goes wrong by now, such as a full disk, is told, and training goes on."""
+        try:
+            self._measure(state, given)
+        except HeadscopeError as error:
+            log.warning("Step %d was not measured: %s", state.global_step, error)
+
+    def _measure(self, state: TrainerState, given: dict[str, Any]) -> None:
+        step = state.global_step
+        if not state.is_world_process_zero or step in self.folders:
+            return
+        model = getattr(given["model"], "module", given["model"])  # without DataParallel around it
+        tokenizer = self.tokenizer or given.get("processing_class")
+        devices = [model.device] if model.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):  # training draws the numbers it would have drawn
+            folder = self.out / f"step-{step}"
+            analyze(model, tokenizer=tokenizer, out=folder, **self.corpora, **self.options)
+        self.folders[step] = folder
+
+
+def _step_of(path: Path) -> int:
+    """The step in a folder's name; -1 where there is none."""
+    number = path.name.removeprefix("step-")
+    return int(number) if number.isdecimal() else -1

@@ -1,0 +1,107 @@
+"""The pages for people: every command and snippet runs, every page is found, no link is broken."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import headscope
+from headscope.cli import build_app
+
+DOCS = Path(__file__).parents[1] / "docs"
+GUIDES = ["tutorial.md", *(f"howto/{page.name}" for page in sorted((DOCS / "howto").glob("*.md")))]
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+EXCLUDED = "toc.excluded,myst.xref_missing"  # links are checked by another test
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def run_shell(script: str, folder: Path) -> None:
+    """Commands of headscope that stand alone run here, to save their start; the rest in a shell."""
+    own = re.compile(r"headscope (?!.*[|<>$]).*")
+    for part in re.split(r"\n(?=headscope )", script.strip()):
+        lines = part.splitlines()
+        if own.fullmatch(lines[0]):
+            arguments = shlex.split(lines.pop(0))[1:]
+            done = CliRunner(env={"COLUMNS": "120"}).invoke(build_app(arguments[0]), arguments)
+            assert done.exit_code == 0, f"{arguments}\n{done.output}\n{done.exception!r}"
+        if lines:
+            scripts = Path(sys.executable).parent  # where the headscope command is
+            path = {**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}"}
+            command = ["bash", "-ec", "\n".join(lines)]
+            subprocess.run(command, cwd=folder, env=path, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_every_command_and_snippet_of_a_guide_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = BLOCK.findall((DOCS / page).read_text())
+    assert found
+    names: dict[str, object] = {"__name__": page}
+    for language, code in found:
+        if language == "sh":
+            run_shell(code, tmp_path)
+        else:
+            exec(compile(code, page, "exec"), names)
+    if page == "tutorial.md":
+        said = capsys.readouterr().out
+        assert "Head 3-9 of the demo model finds the noun of a determiner in 91% of 398" in said
+        assert "chosen in 8 of 8 folds" in said
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and MyST make them."""
+    headings = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S), re.M
+    )
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
+def test_no_link_between_pages_is_broken() -> None:
+    for page in [*DOCS.rglob("*.md"), DOCS / "llms.txt"]:
+        for target in LINK.findall(page.read_text()):
+            path, _, anchor = target.partition("#")
+            there = (page.parent / path).resolve() if path else page
+            assert there.exists(), f"{page.name} links to {target}"
+            if anchor:
+                assert anchor in anchors_of(there), f"{page.name} links to {target}"
+
+
+def test_every_page_is_in_the_contents_and_in_llms_txt() -> None:
+    contents = set(re.findall(r"^[a-z][\w/]*$", (DOCS / "index.md").read_text(), re.MULTILINE))
+    pages = {p.relative_to(DOCS).with_suffix("").as_posix() for p in DOCS.rglob("*.md")} - {"index"}
+    listed = {p.removesuffix(".md") for p in LINK.findall((DOCS / "llms.txt").read_text())}
+    assert contents == pages
+    assert listed == pages
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    named = set(re.findall(r":: headscope\.(\w+)$", (DOCS / "api.md").read_text(), re.MULTILINE))
+    assert named == set(headscope.__all__) - {"__version__"}
+
+
+def test_the_pages_become_a_site_without_a_warning(tmp_path: Path) -> None:
+    """Without the reference, which takes long; `make docs` builds that too."""
+    pytest.importorskip("furo")
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
+    without = ["-D", "exclude_patterns=api.md", "-D", f"suppress_warnings={EXCLUDED}"]
+    done = subprocess.run(
+        [*command, *without, str(DOCS), str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "method.html").read_text()
+    assert "<math" in page
+    assert "http" not in re.sub(
+        r'xmlns(:\w+)?="[^"]*"',
+        "",
+        " ".join(re.findall(r"<script[^>]*src=[^>]*>|<link[^>]*>", page)),
+    )
+    assert (tmp_path / "searchindex.js").exists()
+    assert (tmp_path / "llms.txt").exists()
