@@ -6,7 +6,7 @@ share an option: it then has the same meaning and default in all of them.
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral
 from typing import Annotated, Any, get_type_hints
@@ -138,8 +138,13 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
             )
 
 
-def command_parameters(options: Iterable[Option], panel: str) -> list[inspect.Parameter]:
-    """The options as parameters of a command; one that is not given is None, and so left out."""
+def command_parameters(
+    options: Iterable[Option], panel: str, shown_names: Collection[str] | None = None
+) -> list[inspect.Parameter]:
+    """The options as parameters of a command; one that is not given is None, and so left out.
+
+    Help hides those that are not among `shown_names`, if these are given.
+    """
     import typer  # only the command line needs it
 
     parameters = []
@@ -152,7 +157,11 @@ def command_parameters(options: Iterable[Option], panel: str) -> list[inspect.Pa
         if is_switch and option.default:
             flag = f"{flag}/{flag.replace('--', '--no-', 1)}"
         told = typer.Option(
-            flag, help=option.help, show_default=shown or False, rich_help_panel=panel
+            flag,
+            help=option.help,
+            show_default=shown or False,
+            rich_help_panel=panel,
+            hidden=shown_names is not None and option.name not in shown_names,
         )
         optional: Any = kind if _is_optional(kind) else kind | None
         parameters.append(
@@ -209,27 +218,38 @@ class ModelOptions:
 class RunOptions:
     """How a study is run."""
 
-    limit: int | None = option(None, "At most N examples of each corpus, a seeded random sample.")
+    limit: int | None = option(None, "At most N random examples of each corpus.")
+    limit_text: int | None = option(None, "At most N examples of --text.", shown_default="--limit")
+    limit_treebank: int | None = option(
+        None, "At most N sentences of --treebank.", shown_default="--limit"
+    )
+    limit_coref: int | None = option(
+        None, "At most N documents of --coref.", shown_default="--limit"
+    )
     max_tokens: int | None = option(
-        None, "Longest input in tokens.", shown_default="128 for text, 128 and 512 for --coref"
+        None, "Longest input.", shown_default="128; for --coref also 512"
     )
     coref_window: str = option(
         CUTS[0], "Documents: split into windows, truncate to one (as in the paper), or both."
     )
-    weights: str = option(
-        "attention", "Attention weights, or norm: norm-weighted attention (Kobayashi et al. 2020)."
-    )
-    null: int = option(
-        0, "Also measure N untrained models, to compare: 1 for a look, 5 for a paper."
-    )
-    seed: int = option(0, "Seed of everything random: samples, masks, tests, probes.")
+    weights: str = option("attention", "attention, or norm (norm-weighted, Kobayashi et al.).")
+    null: int = option(0, "Also measure N untrained models (1 to look, 5 to publish).")
+    seed: int = option(0, "Seed of all random choices.")
     skip_bad: bool = option(False, "Skip unreadable files in a folder.")
     examples: bool = option(True, "Show notable heads on their best and worst examples.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
     shard_examples: int = option(1024, "Examples between two saves.", changes_numbers=False)
 
+    def limit_of(self, role: str) -> tuple[int | None, str]:
+        """The most examples of a corpus of this role, and the option that says so."""
+        name = f"limit_{role}"
+        own: int | None = getattr(self, name, None)
+        return (self.limit, "limit") if own is None else (own, name)
+
     def __post_init__(self) -> None:
-        require(self.limit is None or self.limit > 0, "limit", self.limit, "at least 1")
+        for name in ("limit", "limit_text", "limit_treebank", "limit_coref"):
+            value = getattr(self, name)
+            require(value is None or value > 0, name, value, "at least 1")
         require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
         is_known, known = self.coref_window in CUTS, f"{', '.join(CUTS[:-1])} or {CUTS[-1]}"
         require(is_known, "coref_window", self.coref_window, known)
@@ -250,7 +270,7 @@ class ProbeOptions:
     compat: bool = option(False, "Word vectors one place off, as in the paper's released code.")
     curve: bool = option(True, "Also learn from parts of the sentences.")
     query_pieces: str = option(QUERY_PIECES[0], QUERY_PIECES_HELP)
-    seed: int = option(0, "Seed of everything random: samples, masks, tests, probes.")
+    seed: int = option(0, "Seed of all random choices.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
 
     def __post_init__(self) -> None:

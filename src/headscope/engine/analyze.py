@@ -45,7 +45,7 @@ from headscope.engine.resolve import (
     choose_analyses,
     read_names,
     split_options,
-    tell_short_corpora,
+    tell_limits,
 )
 from headscope.engine.sample import Sample, draw_sample
 from headscope.errors import StudyError
@@ -107,10 +107,12 @@ def analyze(
     passes, left_out = plan_passes(analyses, corpora, is_explicit, run.max_tokens, run.coref_window)
     repeats = plan_untrained(passes, run.null) if run.null else []
     repeats += plan_second_readings(passes)
-    drawn = {id(p.corpus): p.corpus for p in passes}
-    samples_of = {key: draw_sample(c, run.limit, run.seed) for key, c in drawn.items()}
+    drawn = {id(p.corpus): (p.corpus, run.limit_of(p.role)) for p in passes}
+    samples_of = {
+        key: draw_sample(corpus, limit, run.seed) for key, (corpus, (limit, _)) in drawn.items()
+    }
     samples = {p.key: samples_of[id(p.corpus)] for p in passes}
-    tell_short_corpora(samples_of.values(), run.limit)
+    tell_limits([(samples_of[key], *limit) for key, (_, limit) in drawn.items()])
     models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
     refuse_single_model(passes, models.source)
     passes, lone = leave_out_lone_layers(passes, models.source, is_explicit)

@@ -53,7 +53,7 @@ def _least(cells: Sequence[Sequence[str]], place: int) -> int:
     heading, *rows = (row[place] for row in cells)
     longest = max(map(cell_len, rows), default=0)
     of_rows = longest if longest < LONG else max(NARROWEST, *map(_longest_word, rows))
-    return max(of_rows, _longest_word(heading))
+    return max(1, of_rows, _longest_word(heading))
 
 
 def _longest_word(text: str) -> int:
