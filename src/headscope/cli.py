@@ -32,7 +32,7 @@ from headscope.options import (
 OF_MODEL, OF_RUN, OF_ANALYSES = "Model", "Run", "Analyses"
 # The options that short help shows, of those that are derived from dataclasses.
 RARE = frozenset({"train", "vectors", "min_count", "store", "port", "browser"})  # of commands
-COMMON = frozenset({"limit", "max_tokens", "null", "seed", "weights", "device", "head", "layer",
+COMMON = frozenset({"limit", "max_tokens", "null", "device", "head", "layer",
                     "words", "view", "strongest", "span", "treebank", "sentence", "size",
                     "sentences", "epochs"})  # fmt: skip
 

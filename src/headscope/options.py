@@ -32,6 +32,7 @@ LEAST_TOKENS = 8
 CUTS = ("split", "truncate", "both")
 MEMORY = r"\d+(\.\d+)?\s*[KMGT]?i?B"  # as accelerate reads it
 QUERY_PIECES = ("mean", "first")
+VIEWS, PIECES = ("auto", "lines", "matrix", "text"), ("joined", "marked")
 QUERY_PIECES_HELP = "Which pieces of a split word attend for it: mean (of all) or first."
 
 
@@ -294,6 +295,20 @@ class ShowOptions:
     direction: str = option("dependent-to-head", "Mark arcs this way, or head-to-dependent.")
     hide_special: bool = option(False, "Leave out [CLS], [SEP] and their like.")
     red: list[str] = option([], "A word whose attention is drawn in red; may be repeated.")
+    view: str = option("auto", "lines, matrix, text, or auto: text for long texts.")
+    strongest: int | None = option(None, "Draw only the K strongest lines.")
+    span: str | None = option(None, "Draw only these tokens or words, as 10-40 (from 1).")
+    pieces: str = option("joined", "Later pieces of a word: joined (ing) or marked (##ing).")
+    size: str | None = option(None, "Size of the picture, 12x8cm, or its width, 12cm.")
+    font: str | None = option(None, "An installed font.")
+    palette: str | None = option(None, "Colours of lines and of marks, as black,red.")
+    background: str | None = option(None, "A colour, or transparent.")
+
+    def __post_init__(self) -> None:
+        require(self.view in VIEWS, "view", self.view, f"one of {', '.join(VIEWS)}")
+        require(self.pieces in PIECES, "pieces", self.pieces, " or ".join(PIECES))
+        is_enough = self.strongest is None or self.strongest > 0
+        require(is_enough, "strongest", self.strongest, "at least 1")
 
 
 def require(is_met: bool, name: str, value: object, expected: str) -> None:

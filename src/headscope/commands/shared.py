@@ -115,7 +115,8 @@ def show_counts(run: "Run") -> None:
 
     for key, counts in run.manifest["counts"].items():
         one = run.manifest.get("passes", {}).get(key, {})
-        talk.tell(describe_counts(key, counts, one.get("available"), one.get("role", "")))
+        sizes = one.get("available"), one.get("role", ""), one.get("examples")
+        talk.tell(describe_counts(key, counts, *sizes))
         if one.get("repeats") is None and (line := describe_tokenization(counts)):
             talk.tell(f"{key}: {line}")
         for reason in one.get("skipped_files", {}).values():

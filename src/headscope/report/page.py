@@ -115,8 +115,9 @@ def _short_name(name: str) -> str:
     >>> _short_name("/models/e5-small/")
     'e5-small'
     """
-    is_path = name.startswith(("/", "./", "../")) or "\\" in name
-    return Path(name.rstrip("/")).name if is_path else name
+    kind, colon, path = name.rpartition(":")  # random-init:MODEL
+    is_path = path.startswith(("/", "./", "../")) or "\\" in path
+    return f"{kind}{colon}{Path(path.rstrip('/')).name}" if is_path else name
 
 
 def _title(manifest: Manifest, is_pair: bool) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from headscope.errors import StudyError
 from headscope.view.fonts import refuse_font
-from headscope.view.svg import Drawing, escape_text
+from headscope.view.svg import Drawing, escape_text, put_on
 
 __all__ = ["PaperStyle", "fit_figure", "read_length", "read_size", "style_drawing"]
 
@@ -230,4 +230,4 @@ def _frame(drawing: Drawing, width: float, height: float) -> Drawing:
 def _put_on(svg: str, background: str | None) -> str:
     if background is None or background == "transparent":
         return svg
-    return svg.replace(">", f'><rect width="100%" height="100%" fill="{background}"/>', 1)
+    return put_on(svg, background)

@@ -97,13 +97,21 @@ def describe_answers(answers: Sequence[Answer], width: int | None = None) -> str
 
 
 def describe_counts(
-    key: str, counts: Mapping[str, Any], available: int | None = None, role: str = ""
+    key: str,
+    counts: Mapping[str, Any],
+    available: int | None = None,
+    role: str = "",
+    n_drawn: int | None = None,
 ) -> str:
-    """What became of the examples of a pass, in a line; `available` is how many there were."""
+    """What became of the examples of a pass, in a line.
+
+    `available` is how many there were, `n_drawn` how many of them were to be used.
+    """
     of_all = f" of {available:,}" if available else ""
     what = f"{counts['used']:,}{of_all} {EXAMPLES.get(role, 'examples')} used"
-    if available and counts["used"] > available:  # documents were cut
-        what = f"{counts['used']:,} windows from {available:,} documents used"
+    if available and counts["used"] > (n_drawn or available):  # documents were cut
+        n_read = f"{n_drawn:,} of " if n_drawn and n_drawn < available else ""
+        what = f"{counts['used']:,} windows from {n_read}{available:,} documents used"
     parts = [f"{what} ({counts['tokens']:,} tokens)"]
     parts += [describe_documents(counts)] if "documents" in counts else []
     if counts["truncated"]:

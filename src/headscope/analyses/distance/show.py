@@ -43,6 +43,7 @@ HEADS_MAP = Figure(
     made_by="--text FILE",
     draw_tables=draw_map,
     paper="Figure 6",
+    is_half=True,
 )
 
 HEADS_MAP_LAYERS = Figure(
@@ -57,6 +58,7 @@ HEADS_MAP_LAYERS = Figure(
     made_by="--text FILE",
     draw_tables=draw_map_by_layer,
     paper="Figure 6",
+    is_half=True,
 )
 
 DISTANCE_MATRIX = Figure(
@@ -71,6 +73,7 @@ DISTANCE_MATRIX = Figure(
     needs=("distance", "layout"),
     made_by="--text FILE",
     draw_tables=draw_matrix,
+    is_half=True,
 )
 
 DENDROGRAM = Figure(
