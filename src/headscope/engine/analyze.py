@@ -60,6 +60,8 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
 from headscope.runs.tables import Repeat, tally_name
 
+UNITS = {CorpusRole.TREEBANK: "sentences", CorpusRole.COREF: "documents"}
+
 __all__ = ["analyze"]
 
 
@@ -113,7 +115,8 @@ def analyze(
     }
     samples = {p.key: samples_of[id(p.corpus)] for p in passes}
     tell_limits([(samples_of[key], *limit) for key, (_, limit) in drawn.items()])
-    models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
+    with show_progress(progress) as bars, bars.stage("loading the model"):
+        models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
     refuse_single_model(passes, models.source)
     passes, lone = leave_out_lone_layers(passes, models.source, is_explicit)
     passes, impossible = _leave_out_impossible(fit_windows(passes, models.source), models)
@@ -178,7 +181,8 @@ class _Study:
             for pass_ in self.passes:
                 self._results[pass_.key] = self._run_pass(pass_, bars)
             analyses = {a.name: a for p in self.passes for a in p.analyses}
-            run = finish_run(self.folder, self.manifest, analyses, self._results)
+            with bars.stage("tables and map of heads"):
+                run = finish_run(self.folder, self.manifest, analyses, self._results)
             shown = list(self._gather(run, bars)) if self.options.examples else []
         if self.folder:
             write_examples(self.folder.path, shown)
@@ -213,7 +217,8 @@ class _Study:
         if pass_.watch is Watch.CHANGE:  # copies of one example fill a batch, and the bar moves on
             options = replace(options, batch_tokens=1)
         analyses = pass_.by_kind or self._analyses_of(pass_)
-        progress = bars.add(pass_.key, self._sample(pass_).n_examples)
+        unit = UNITS.get(pass_.role, "examples")
+        progress = bars.add(pass_.key, self._sample(pass_).n_examples, unit)
         checkpoint = self._load(pass_.key)
         for shard, examples in enumerate(self._shards(pass_)):
             if shard in checkpoint.shards:

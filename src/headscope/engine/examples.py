@@ -56,8 +56,8 @@ def gather_examples(
             if key in missing:
                 missing.remove(key)
                 found += [(r, _show(source, example, r, max_tokens)) for r in requests[key]]
+        progress(max(0, min(READ_AT_ONCE, sample.n_examples - n_read)))
         n_read += READ_AT_ONCE
-        progress(min(READ_AT_ONCE, sample.n_examples))
         if not missing:
             break
     progress(max(0, sample.n_examples - n_read))  # what need not be read is done too

@@ -41,7 +41,8 @@ class PaperStyle:
     def __post_init__(self) -> None:
         if self.font is not None:
             refuse_font(self.font)
-        for colour in [*self.colours, *[self.background] * (self.background is not None)]:
+        grounds = [] if self.background is None else [self.background]
+        for colour in (*self.colours, *grounds):
             if not COLOUR.fullmatch(colour):
                 raise StudyError(
                     f"Colour {colour!r} cannot be read. Expected a name (white) or a code "
@@ -180,7 +181,7 @@ def _scale(part: Any, across: float, down: float) -> Any:
     if not isinstance(part, dict):
         return part
     factors = {"width": across, "height": down}
-    scaled = {}
+    scaled: dict[str, Any] = {}
     for key, value in part.items():
         if key in factors and isinstance(value, (int, float)):
             scaled[key] = value * factors[key]
