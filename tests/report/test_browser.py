@@ -174,12 +174,20 @@ def test_a_card_draws_bars_ranks_neighbours_and_the_best_example(visit: Visit) -
     assert example.locator(".drawing svg").first.is_visible()
 
 
-def test_a_card_charts_the_relations_of_a_head_beside_their_baselines(visit: Visit) -> None:
-    visit.page.locator('#heads-table button[data-head="2-4"]').click()
-    topic = visit.page.locator("#card-facts dt", has_text="relations")
+def test_a_card_charts_the_relations_of_a_head_beside_their_baselines(
+    browser: Any, tmp_path: Path
+) -> None:
+    run = planted_run()
+    many = run.tables["dependency"].assign(count=lambda table: 100 * table["count"])
+    opened = Visit(
+        browser, Run({**run.tables, "dependency": many}, run.manifest).report(tmp_path / "r.html")
+    )
+    opened.page.locator('#heads-table button[data-head="2-4"]').click()
+    topic = opened.page.locator("#card-facts dt", has_text="relations, most above")
     chart = topic.locator("xpath=following-sibling::dd[1]")
     assert chart.locator(".part").count() >= 2
     assert chart.locator(".part .bar b").count() == chart.locator(".part").count()
+    opened.page.close()
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_show_takes_the_options_of_long_texts() -> None:
     assert drawn.width == round(10 * 96 / 2.54)
     matrix = headscope.show("demo", TEXT, head="1-3", view="matrix")
     assert "Rows attend to columns." in matrix.svg
-    with pytest.raises(StudyError, match="--view matrix draws one head"):
+    with pytest.raises(StudyError, match="draws one head, and 72 were asked for"):
         headscope.show("demo", TEXT, view="matrix")
     with pytest.raises(StudyError, match="Span '9' cannot be drawn"):
         headscope.show("demo", TEXT, head="1-3", span="9")

@@ -9,7 +9,7 @@ from headscope.view.card import name_corpus
 from headscope.view.claim import name_head
 from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
 
-__all__ = ["ANSWERS", "name_plainly"]
+__all__ = ["ANSWERS", "list_synonyms", "name_plainly"]
 
 SHOWN_HEADS = 3
 FIGURE = "dependency-best"
@@ -67,13 +67,21 @@ SYNONYMS = {  # what else a person may look for
 
 
 def name_plainly(relation: str) -> str:
-    """The words by which a person may look for a relation.
+    """The relation's dependent in plain words; "" where there are none.
 
     >>> name_plainly("det")
+    'determiner'
+    """
+    return WORDS.get(relation, (SYNONYMS.get(relation, ""), ""))[0]
+
+
+def list_synonyms(relation: str) -> str:
+    """The words by which a person may look for a relation.
+
+    >>> list_synonyms("det")
     'determiner article'
     """
-    dependent, _ = WORDS.get(relation, ("", ""))
-    return f"{dependent} {SYNONYMS.get(relation, '')}".strip()
+    return f"{name_plainly(relation)} {SYNONYMS.get(relation, '')}".strip()
 
 
 def answer_relations(tables: Tables) -> list[Answer]:

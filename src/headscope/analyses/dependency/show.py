@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from headscope.analyses.dependency.answers import ANSWERS, name_plainly
+from headscope.analyses.dependency.answers import ANSWERS, list_synonyms, name_plainly
 from headscope.analyses.dependency.claims import (
     CLAIMS,
     MIN_COUNT,
@@ -271,7 +271,7 @@ def best_head_facts(tables: Tables) -> card.Facts:
         )
         topic = f"best head for {row.relation}{card.name_corpus(row)}"
         plain = name_plainly(str(row.relation))
-        called = f"{row.relation} ({plain.split()[0]})" if plain else str(row.relation)
+        called = f"{row.relation} ({plain})" if plain else str(row.relation)
         gist = f"the best head for {called}, at {SHARE.number(row.heldout_accuracy)}"
         yield (int(row.layer), int(row.head)), card.Fact(topic, text, gist=gist)
 
@@ -399,7 +399,7 @@ PRESENTATION = Presentation(
             Kind("a syntactic relation", COLOURS[2], "diamond"),
             find_labels,
             noun="relation",
-            also=name_plainly,
+            also=list_synonyms,
         ),
     ),
     notable_heads=find_notable_heads,

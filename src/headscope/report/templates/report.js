@@ -41,6 +41,7 @@ async function draw(place) {
   };
   const shown = await vegaEmbed(place, spec, options);
   views.set(name, shown);
+  place.querySelector("summary")?.setAttribute("aria-label", "Save this figure");
   shown.view.addEventListener("click", (event, item) => {
     const datum = item?.datum?.datum ?? item?.datum;
     if (datum?.layer && datum?.head) openCard(`${datum.layer}-${datum.head}`);
