@@ -39,8 +39,8 @@ class Bars:
 
     def add(self, name: str, total: int | None, unit: str = "examples") -> Advance:
         """A bar of so many steps; what comes back moves it on."""
-        told = {"note": "", "unit": unit}
-        task = self.tasks[name] = self.progress.add_task(name, total=total, start=False, **told)
+        task = self.progress.add_task(name, total=total, start=False, note="", unit=unit)
+        self.tasks[name] = task
 
         def advance(n_steps: int) -> None:
             self.progress.start_task(task)  # its clock runs from its first news; later: no effect
