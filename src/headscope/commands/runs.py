@@ -20,7 +20,8 @@ from headscope.registry import ANALYSES, CORPORA, MODELS, PROBES
 from headscope.view.table import Format, TextTable, print_table
 
 OF_FIGURE = "One figure"
-KINDS = ("analyses", "probes", "corpora", "models", "tables", "figures", "claims")
+REGISTRIES = {registry.plural: registry for registry in (ANALYSES, PROBES, CORPORA, MODELS)}
+KINDS = (*REGISTRIES, "tables", "figures", "claims")
 
 __all__ = ["card", "distance", "layout", "list_names", "merge", "report", "table"]
 
@@ -194,15 +195,13 @@ def list_names(
     format: FormatOption = Format.TABLE,
 ) -> None:
     """List the analyses, probes, corpora, models, tables, figures or claims that can be named."""
-    registries = {r.plural: r for r in (ANALYSES, PROBES, CORPORA, MODELS)}
     more = {"tables": _list_tables, "figures": _list_figures, "claims": _list_claims}
-    known = [*registries, *more]
-    if kind not in known:
-        raise StudyError(f"No list of {kind!r}.{suggest(kind, known)} Known: {', '.join(known)}.")
+    if kind not in KINDS:
+        raise StudyError(f"No list of {kind!r}.{suggest(kind, KINDS)} Known: {', '.join(KINDS)}.")
     if kind in more:
         rows = more[kind]()
     else:
-        rows = [(name, entry.summary) for name, entry in registries[kind].entries().items()]
+        rows = [(name, entry.summary) for name, entry in REGISTRIES[kind].entries().items()]
     if kind == MODELS.plural:
         rows.append(("FOLDER", "a folder with config.json, tokenizer.json, model.safetensors"))
         rows.append(("NAME", "a model on the Hugging Face hub, e.g. bert-base-uncased"))

@@ -168,8 +168,11 @@ def cards_of_kind(tables: Tables) -> list[Card]:
 def _synonyms(label: str) -> str:
     """Other words for a label, that a person may look for."""
     of_behaviours = [behaviour.also for behaviour in list_behaviours() if behaviour.name == label]
-    of_labels = [one.also(label) for one in list_labels() if one.name in (None, label)]
-    return " ".join([label, *of_behaviours, *of_labels])
+    if of_behaviours or label == OTHER.name:
+        return " ".join([label, *of_behaviours])
+    return " ".join(
+        [label, *(one.also(label) for one in list_labels() if one.name in (None, label))]
+    )
 
 
 def make_card(tables: Tables, layer: int, head: int) -> Card:

@@ -59,10 +59,8 @@ PLURALS = {
     "nominal": "noun phrases",
 }
 LABELS = {
-    "all": "coreference",
-    "pronoun": "coreference of pronouns",
-    "proper": "coreference of names",
-    "nominal": "coreference of noun phrases",
+    kind: "coreference" if kind == "all" else f"coreference of {plural}"
+    for kind, plural in PLURALS.items()
 }
 KIND = Kind("an antecedent (coreference)", COLOURS[3], "cross")
 PANELS = {"mentions": "of earlier mentions", "words": "of all words"}
