@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headscope.registry import ANALYSES
+from headscope.report.glossary import GLOSSARY, write_page
 from tests.conftest import DemoRun
 
 ROOT = Path(__file__).parents[1]
@@ -61,6 +62,11 @@ def test_the_command_line_page_is_current() -> None:
     options = ["--name", "headscope", "--title", "Command line"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
     assert PAGES["cli.md"].strip() == done.stdout.strip(), "write it again with: make fix"
+
+
+def test_the_glossary_is_current() -> None:
+    assert len(GLOSSARY) >= 30
+    assert PAGES["glossary.md"] == write_page(), "write it again with report.glossary.write_page"
 
 
 @pytest.mark.parametrize("name", list(ANALYSES.built_in))

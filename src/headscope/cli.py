@@ -1,6 +1,6 @@
 """The command line: thin, quick to start; all work is done by the library."""
 
-import logging
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headscope.commands import talk
 from headscope.commands.analyze import analyze
 from headscope.commands.compare import atlas, compare
 from headscope.commands.explore import explore
@@ -32,6 +33,11 @@ from headscope.options import (
 )
 
 OF_MODEL, OF_RUN, OF_ANALYSES, OF_CLUSTER = "Model", "Run", "Analyses", "Cluster"
+# The options that short help shows, of those that are derived from dataclasses.
+RARE = frozenset({"train", "vectors", "min_count", "store", "port", "browser"})  # of commands
+COMMON = frozenset({"limit", "max_tokens", "null", "device", "head", "layer",
+                    "words", "view", "strongest", "span", "treebank", "sentence", "size",
+                    "sentences", "epochs"})  # fmt: skip
 
 
 def main() -> None:
@@ -39,8 +45,9 @@ def main() -> None:
     with catch_interrupts():
         try:
             with on_command_line():  # to ask analyses for their options may find a bad plug-in
-                app = build_app(None if len(sys.argv) < 2 else sys.argv[1])
-            app()
+                typed = os.environ.get("_TYPER_COMPLETE_ARGS", " ".join(sys.argv)).split()
+                app = build_app(None if len(typed) < 2 else typed[1], is_short=True)
+            app(prog_name="headscope")
         except Exception:
             if not was_interrupted():
                 raise
@@ -60,14 +67,15 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def build_app(command: str | None = "") -> typer.Typer:
+def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
     """The commands; with options of analyses for the one that is called ("": for all of them).
 
     Analyses declare their own options, and to ask them loads torch: `headscope --help` need not.
+    `is_short` help leaves out the less common options, which `--help-all` shows.
     """
     app = typer.Typer(
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -99,9 +107,11 @@ def build_app(command: str | None = "") -> typer.Typer:
         panels[layout]["Thresholds"] = list(_list_thresholds())
     commands = (analyze, report, show, explore, card, probe, compare, distance, layout, merge)
     for function in (*commands, atlas, table):
-        called = expand_options(function, panels[function]) if function in panels else function
-        app.command()(_explained("resume" in function.__annotations__)(called))
-    app.command("list")(_explained(can_resume=False)(list_names))
+        called = _explained("resume" in function.__annotations__)(function)
+        if function in panels:
+            called = expand_options(called, panels[function], COMMON if is_short else None)
+        app.command()(talk.add_switches(called, RARE if is_short else ()))
+    app.command("list")(talk.add_switches(_explained(can_resume=False)(list_names)))
     return app
 
 
@@ -144,7 +154,7 @@ def headscope(
 def _explained(can_resume: bool) -> Iterator[None]:
     """Turn errors a user can mend, and Ctrl-C, into a message and exit code 2."""
     try:
-        with _show_talk(), on_command_line():
+        with talk.listen(), on_command_line():
             yield
     except HeadscopeError as error:
         with on_command_line():
@@ -166,22 +176,6 @@ def _say_how_to_go_on() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
     again = shlex.join(["headscope", *arguments, "--resume"])
     typer.echo(f"Finished shards are kept; go on with:\n  {again}", err=True)
-
-
-@contextmanager
-def _show_talk() -> Iterator[None]:
-    """Notes of the library on stderr, one plain line each."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    talk = logging.getLogger("headscope")
-    level = talk.level
-    talk.addHandler(handler)
-    talk.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        talk.removeHandler(handler)
-        talk.setLevel(level)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Annotated, Any, get_type_hints
@@ -36,6 +36,7 @@ MOST_DRAWS = 1000  # untrained models: each is a run of its own
 CUTS = ("split", "truncate", "both")
 MEMORY = r"\d+(\.\d+)?\s*[KMGT]?i?B"  # as accelerate reads it
 QUERY_PIECES = ("mean", "first")
+VIEWS, PIECES = ("auto", "lines", "matrix", "text"), ("joined", "marked")
 QUERY_PIECES_HELP = "Which pieces of a split word attend for it: mean (of all) or first."
 
 
@@ -156,8 +157,13 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
             )
 
 
-def command_parameters(options: Iterable[Option], panel: str) -> list[inspect.Parameter]:
-    """The options as parameters of a command; one that is not given is None, and so left out."""
+def command_parameters(
+    options: Iterable[Option], panel: str, shown_names: Collection[str] | None = None
+) -> list[inspect.Parameter]:
+    """The options as parameters of a command; one that is not given is None, and so left out.
+
+    Help hides those that are not among `shown_names`, if these are given.
+    """
     import typer  # only the command line needs it
 
     parameters = []
@@ -170,7 +176,11 @@ def command_parameters(options: Iterable[Option], panel: str) -> list[inspect.Pa
         if is_switch and option.default:
             flag = f"{flag}/{flag.replace('--', '--no-', 1)}"
         told = typer.Option(
-            flag, help=option.help, show_default=shown or False, rich_help_panel=panel
+            flag,
+            help=option.help,
+            show_default=shown or False,
+            rich_help_panel=panel,
+            hidden=shown_names is not None and option.name not in shown_names,
         )
         optional: Any = kind if _is_optional(kind) else kind | None
         parameters.append(
@@ -227,20 +237,23 @@ class ModelOptions:
 class RunOptions:
     """How a study is run."""
 
-    limit: int | None = option(None, "At most N examples of each corpus, a seeded random sample.")
+    limit: int | None = option(None, "At most N random examples of each corpus.")
+    limit_text: int | None = option(None, "At most N examples of --text.", shown_default="--limit")
+    limit_treebank: int | None = option(
+        None, "At most N sentences of --treebank.", shown_default="--limit"
+    )
+    limit_coref: int | None = option(
+        None, "At most N documents of --coref.", shown_default="--limit"
+    )
     max_tokens: int | None = option(
-        None, "Longest input in tokens.", shown_default="128 for text, 128 and 512 for --coref"
+        None, "Longest input.", shown_default="128; for --coref also 512"
     )
     coref_window: str = option(
         CUTS[0], "Documents: split into windows, truncate to one (as in the paper), or both."
     )
-    weights: str = option(
-        "attention", "Attention weights, or norm: norm-weighted attention (Kobayashi et al. 2020)."
-    )
-    null: int = option(
-        0, "Also measure N untrained models, to compare: 1 for a look, 5 for a paper."
-    )
-    seed: int = option(0, "Seed of everything random: samples, masks, tests, probes.")
+    weights: str = option("attention", "attention, or norm (norm-weighted, Kobayashi et al.).")
+    null: int = option(0, "Also measure N untrained models (1 to look, 5 to publish).")
+    seed: int = option(0, "Seed of all random choices.")
     skip_bad: bool = option(False, "Skip unreadable files in a folder.")
     examples: bool = option(True, "Show notable heads on their best and worst examples.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
@@ -254,8 +267,16 @@ class RunOptions:
         changes_numbers=False,
     )
 
+    def limit_of(self, role: str) -> tuple[int | None, str]:
+        """The most examples of a corpus of this role, and the option that says so."""
+        name = f"limit_{role}"
+        own: int | None = getattr(self, name, None)
+        return (self.limit, "limit") if own is None else (own, name)
+
     def __post_init__(self) -> None:
-        require(self.limit is None or self.limit > 0, "limit", self.limit, "at least 1")
+        for name in ("limit", "limit_text", "limit_treebank", "limit_coref"):
+            value = getattr(self, name)
+            require(value is None or value > 0, name, value, "at least 1")
         require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
         is_known, known = self.coref_window in CUTS, f"{', '.join(CUTS[:-1])} or {CUTS[-1]}"
         require(is_known, "coref_window", self.coref_window, known)
@@ -315,7 +336,7 @@ class ProbeOptions:
     )
     parts: bool = option(True, "Also learn from parts of the attention: which heads parse?")
     query_pieces: str = option(QUERY_PIECES[0], QUERY_PIECES_HELP)
-    seed: int = option(0, "Seed of everything random: samples, masks, tests, probes.")
+    seed: int = option(0, "Seed of all random choices.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
 
     def __post_init__(self) -> None:
@@ -343,6 +364,20 @@ class ShowOptions:
     direction: str = option("dependent-to-head", "Mark arcs this way, or head-to-dependent.")
     hide_special: bool = option(False, "Leave out [CLS], [SEP] and their like.")
     red: list[str] = option([], "A word whose attention is drawn in red; may be repeated.")
+    view: str = option("auto", "lines, matrix, text, or auto: text for long texts.")
+    strongest: int | None = option(None, "Draw only the K strongest lines.")
+    span: str | None = option(None, "Draw only these tokens or words, as 10-40 (from 1).")
+    pieces: str = option("joined", "Later pieces of a word: joined (ing) or marked (##ing).")
+    size: str | None = option(None, "Size of the picture, 12x8cm, or its width, 12cm.")
+    font: str | None = option(None, "An installed font.")
+    palette: str | None = option(None, "Colours of lines and of marks, as black,red.")
+    background: str | None = option(None, "A colour, or transparent.")
+
+    def __post_init__(self) -> None:
+        require(self.view in VIEWS, "view", self.view, f"one of {', '.join(VIEWS)}")
+        require(self.pieces in PIECES, "pieces", self.pieces, " or ".join(PIECES))
+        is_enough = self.strongest is None or self.strongest > 0
+        require(is_enough, "strongest", self.strongest, "at least 1")
 
 
 def require(is_met: bool, name: str, value: object, expected: str) -> None:

@@ -41,6 +41,21 @@ def hostile_run() -> Run:
     return Run(tables, manifest, None, [ShownExample(HOSTILE, "best", 0.5, HOSTILE, view)])
 
 
+def matched_run() -> Run:
+    """The heads of two models of 2 x 3 heads, matched with each other."""
+    places = [(layer, head) for layer in (1, 2) for head in (1, 2, 3)]
+    rows = [
+        {"layer_a": layer, "head_a": head, "layer_b": layer, "head_b": 4 - head}
+        | {"divergence": 0.1 * place, "low": 0.05 * place, "high": 0.2 * place, "support": 0.9}
+        | {"mean_divergence": 0.6, "is_mutual": place < 3}
+        for place, (layer, head) in enumerate(places)
+    ]
+    names = {place: {"name": place} for place in ("first", "second")}
+    model = {**planted_run().manifest["model"], "name": "first and second", **names}
+    manifest = {**planted_run().manifest, "model": model}
+    return Run({"head-matches": pd.DataFrame(rows)}, manifest, None)
+
+
 @cache
 def large_run(n_layers: int = 24, n_heads: int = 16) -> Run:
     """A run of so many layers of so many heads, with its map of heads."""

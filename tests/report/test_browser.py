@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.report.made import hostile_run, large_run, planted_run
+from headscope.runs.run import Run
+from headscope.view.claim import list_claims
+from tests.report.made import hostile_run, large_run, matched_run, planted_run
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FIRST_DRAWN = "document.querySelector('.canvas').dataset.drawn === 'yes'"
@@ -98,12 +100,13 @@ def test_cells_and_heads_in_sentences_open_cards_by_mouse_and_keyboard(visit: Vi
     assert title.inner_text() == "Head 1-3"
 
 
-def test_a_card_has_an_address_and_an_unknown_one_harms_nothing(browser: Any, path: Path) -> None:
+def test_a_card_has_an_address_and_an_unknown_one_is_told(browser: Any, path: Path) -> None:
     opened = Visit(browser, path)
-    for name, is_known in (("3-1", True), ("99-1", False)):
+    for name, title in (("3-1", "Head 3-1"), ("99-1", "There is no head 99-1")):
         opened.page.goto("about:blank")
         opened.page.goto(f"{path.as_uri()}#head-{name}")
-        assert opened.page.locator("dialog#card").is_visible() is is_known
+        assert opened.page.locator("#card-title").inner_text() == title
+    assert "15 heads, from 1-1 to 3-5" in opened.page.locator("#card-gist").inner_text()
     assert opened.said == []
     opened.page.close()
 
@@ -137,32 +140,153 @@ def test_cards_open_and_turn_by_keyboard(visit: Visit) -> None:
     visit.page.keyboard.press("Enter")
     assert visit.page.locator("#card-title").inner_text() == "Head 2-3"
     assert visit.page.locator("#card-facts dt").count() > 3
-    visit.page.locator("#card-after").focus()
-    visit.page.keyboard.press("Enter")
+    visit.page.keyboard.press("ArrowRight")
     assert visit.page.locator("#card-title").inner_text() == "Head 2-4"
+    assert visit.page.evaluate("location.hash") == "#head-2-4"
+    visit.page.keyboard.press("ArrowLeft")
+    visit.page.keyboard.press("ArrowLeft")
+    assert visit.page.locator("#card-title").inner_text() == "Head 2-2"
+    visit.page.keyboard.press("Escape")
+    assert visit.page.evaluate("location.hash") == ""
 
 
-def test_a_card_leads_to_the_drawings_of_its_head(visit: Visit) -> None:
+def test_a_card_draws_bars_ranks_neighbours_and_the_best_example(visit: Visit) -> None:
     visit.page.locator('#heads-table button[data-head="1-2"]').click()
-    link = visit.page.locator("#card-facts a", has_text="previous token")
+    card = visit.page.locator("dialog#card")
+    assert card.locator("#card-gist").inner_text().startswith("Looks at the previous token (")
+    bar = card.locator(".part", has_text="previous token").first
+    assert "rank 1 of 15" in bar.inner_text()
+    assert (
+        bar.locator("i").bounding_box()["width"] > 0.5 * bar.locator(".bar").bounding_box()["width"]
+    )
+    assert card.locator("#card-drawings svg").count() == 1
+    link = card.locator("#card-drawings a", has_text="previous token")
+    neighbour = card.locator("#card-facts a.head").first
+    name = neighbour.inner_text()
+    neighbour.click()
+    assert card.locator("h2").inner_text() == f"Head {name}"
+    visit.page.goto(visit.page.url.split("#")[0] + "#head-1-2")
     link.click()
-    assert not visit.page.locator("dialog#card").is_visible()
+    assert not card.is_visible()
     place = visit.page.evaluate("location.hash")
-    assert "head 1-2" in visit.page.locator(f"h3{place}").inner_text()
-    assert visit.page.locator(f"h3{place} + .drawings svg").count() >= 2
+    example = visit.page.locator(f"details{place}")
+    assert example.get_attribute("open") is not None
+    assert example.locator(".drawing svg").first.is_visible()
 
 
-def test_the_search_box_filters_heads(visit: Visit) -> None:
+def test_a_card_charts_the_relations_of_a_head_beside_their_baselines(
+    browser: Any, tmp_path: Path
+) -> None:
+    run = planted_run()
+    many = run.tables["dependency"].assign(count=lambda table: 100 * table["count"])
+    opened = Visit(
+        browser, Run({**run.tables, "dependency": many}, run.manifest).report(tmp_path / "r.html")
+    )
+    opened.page.locator('#heads-table button[data-head="2-4"]').click()
+    topic = opened.page.locator("#card-facts dt", has_text="relations, most above")
+    chart = topic.locator("xpath=following-sibling::dd[1]")
+    assert chart.locator(".part").count() >= 2
+    assert chart.locator(".part .bar b").count() == chart.locator(".part").count()
+    opened.page.close()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("2-", [f"2-{head}" for head in range(1, 6)]),
+        ("2-3", ["2-3"]),
+        ("previous", ["1-2"]),
+        ("heads that look at the token before", ["1-2"]),
+        ("[SEP]", ["3-1"]),
+        ("separator", ["3-1"]),
+        ("no such head", []),
+        ("the", []),
+    ],
+)
+def test_the_search_understands_plain_words(visit: Visit, wanted: str, expected: list[str]) -> None:
     rows = visit.page.locator("#heads-table tbody tr:visible")
     assert rows.count() == 15
-    visit.page.fill("#search", "2-")
-    assert rows.locator("button").all_inner_texts() == [f"2-{head}" for head in range(1, 6)]
-    assert visit.page.locator("#found").inner_text() == "5 heads"
-    visit.page.fill("#search", "looks at the previous token")
-    assert rows.count() == 1
-    assert rows.first.locator("button").inner_text() == "1-2"
-    visit.page.fill("#search", "no such head")
-    assert rows.count() == 0
+    visit.page.fill("#search", wanted)
+    assert rows.locator("button").all_inner_texts() == expected
+    found = visit.page.locator("#found").inner_text()
+    n_found = len(expected)
+    assert (
+        found == ("1 head" if n_found == 1 else f"{n_found} heads")
+        if expected
+        else "No head" in found
+    )
+
+
+def test_claims_are_grouped_under_a_strip_of_counts(visit: Visit) -> None:
+    strip = visit.page.locator(".strip").first.get_attribute("aria-label") or ""
+    counts = [int(count) for count in re.findall(r"\d+", strip)]
+    assert len(counts) == 4
+    assert sum(counts) == len(list_claims())
+    groups = visit.page.locator("details.claims-group")
+    assert groups.count() >= 5
+    assert groups.locator("table.claims tbody tr").count() == sum(counts[:3])
+    assert visit.page.locator("details.example[open]").count() == 0, "examples are folded"
+
+
+def test_the_glossary_is_on_the_page_and_opens_by_its_address(browser: Any, path: Path) -> None:
+    opened = Visit(browser, path)
+    opened.page.goto(f"{path.as_uri()}#term-held-out")
+    assert opened.page.locator("#term-held-out").is_visible()
+    assert opened.page.locator("#glossary dt").count() >= 30
+    assert "not by itself an explanation" in opened.page.locator("#reading").inner_text()
+    opened.page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Any, path: Path, width: int, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    opened = Visit(browser, path, color_scheme=scheme)
+    opened.page.set_viewport_size({"width": width, "height": 850})
+    opened.wait_until_drawn()
+    for address in ("", "#head-1-2"):
+        opened.page.goto(path.as_uri() + address)
+        found = axe.run(opened.page).response["violations"]
+        serious = [
+            (one["id"], one["nodes"][0]["html"][:200])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.page.close()
+
+
+def test_two_models_have_a_page_of_their_own(browser: Any, tmp_path: Path) -> None:
+    opened = Visit(browser, matched_run().report(tmp_path / "pair.html"))
+    opened.wait_until_drawn()
+    assert (
+        opened.page.locator("h1").inner_text() == "Do the heads of first and second attend alike?"
+    )
+    assert opened.page.locator("#pair .canvas").count() == 2
+    assert opened.page.locator("#pair table").count() == 2
+    assert opened.page.locator("#claims, #heads, #overview").count() == 0
+    assert opened.page.locator("#answer li").count() >= 3
+    assert opened.said == []
+    opened.page.close()
+
+
+def test_a_run_with_one_analysis_has_no_empty_parts(browser: Any, tmp_path: Path) -> None:
+    run = planted_run()
+    only = Run({"position": run.tables["position"]}, run.manifest, None)
+    opened = Visit(browser, only.report(tmp_path / "one.html"))
+    opened.wait_until_drawn()
+    links = opened.page.locator("nav a").all_inner_texts()
+    assert links == [
+        "Surface patterns",
+        "Claims",
+        "Heads",
+        "How to read this",
+        "How it was measured",
+    ]
+    assert opened.page.locator("nav ul").bounding_box()["height"] < 45, "one line"
+    assert opened.said == []
+    opened.page.close()
 
 
 def test_tables_sort_by_number_and_back(visit: Visit) -> None:
@@ -246,9 +370,29 @@ def test_the_largest_models_open_soon_in_a_page_of_bounded_size(
     print(f"{path.stat().st_size / 1e6:.1f} MB, first figure after {seconds:.1f} s")
 
 
-def test_a_printed_report_shows_its_figures_and_no_buttons(visit: Visit) -> None:
-    visit.wait_until_drawn()
-    visit.page.emulate_media(media="print")
-    assert visit.page.locator("#figure-position svg").first.is_visible()
-    assert not visit.page.locator("nav").is_visible()
-    assert len(visit.page.pdf()) > 50_000
+def test_a_printed_report_is_short_and_shows_figures_and_best_examples(
+    browser: Any, tmp_path: Path
+) -> None:
+    opened = Visit(browser, large_run(12, 12).report(tmp_path / "report.html"))
+    opened.wait_until_drawn()
+    pdf = opened.page.pdf(format="A4")
+    assert len(re.findall(rb"/Type\s*/Page[^s]", pdf)) <= 15
+    opened.page.emulate_media(media="print")
+    assert opened.page.locator("#figure-position svg").first.is_visible()
+    assert not opened.page.locator("nav").is_visible()
+    assert opened.page.locator(".drawing.best:visible").count() > 0
+    assert opened.page.locator(".drawing.worst:visible").count() == 0
+    assert opened.page.evaluate(
+        "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
+    opened.page.close()
+
+
+def test_the_first_screen_is_drawn_soon_in_a_small_file(browser: Any, tmp_path: Path) -> None:
+    path = large_run(12, 12).report(tmp_path / "report.html")
+    assert path.stat().st_size < 5_000_000
+    opened = Visit(browser, path)
+    paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+    opened.page.wait_for_function(paint)
+    print(f"{opened.page.evaluate(paint):.0f} ms to the first screen")
+    opened.page.close()

@@ -102,7 +102,7 @@ def test_a_card_has_numbers_with_intervals_and_ranks(tables: Tables) -> None:
     card = topics(make_card(tables, 1, 2))
     assert card["behaviour"] == "previous token"
     assert "previous token 82.0 % [80.0-85.0] (rank 1 of 15)" in card["position"]
-    assert "1.50 nats [1.40-4.60] (31.2 % of even attention, 4.80; rank 2 of 15)" in card["entropy"]
+    assert "1.50 nats [1.40-4.60] (rank 2 of 15; 31.2 % of even attention, 4.80)" in card["entropy"]
 
 
 def test_a_best_head_has_its_relation_with_baseline_and_direction(tables: Tables) -> None:
@@ -125,12 +125,33 @@ def test_the_relation_a_head_finds_best_is_told_even_where_an_offset_is_better()
         "dependency": pd.DataFrame(rows, columns=columns),
         "dependency-offset": pd.DataFrame(offsets, columns=["relation", "offset", "accuracy"]),
     }
-    topic = "relation it finds best, beside offsets"
-    first, second = (topics(card)[topic] for card in make_cards(tables))
-    assert first == (
-        "obj 50.0 % [40.0-60.0] (best offset 30.0 %, -2); the head attends to its dependent"
+    topic = "relations, most above the best offset first"
+    first, second = make_cards(tables)
+    assert topics(first)[topic] == (
+        "obj 50.0 % [40.0-60.0] (offset -2 gets 30.0 %; head>dep), "
+        "det 60.0 % [50.0-70.0] (offset +1 gets 55.0 %; dep>head)"
     )
-    assert second.startswith("none better than an offset; nearest is obj 20.0 % [10.0-30.0]")
+    assert topics(second)[topic] == "obj 20.0 % [10.0-30.0] (offset -2 gets 30.0 %; dep>head)"
+    parts = next(fact.parts for fact in first.facts if fact.topic == topic)
+    assert [(part.label, part.bar, part.mark) for part in parts] == [
+        ("obj", 0.5, 0.3),
+        ("det", 0.6, 0.55),
+    ]
+
+
+def test_the_best_head_for_something_never_stands_out_for_nothing(tables: Tables) -> None:
+    best = tables["dependency-best"].assign(p_value=0.9)  # not surely better than an offset
+    card = make_card({**tables, "dependency-best": best}, 2, 4)
+    assert card.gist == (
+        "the best head for obj (direct object), at 85.8 %, the best head for <i>, at 70.0 %"
+    )
+    assert "object" in card.words
+
+
+def test_a_head_is_found_by_synonyms_of_what_it_does(tables: Tables) -> None:
+    assert "before" in make_card(tables, 1, 2).words.split()
+    assert "separator" in make_card(tables, 3, 1).words.split()
+    assert make_card(tables, 2, 3).words == "", "not by what it is only nearest to"
 
 
 def test_only_what_was_measured_is_on_the_card(tables: Tables) -> None:

@@ -74,7 +74,8 @@ def test_the_best_heads_at_coreference_are_labelled_when_there_are_any() -> None
         "head_match": 0.5,
         "count": 50,
     }
-    assert labels({"coreference-best": pd.DataFrame(best)}) == ["other", "other", "coreference"]
+    found = labels({"coreference-best": pd.DataFrame(best)})
+    assert found == ["coreference of pronouns", "other", "coreference"]
     for change in ({"head_match": 0.7}, {"head_match": 0.56}, {"count": 49}):
         unsure = pd.DataFrame({**best, **change})
         assert labels({"coreference-best": unsure}) == ["other"] * 3

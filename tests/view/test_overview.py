@@ -58,7 +58,7 @@ def test_a_head_that_a_run_left_out_has_an_empty_cell() -> None:
 def test_heads_that_are_not_on_the_map_are_labelled_too() -> None:
     tables = position(1, 2, {(1, 1, "previous"): 0.9, (1, 2, "next"): 0.9})
     some = pd.DataFrame([{"layer": 1, "head": 1, "behaviours": "previous token"}])
-    cells = cells_of(make_overview({**tables, "layout": some}))
+    cells = cells_of(make_overview({**tables, "layout": some.assign(cluster=1)}))
     assert [cell.label for cell in cells.values()] == ["previous token", "next token"]
 
 

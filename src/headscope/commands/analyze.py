@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from headscope.commands import talk
+from headscope.commands.complete import complete_analysis
 from headscope.commands.shared import (
     FormatOption,
     MinCount,
@@ -20,29 +22,37 @@ from headscope.view.table import Format
 __all__ = ["analyze"]
 
 PARTIAL = 3  # the exit code of a run that lacks something
+DATA = "Data (each option may be repeated; .gz is read too)"
 
 
 def analyze(
     model: Annotated[
         str | None,
-        typer.Argument(
-            help="A hub name, a local folder, a .gguf file, or 'demo' (which --demo implies)."
-        ),
+        typer.Argument(help="A hub name, a folder, a .gguf file, or 'demo'.", metavar="[MODEL]"),
     ] = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
-            help="A .txt, .jsonl or .conllu file (also .gz) or folder, or 'starter', or hf:NAME (a "
-            "dataset); repeatable."
+            help="Text: .txt, .jsonl, .conllu, a folder, 'starter', or hf:NAME (a dataset).",
+            metavar="FILE",
+            rich_help_panel=DATA,
         ),
     ] = None,
     treebank: Annotated[
         list[str] | None,
-        typer.Option(help=".conllu, .conllx or .conll file (also .gz) or folder; may be repeated."),
+        typer.Option(
+            help="Syntax: .conllu, .conllx, .conll, or a folder.",
+            metavar="FILE",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     coref: Annotated[
         list[str] | None,
-        typer.Option(help=".conllu with Entity=, CoNLL-2012, GAP .tsv, or folder; repeatable."),
+        typer.Option(
+            help="Coreference: .conllu, CoNLL-2012, GAP .tsv, a folder.",
+            metavar="FILE",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     train: Annotated[
         str | None, typer.Option(help="Also train probes on this treebank, tested on --treebank.")
@@ -54,17 +64,29 @@ def analyze(
         Path | None, typer.Option(help="Analyze all models that this file names, one a line.")
     ] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Use the embedded corpus (and the embedded model).")
+        bool,
+        typer.Option("--demo", help="Use the embedded corpus and model.", rich_help_panel=DATA),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the results.", show_default="runs/MODEL")
+        Path | None,
+        typer.Option(help="Folder for the results.", show_default="runs/MODEL", metavar="FOLDER"),
     ] = None,
     resume: Resume = False,
     only: Annotated[
-        list[str] | None, typer.Option(help="Run these analyses only: NAME or NAME,NAME.")
+        list[str] | None,
+        typer.Option(
+            help="Run these analyses only.",
+            metavar="NAME,...",
+            autocompletion=complete_analysis,
+        ),
     ] = None,
     also: Annotated[
-        list[str] | None, typer.Option(help="Also run analyses that cost more than a forward pass.")
+        list[str] | None,
+        typer.Option(
+            help="Also run costlier analyses (see: list).",
+            metavar="NAME,...",
+            autocompletion=complete_analysis,
+        ),
     ] = None,
     report: Annotated[bool, typer.Option(help="Write report.html into --out.")] = True,
     min_count: MinCount = 50,
@@ -92,6 +114,7 @@ def analyze(
         "only": only,
         "also": also or (),
         "resume": resume,
+        "progress": not talk.is_quiet(),
         **options,
     }
     if models is not None:
@@ -113,7 +136,14 @@ def analyze(
         of_probes = collect_options(ProbeOptions, ModelOptions, ClusterOptions)
         shared = {name: value for name, value in options.items() if name in of_probes}
         run = probe_within(
-            run, kept, train=train, test=treebank[0], vectors=vectors, resume=resume, **shared
+            run,
+            kept,
+            train=train,
+            test=treebank[0],
+            vectors=vectors,
+            resume=resume,
+            progress=not talk.is_quiet(),
+            **shared,
         )
     show_run(run, format, min_count)
     if report:

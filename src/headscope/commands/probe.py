@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from headscope.commands import talk
+from headscope.commands.complete import complete_probe
 from headscope.commands.shared import (
     FormatOption,
     MinCount,
@@ -35,7 +37,10 @@ def probe(
     ] = None,
     resume: Resume = False,
     only: Annotated[
-        list[str] | None, typer.Option(help="Run these probes only: NAME or NAME,NAME.")
+        list[str] | None,
+        typer.Option(
+            help="Run these probes only: NAME or NAME,NAME.", autocompletion=complete_probe
+        ),
     ] = None,
     min_count: MinCount = 50,
     format: FormatOption = Format.TABLE,
@@ -53,6 +58,7 @@ def probe(
         store=store,
         resume=resume,
         only=only,
+        progress=not talk.is_quiet(),
         **options,
     )
     show_run(run, format, min_count)

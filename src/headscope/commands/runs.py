@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from headscope.commands import talk
+from headscope.commands.complete import complete_figure, complete_head, complete_table
 from headscope.commands.shared import (
     FormatOption,
     Resume,
@@ -17,6 +19,10 @@ from headscope.errors import StudyError, suggest
 from headscope.registry import ANALYSES, CORPORA, MODELS, PROBES
 from headscope.view.table import Format, TextTable, print_table
 
+OF_FIGURE = "One figure"
+REGISTRIES = {registry.plural: registry for registry in (ANALYSES, PROBES, CORPORA, MODELS)}
+KINDS = (*REGISTRIES, "tables", "figures", "claims")
+
 __all__ = ["card", "distance", "layout", "list_names", "merge", "report", "table"]
 
 
@@ -27,24 +33,67 @@ def report(
         typer.Option(help="Also save every figure, as svg, png or pdf; several with commas."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to put the page instead of RUN/report.html.")
+        Path | None, typer.Option(help="Where to put the page or figure, not in RUN.")
+    ] = None,
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            help="Save this figure instead of the page.",
+            autocompletion=complete_figure,
+            rich_help_panel=OF_FIGURE,
+        ),
+    ] = None,
+    format: Annotated[
+        str, typer.Option(help="svg, png or pdf.", rich_help_panel=OF_FIGURE)
+    ] = "svg",
+    size: Annotated[
+        str | None, typer.Option(help="8x5cm, or a width: 8cm.", rich_help_panel=OF_FIGURE)
+    ] = None,
+    font: Annotated[
+        str | None, typer.Option(help="An installed font.", rich_help_panel=OF_FIGURE)
+    ] = None,
+    palette: Annotated[
+        str | None,
+        typer.Option(
+            help="A scheme (viridis), or colours: #0072B2,red.", rich_help_panel=OF_FIGURE
+        ),
+    ] = None,
+    background: Annotated[
+        str | None, typer.Option(help="A colour, or transparent.", rich_help_panel=OF_FIGURE)
     ] = None,
 ) -> None:
     """Make report.html again from a run's tables, without the model, and figures as files."""
     from headscope.runs.run import load_run  # altair: only when it is needed
     from headscope.view.figure import save_figures
+    from headscope.view.paper import read_size
 
     done = load_run(run, skip_missing=True)
+    styled = {"size": size, "font": font, "palette": palette, "background": background}
+    if figure is None and any(styled.values()):
+        given = next(name for name, value in styled.items() if value)
+        raise StudyError(f"--{given} was given without --figure. Expected --figure NAME beside it.")
+    if figure is not None:
+        width, height = read_size(size) if size else (None, None)
+        drawn = done.figure(
+            figure, width=width, height=height, font=font, palette=palette, background=background
+        )
+        typer.echo(drawn.save(out or run / "figures" / f"{figure}.{format}"))
+        return
     formats = [format.strip() for format in figures.split(",")] if figures is not None else []
     saved = save_figures(done.tables, run / "figures", formats) if formats else []
     typer.echo(done.report(out))
     if saved:
-        typer.echo(f"Figures: {len(saved)} files in {run / 'figures'}", err=True)
+        talk.tell(f"Figures: {len(saved)} files in {run / 'figures'}")
 
 
 def card(
     run: RunFolderArgument,
-    head: Annotated[str, typer.Argument(help="Layer and head, counted from 1, e.g. 8-10.")],
+    head: Annotated[
+        str,
+        typer.Argument(
+            help="Layer and head, counted from 1, e.g. 8-10.", autocompletion=complete_head
+        ),
+    ],
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Print all that a run knows about one head."""
@@ -58,7 +107,9 @@ def card(
 
 def table(
     run: RunFolderArgument,
-    name: Annotated[str, typer.Argument(help="The table's name, e.g. position.")],
+    name: Annotated[
+        str, typer.Argument(help="The table's name, e.g. position.", autocompletion=complete_table)
+    ],
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Print one table of a run."""
@@ -103,8 +154,8 @@ def layout(
         if format is not Format.TABLE:
             print_frame(next(iter(part.tables.values())), format)
         for note in part.notes:
-            typer.echo(note, err=True)
-        typer.echo(f"Tables: {run}/tables ({' and '.join(part.tables)} written anew)", err=True)
+            talk.tell(note)
+        talk.tell(f"Tables: {run}/tables ({' and '.join(part.tables)} written anew)")
     show_report(drawn)
 
 
@@ -138,7 +189,8 @@ def distance(
     if len(models) < 2:
         raise StudyError("One model was given. Expected two or more: headscope distance A B.")
     folder = out or Path("runs") / "--".join(names)
-    options = {**options, "text": text, "resume": resume}
+    progress = not talk.is_quiet()
+    options = {**options, "text": text, "resume": resume, "progress": progress}
     if len(models) == 2:
         revisions = {"revision_a": revision_a, "revision_b": revision_b}
         run = match_models(*models, out=folder, **revisions, **options)
@@ -158,25 +210,45 @@ def distance(
 
 def list_names(
     kind: Annotated[
-        str, typer.Argument(help="analyses, probes, corpora, models or figures.")
+        str,
+        typer.Argument(
+            help="analyses, probes, corpora, models, tables, figures or claims.",
+            autocompletion=lambda incomplete: [k for k in KINDS if k.startswith(incomplete)],
+        ),
     ] = "analyses",
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the analyses, probes, corpora, models or figures that can be named."""
-    registries = {r.plural: r for r in (ANALYSES, PROBES, CORPORA, MODELS)}
-    known = [*registries, "figures"]
-    if kind not in known:
-        raise StudyError(f"No list of {kind!r}.{suggest(kind, known)} Known: {', '.join(known)}.")
-    if kind == "figures":
-        from headscope.view.figure import list_figures  # altair: only when it is needed
-
-        rows = [
-            (f.name, f.title + f" ({f.paper})" * bool(f.paper)) for f in list_figures().values()
-        ]
+    """List the analyses, probes, corpora, models, tables, figures or claims that can be named."""
+    more = {"tables": _list_tables, "figures": _list_figures, "claims": _list_claims}
+    if kind not in KINDS:
+        raise StudyError(f"No list of {kind!r}.{suggest(kind, KINDS)} Known: {', '.join(KINDS)}.")
+    if kind in more:
+        rows = more[kind]()
     else:
-        rows = [(name, entry.summary) for name, entry in registries[kind].entries().items()]
+        rows = [(name, entry.summary) for name, entry in REGISTRIES[kind].entries().items()]
     if kind == MODELS.plural:
         rows.append(("FOLDER", "a folder with config.json, tokenizer.json, model.safetensors"))
         rows.append(("NAME", "a model on the Hugging Face hub, e.g. bert-base-uncased"))
         rows.append(("random-init:MODEL", "the embeddings of MODEL, all other weights random"))
     print_table(TextTable(("name", "what it is"), tuple(rows)), format)
+
+
+def _list_tables() -> list[tuple[str, str]]:
+    """Every table that an analysis writes, with its columns."""
+    return [
+        (name, f"{analysis}: {', '.join(columns)}")
+        for analysis, entry in ANALYSES.entries().items()
+        for name, columns in entry.load().tables.items()
+    ]
+
+
+def _list_figures() -> list[tuple[str, str]]:
+    from headscope.view.figure import list_figures  # altair: only when it is needed
+
+    return [(f.name, f.title + f" ({f.paper})" * bool(f.paper)) for f in list_figures().values()]
+
+
+def _list_claims() -> list[tuple[str, str]]:
+    from headscope.view.claim import list_claims  # pandas: only when it is needed
+
+    return [(claim.name, f"{claim.says} (section {claim.section})") for claim in list_claims()]

@@ -1,12 +1,14 @@
 """What commands share: options derived from dataclasses, and what is said of a run."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headscope.commands import talk
+from headscope.commands.complete import complete_run
 from headscope.options import Option, collect_options, command_parameters
 from headscope.view.table import Format
 
@@ -27,23 +29,28 @@ __all__ = [
     "show_run",
 ]
 
-FormatOption = Annotated[Format, typer.Option(help="How to print the result on stdout.")]
+FormatOption = Annotated[
+    Format, typer.Option(help="table, csv, json, markdown, latex.", metavar="FORMAT")
+]
 MinCount = Annotated[
     int, typer.Option(help="Do not print relations with fewer than N words. Files keep all.")
 ]
 Model = Annotated[str, typer.Argument(help="A hub name, a local folder, a .gguf file, or 'demo'.")]
 OutOption = Annotated[Path | None, typer.Option(help="Folder for the results.")]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")
+Resume = Annotated[bool, typer.Option("--resume", help="Continue a stopped run in --out.")]
+RunFolderArgument = Annotated[
+    Path, typer.Argument(help="Folder of a run.", autocompletion=complete_run)
 ]
-RunFolderArgument = Annotated[Path, typer.Argument(help="Folder of a run.")]
 
 
 def expand_options(
-    command: Callable[..., None], panels: Mapping[str, Iterable[type] | Iterable[Option]]
+    command: Callable[..., None],
+    panels: Mapping[str, Iterable[type] | Iterable[Option]],
+    shown: Collection[str] | None = None,
 ) -> Callable[..., None]:
     """The command with its `**options` spelled out, panel by panel: those of some dataclasses, or
-    options themselves. It is called with those that were given."""
+    options themselves. It is called with those that were given. Help has all of them, or those
+    with the names `shown`."""
     own = inspect.signature(command)
     fixed = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     taken = {parameter.name for parameter in fixed}
@@ -54,7 +61,7 @@ def expand_options(
         options = [*of_kinds.values(), *(item for item in items if isinstance(item, Option))]
         fresh = [option for option in options if option.name not in taken]
         taken |= {option.name for option in fresh}
-        derived += command_parameters(fresh, panel)
+        derived += command_parameters(fresh, panel, shown)
     names = {parameter.name for parameter in derived}
 
     def run(**given: Any) -> None:
@@ -83,23 +90,22 @@ def show_run(run: "Run", format: Format, min_count: int = 50) -> None:
     from headscope.view.terminal import describe_answers, print_run
 
     print_run(run.tables, format, min_count)
-    typer.echo(sum_up(check_claims(run.tables, run.untrained)), err=True)
+    findings = check_claims(run.tables, run.untrained)
+    for finding in findings:
+        talk.tell_more(f"{finding.verdict}: {finding.claim.says} ({finding.claim.name})")
+    if any(finding.verdict != "not measured" for finding in findings):
+        talk.tell(sum_up(findings))
     answers = choose_answers(run.tables)
     if answers:
-        typer.echo(f"\nIn short:\n{describe_answers(answers)}\n", err=True)
+        talk.tell(f"\nIn short:\n{describe_answers(answers)}\n")
     show_counts(run)
 
 
 def show_report(run: "Run") -> None:
     """Write the run's report and say where it is."""
-    from headscope.engine.progress import show_progress  # rich: only when it is needed
-
-    with show_progress(True) as bars:
-        advance = bars.add("report", 1)
-        advance(0)
+    with talk.stage("report"):
         path = run.report()
-        advance(1)
-    typer.echo(f"Report: {path}", err=True)
+    talk.tell(f"Report: {path}")
 
 
 def show_counts(run: "Run") -> None:
@@ -108,11 +114,14 @@ def show_counts(run: "Run") -> None:
     from headscope.view.tokenization import describe_tokenization
 
     for key, counts in run.manifest["counts"].items():
-        available = run.manifest.get("passes", {}).get(key, {}).get("available")
-        typer.echo(describe_counts(key, counts, available), err=True)
-        is_repeat = run.manifest.get("passes", {}).get(key, {}).get("repeats") is not None
-        if not is_repeat and (line := describe_tokenization(counts)):
-            typer.echo(f"{key}: {line}", err=True)
-        for reason in run.manifest.get("passes", {}).get(key, {}).get("skipped_files", {}).values():
-            typer.echo(f"{key}: a file was left out: {reason}", err=True)
-    typer.echo(f"Tables: {run.folder}/tables (csv and parquet)", err=True)
+        one = run.manifest.get("passes", {}).get(key, {})
+        sizes = one.get("available"), one.get("role", ""), one.get("examples")
+        talk.tell(describe_counts(key, counts, *sizes))
+        if one.get("repeats") is None and (line := describe_tokenization(counts)):
+            talk.tell(f"{key}: {line}")
+        for reason in one.get("skipped_files", {}).values():
+            talk.tell(f"{key}: a file was left out: {reason}")
+    for key, seconds in run.manifest.get("seconds", {}).items():
+        times = ", ".join(f"{stage} {time:.1f} s" for stage, time in seconds.items())
+        talk.tell_more(f"{key}: {times}")
+    talk.tell(f"Tables: {run.folder}/tables (csv and parquet)")

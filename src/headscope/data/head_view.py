@@ -49,6 +49,26 @@ class HeadView:
         order = np.argsort(np.where(self.is_special, -1, apart), kind="stable")
         return self._take(sorted(order[:n_units].tolist()))
 
+    def between(self, first: int, last: int) -> "HeadView":
+        """The units from the first to the last, counted from 0, and no others."""
+        kept = slice(first, last + 1)
+        marked = [(a - first, b - first) for a, b in self.marked]
+        n_units = last + 1 - first
+        return replace(
+            self,
+            units=self.units[kept],
+            is_special=self.is_special[kept],
+            weights=self.weights[kept, kept],
+            marked=tuple(p for p in marked if min(p) >= 0 and max(p) < n_units),
+        )
+
+    def strongest(self, n_weights: int) -> "HeadView":
+        """The same with its largest weights alone."""
+        if n_weights >= self.weights.size:
+            return self
+        least = np.sort(self.weights, axis=None)[-n_weights]
+        return replace(self, weights=np.where(self.weights >= least, self.weights, 0.0))
+
     def _take(self, kept: list[int]) -> "HeadView":
         """These units alone, with a gap wherever some between them are left out."""
         slots: list[int | None] = []

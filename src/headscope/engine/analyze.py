@@ -37,7 +37,7 @@ from headscope.engine.resolve import (
     choose_analyses,
     read_names,
     split_options,
-    tell_short_corpora,
+    tell_limits,
 )
 from headscope.engine.sample import draw_sample, refuse_unused
 from headscope.engine.shards import Part, Shard
@@ -48,6 +48,8 @@ from headscope.models.loaded import LoadedModel, refuse_offloaded
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
 from headscope.runs.tables import Repeat, tally_name
+
+UNITS = {CorpusRole.TREEBANK: "sentences", CorpusRole.COREF: "documents"}
 
 __all__ = ["analyze"]
 
@@ -98,12 +100,16 @@ def analyze(
     passes, left_out = plan_passes(analyses, corpora, is_explicit, run.max_tokens, run.coref_window)
     repeats = plan_untrained(passes, run.null) if run.null else []
     repeats += plan_second_readings(passes)
-    drawn = {id(p.corpus): p.corpus for p in passes}
+    drawn = {id(p.corpus): (p.corpus, run.limit_of(p.role)) for p in passes}
     indexes = folder.path.parent / "indexes" if folder else None
-    samples_of = {key: draw_sample(c, run.limit, run.seed, indexes) for key, c in drawn.items()}
+    samples_of = {
+        key: draw_sample(corpus, limit, run.seed, indexes)
+        for key, (corpus, (limit, _)) in drawn.items()
+    }
     samples = {p.key: samples_of[id(p.corpus)] for p in passes}
-    tell_short_corpora(samples_of.values(), run.limit)
-    models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
+    tell_limits([(samples_of[key], *limit) for key, (_, limit) in drawn.items()])
+    with show_progress(progress) as bars, bars.stage("loading the model"):
+        models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
     refuse_single_model(passes, models.source)
     passes, lone = leave_out_lone_layers(passes, models.source, is_explicit)
     passes, impossible = _leave_out_impossible(fit_windows(passes, models.source), models)
@@ -183,10 +189,8 @@ class _Study:
                 return finish_part(self.folder, self.manifest, self._results)
             for pass_ in self.passes:
                 refuse_unused(pass_.corpus.name, self._results[pass_.key].result.counts)
-            advance = bars.add("tables and map", 1)
-            advance(0)
-            run = finish_run(self.folder, self.manifest, analyses, self._results, failed)
-            advance(1)
+            with bars.stage("tables and map of heads"):
+                run = finish_run(self.folder, self.manifest, analyses, self._results, failed)
             shown = list(self._gather(run, bars)) if self.work.options.examples else []
         if self.folder:
             write_examples(self.folder.path, shown)
@@ -218,7 +222,8 @@ class _Study:
         """Measure what is not yet measured; gives what the manifest says of what could not be."""
         work = PassWork(pass_, pass_.by_kind or self._analyses_of(pass_), self._means(pass_, bars))
         shards = self.work.own_shards(pass_)
-        progress = bars.add(pass_.key, sum(map(len, shards)))
+        unit = UNITS.get(pass_.role, "examples")
+        progress = bars.add(pass_.key, sum(map(len, shards)), unit)
         saved = SavedSums(self.folder.tally_path(pass_.key) if self.folder else None)
         progress(sum(len(shard) for shard in shards if shard.number in saved.shards))
         missing = [shard for shard in shards if shard.number not in saved.shards]

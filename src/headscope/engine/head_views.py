@@ -37,6 +37,7 @@ def view_heads(
     direction: str = "dependent-to-head",
     arcs: Collection[tuple[int, int]] | None = None,
     max_tokens: int | None = None,
+    later_piece: str = "",
 ) -> list[HeadView]:
     """What each of these heads (layer, head; counted from 0) does with the example, in their order.
 
@@ -45,14 +46,17 @@ def view_heads(
     `by_words` gives attention between words: the sum over the pieces attended to, the mean over
     the pieces that attend; special tokens stay units of their own, so rows still sum to 1. The
     arcs of a tree are marked, those of one `relation` alone if it is given; or the pairs of words
-    (from, to) in `arcs`. With `max_tokens` a long text is cut, without it is an error.
+    (from, to) in `arcs`. With `max_tokens` a long text is cut, without it is an error. Tokens that
+    continue a word begin with `later_piece`.
     """
     refuse_absent_heads(source, heads)
     if arcs is None:
         arcs = _gold_arcs(example, relation, direction)
     (encoding,) = encode_whole(source, [example], max_tokens)
     maps = run_heads(source, [encoding], [(0, *head) for head in heads])
-    return [make_view(encoding, head, maps[0, *head], by_words, arcs) for head in heads]
+    return [
+        make_view(encoding, head, maps[0, *head], by_words, arcs, later_piece) for head in heads
+    ]
 
 
 def make_view(
@@ -61,10 +65,16 @@ def make_view(
     weights: Maps,
     by_words: bool,
     arcs: Collection[tuple[int, int]],
+    later_piece: str = "",
 ) -> HeadView:
     """What a head does with an example, from its map between tokens; `arcs` are pairs of words."""
     owners = _unit_of_each_token(encoding, by_words)
     units, is_special = _name_units(encoding, owners, by_words)
+    if later_piece and not by_words:
+        units = tuple(
+            later_piece + unit if is_later else unit
+            for unit, is_later in zip(units, _find_later_pieces(encoding), strict=True)
+        )
     first_unit = _first_units(encoding, owners)
     marked = tuple(
         (first_unit[start], first_unit[end])
@@ -176,6 +186,23 @@ def _name_units(
         for first in firsts
     )
     return names, tuple(bool(encoding.kinds[first] != TokenKind.TEXT) for first in firsts)
+
+
+def _find_later_pieces(encoding: Encoding) -> list[bool]:
+    """Which tokens continue the word of the token before them."""
+    if encoding.example.words is not None:
+        words = encoding.word_ids.tolist()
+        return [
+            place > 0 and word >= 0 and word == words[place - 1]
+            for place, word in _places(encoding)
+        ]
+    text, end, later = encoding.example.text or "", 0, []
+    for surface, kind in zip(encoding.surfaces, encoding.kinds, strict=True):
+        start = text.casefold().find(surface.casefold(), end) if kind == TokenKind.TEXT else -1
+        is_joined = 0 < start == end and surface[:1].isalnum() and text[start - 1].isalnum()
+        later.append(is_joined)
+        end = start + len(surface) if start >= 0 else end
+    return later
 
 
 def _first_units(encoding: Encoding, owners: NDArray[np.int64]) -> dict[int, int]:

@@ -23,11 +23,11 @@ __all__ = ["Bars", "show_progress"]
 
 
 class RateColumn(ProgressColumn):
-    """Steps per second."""
+    """What is done in a second: sentences, documents, examples."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text(f"{speed:.1f}/s" if speed else "-/s")
+        return Text(f"{speed:.1f} {task.fields['unit']}/s" if speed else "")
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,10 @@ class Bars:
     progress: Progress
     tasks: dict[str, TaskID] = field(default_factory=dict)
 
-    def add(self, name: str, total: int | None) -> Advance:
+    def add(self, name: str, total: int | None, unit: str = "examples") -> Advance:
         """A bar of so many steps; what comes back moves it on."""
-        task = self.tasks[name] = self.progress.add_task(name, total=total, start=False, note="")
+        task = self.progress.add_task(name, total=total, start=False, note="", unit=unit)
+        self.tasks[name] = task
 
         def advance(n_steps: int) -> None:
             self.progress.start_task(task)  # its clock runs from its first news; later: no effect
@@ -47,10 +48,17 @@ class Bars:
 
         return advance
 
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """A bar for a stage that cannot be counted; full when it is done."""
+        task = self.progress.add_task(name, total=None, note="", unit="")
+        yield
+        self.progress.update(task, total=1, completed=1)
+
     def report(self, name: str, n_done: int, total: int | None, note: str) -> None:
         """Set a bar, made when it is first heard of, with a note beside it."""
         if name not in self.tasks:
-            self.add(name, total)
+            self.add(name, total, "steps")
             self.progress.start_task(self.tasks[name])
         self.progress.update(self.tasks[name], completed=n_done, note=note)
 

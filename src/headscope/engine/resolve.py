@@ -17,6 +17,7 @@ from headscope.options import (
     RunOptions,
     build_options,
     collect_options,
+    flag_of,
     refuse_unknown,
 )
 from headscope.registry import ANALYSES, warn_once
@@ -28,7 +29,7 @@ __all__ = [
     "read_names",
     "restore_analysis",
     "split_options",
-    "tell_short_corpora",
+    "tell_limits",
 ]
 
 log = getLogger("headscope")
@@ -124,14 +125,16 @@ def choose_analyses(
     return [_with_seed(analysis, seed) for analysis in chosen]
 
 
-def tell_short_corpora(samples: Iterable[Sample], limit: int | None) -> None:
-    """Say where a corpus has fewer examples than were asked for."""
-    for sample in samples:
-        if limit is not None and sample.n_available < limit:
-            few = f"{sample.corpus.name} has {sample.n_available} examples"
-            log.info(
-                "%s", name_parameters(f"{few}, fewer than the {limit} of --limit; all are used.")
-            )
+def tell_limits(samples: Iterable[tuple[Sample, int | None, str]]) -> None:
+    """Say what a limit cut, and where a corpus has fewer examples than were asked for."""
+    for sample, limit, name in samples:
+        if limit is None:
+            continue
+        flag, n_all = flag_of(name), sample.n_available
+        told = f"{sample.corpus.name}: {sample.n_examples:,} of {n_all:,} examples ({flag})."
+        if n_all < limit:
+            told = f"{sample.corpus.name} has {n_all:,} examples, fewer than {flag} {limit}."
+        log.info("%s", name_parameters(told))
 
 
 def _with_seed(analysis: Any, seed: int) -> Analysis:

@@ -22,11 +22,21 @@ from headscope.options import (
     collect_options,
     refuse_unknown,
 )
-from headscope.view.drawing import Drawing, draw_head, draw_heads, find_words
+from headscope.view.drawing import (
+    Drawing,
+    draw_head,
+    draw_heads,
+    find_words,
+    without_special,
+)
+from headscope.view.drawing_matrix import draw_matrix
+from headscope.view.drawing_page import STRONGEST, draw_page
+from headscope.view.paper import PaperStyle, read_size, style_drawing
 
 __all__ = ["show", "split_words"]
 
 LAYER_COLUMNS = 4  # of heads with their tokens side by side
+LONG_TEXT = 100  # tokens or words: more are drawn as running text
 
 
 def show(
@@ -46,6 +56,8 @@ def show(
     """
     refuse_unknown(options, collect_options(ShowOptions, ModelOptions))
     chosen: ShowOptions = build_options(ShowOptions, options)
+    size = read_size(chosen.size) if chosen.size else (None, None)
+    style = PaperStyle(*size, chosen.font, chosen.palette, chosen.background)
     heads = _read_heads(chosen.head, chosen.layer)
     example = _find_example(text, chosen.treebank, chosen.sentence, chosen.words)
     if chosen.relation is not None and chosen.treebank is None:
@@ -68,24 +80,51 @@ def show(
         chosen.words,
         relation=chosen.relation,
         direction=chosen.direction,
+        later_piece="##" if chosen.pieces == "marked" else "",
     )
+    if chosen.span is not None:
+        first, last = _read_span(chosen.span, len(views[0].units))
+        views = [view.between(first, last) for view in views]
     red = [chosen.red] if isinstance(chosen.red, str) else chosen.red
     _refuse_absent_words(views[0], red)
-    return _draw(source, views, chosen.hide_special, red, layer)
+    return style_drawing(_draw(source, views, chosen, red), style)
+
+
+def _read_span(span: str, n_units: int) -> tuple[int, int]:
+    """The first and the last unit, counted from 0."""
+    ends = [part.strip() for part in span.split("-")]
+    is_read = len(ends) == 2 and all(end.isdecimal() for end in ends)
+    if not is_read or not 1 <= int(ends[0]) <= int(ends[1]) or int(ends[0]) > n_units:
+        raise StudyError(
+            f"Span {span!r} cannot be drawn. Expected first and last of {n_units} tokens or words, "
+            "counted from 1; write it as 10-40."
+        )
+    return int(ends[0]) - 1, min(int(ends[1]), n_units) - 1
 
 
 def _draw(
-    source: AttentionSource,
-    views: list[HeadView],
-    hide_special: bool,
-    red: Collection[str],
-    layer: int | None,
+    source: AttentionSource, views: list[HeadView], chosen: ShowOptions, red: Collection[str]
 ) -> Drawing:
-    name = Path(source.name).name
+    name, layer, hide_special = Path(source.name).name, chosen.layer, chosen.hide_special
     if len(views) == 1:
         (view,) = views
         title = f"{name}, head {head_name(view.layer, view.head)}"
-        return draw_head(view, hide_special, red, title)
+        is_long = len(view.units) > LONG_TEXT
+        if chosen.view == "matrix":
+            return draw_matrix(without_special(view) if hide_special else view, title)
+        if chosen.view == "text" or (chosen.view == "auto" and is_long):
+            shown = without_special(view) if hide_special else view
+            reds = find_words(shown.units, red)
+            return draw_page(shown, chosen.strongest or STRONGEST, reds, title)
+        shown = view.strongest(chosen.strongest) if chosen.strongest else view
+        return draw_head(shown, hide_special, red, title)
+    if chosen.view in ("matrix", "text"):
+        raise StudyError(
+            f"--view {chosen.view} draws one head, and {len(views)} were asked for. Expected "
+            "--head beside it; name one, as --head 8-10."
+        )
+    if chosen.strongest:
+        views = [view.strongest(chosen.strongest) for view in views]
     if layer is not None:
         return draw_heads(views, LAYER_COLUMNS, hide_special, red, f"{name}, layer {layer}")
     title = f"{name}, all heads"

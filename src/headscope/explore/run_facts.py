@@ -1,6 +1,5 @@
 """What the page is told of a run: measures of every head, cards, behaviours and examples."""
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,25 +9,13 @@ import pandas as pd
 
 from headscope.data.attention import head_name
 from headscope.runs.run import Run
-from headscope.view.behaviour import find_kind, list_kinds
+from headscope.view.behaviour import OTHER, find_kind, list_kinds
 from headscope.view.card import CORPUS_LABELS, make_cards
 
 __all__ = ["describe_run"]
 
 ENOUGH = 0.5  # of all heads: what fewer of them have is no measure of heads
 DIGITS = 5
-# Words that a person may look for, and what treebanks call the relation.
-PLAIN_WORDS = {
-    "det": "determiner article", "nsubj": "subject", "obj": "direct object",
-    "dobj": "direct object", "iobj": "indirect object", "amod": "adjective modifier",
-    "advmod": "adverb modifier",
-    "aux": "auxiliary verb", "auxpass": "passive auxiliary verb", "aux:pass": "passive auxiliary",
-    "case": "preposition adposition", "prep": "preposition", "pobj": "object of a preposition",
-    "poss": "possessive", "nmod:poss": "possessive", "cc": "conjunction and or", "conj": "conjunct",
-    "mark": "subordinating conjunction", "punct": "punctuation", "nummod": "number numeral",
-    "cop": "copula be", "compound": "compound noun", "nn": "compound noun", "prt": "particle",
-    "acl:relcl": "relative clause", "rcmod": "relative clause", "ccomp": "clause complement",
-}  # fmt: skip
 
 
 def describe_run(run: Run) -> dict[str, Any]:
@@ -111,13 +98,13 @@ def _round(number: Any) -> float | None:
 
 def _card_values(card: Any) -> dict[str, Any]:
     """A card with its behaviours, and the words by which the head is found."""
-    names: list[str] = next((f.text.split("; ") for f in card.facts if f.topic == "behaviour"), [])
-    plain = [PLAIN_WORDS[name] for name in names if name in PLAIN_WORDS]
-    facts = [[fact.topic, fact.text] for fact in card.facts]
-    said = [card.gist, *names, *plain] if names else []  # not what a head is only nearest to
-    words = re.sub(r"\s+", " ", " ".join(said)).lower()
-    kind = find_kind(names[0]).name if names else find_kind("other").name
-    return {"gist": card.gist, "facts": facts, "behaviours": names, "kind": kind, "words": words}
+    return {
+        "gist": card.gist,
+        "facts": [[fact.topic, fact.text] for fact in card.facts],
+        "behaviours": list(card.labels),
+        "kind": find_kind(card.labels[0] if card.labels else OTHER.name).name,
+        "words": card.words,
+    }
 
 
 def _examples(run: Run) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from itertools import groupby
+from math import isnan
 from pathlib import Path
 from secrets import token_urlsafe
 from shlex import quote
@@ -18,16 +19,19 @@ from markupsafe import Markup
 
 from headscope.data.attention import head_name
 from headscope.data.head_view import ShownExample
-from headscope.data.table import Tables
+from headscope.data.table import Tables, split_kinds
 from headscope.errors import WriteError
 from headscope.files import write_atomically
+from headscope.report.claims import count_claims
+from headscope.report.glossary import GLOSSARY, READING
 from headscope.report.sections import as_script, fill_sections
 from headscope.view.answer import choose_answers
 from headscope.view.behaviour import OTHER
-from headscope.view.card import Card, make_cards
+from headscope.view.card import Card, Part, cards_of_kind, join_cards
 from headscope.view.claim import Finding, check_claims, sum_up
 from headscope.view.drawing import draw_head
 from headscope.view.overview import Overview, make_overview, write_on
+from headscope.view.presentation import PAIR
 from headscope.view.terminal import describe_documents
 from headscope.view.tokenization import describe_tokenization, doubt_languages
 
@@ -56,10 +60,12 @@ def render_report(
 ) -> str:
     """The page as text: it holds all it needs, and loads nothing."""
     sections = fill_sections(tables, manifest.get("left_out", {}))
-    findings = check_claims(tables, untrained)
-    cards = make_cards(tables)
+    is_pair = sections[0].section == PAIR
+    findings = [] if is_pair else check_claims(tables, untrained)
+    by_kind = {kind: cards_of_kind(own) for kind, own in split_kinds(tables).items()}
+    cards = join_cards(by_kind)
     notable = list(_notable_heads(examples))
-    overview = make_overview(tables)
+    overview = make_overview(tables, by_kind)
     drawn = {drawn.figure.name for section in sections for drawn in section.figures}
     environment = Environment(
         loader=PackageLoader("headscope.report"),
@@ -71,15 +77,16 @@ def render_report(
     return environment.get_template("report.html.j2").render(
         nonce=token_urlsafe(16),
         version=version("headscope"),
-        model=_short_name(manifest["model"]["name"]),
+        title=_title(manifest, is_pair),
         model_path=quote(manifest["model"]["name"]),
         lead=_lead(manifest),
         doubts=doubt_languages(manifest),
         tiles=list(_tiles(manifest, findings, cards)),
         sections=[s for s in sections if s.section.id != "examples" or examples],
-        findings=findings,
-        claims_in_short=sum_up(findings),
-        has_untrained=any(finding.untrained for finding in findings),
+        claims=count_claims(findings),
+        claims_in_short=sum_up(findings) if findings else "",
+        reading=READING,
+        glossary=GLOSSARY,
         drawn=drawn,
         answers=choose_answers(tables),
         has_intervals=_has_intervals(manifest),
@@ -125,8 +132,18 @@ def _short_name(name: str) -> str:
     >>> _short_name("/models/e5-small/")
     'e5-small'
     """
-    is_path = name.startswith(("/", "./", "../")) or "\\" in name
-    return Path(name.rstrip("/")).name if is_path else name
+    kind, colon, path = name.rpartition(":")  # random-init:MODEL
+    is_path = path.startswith(("/", "./", "../")) or "\\" in path
+    return f"{kind}{colon}{Path(path.rstrip('/')).name}" if is_path else name
+
+
+def _title(manifest: Manifest, is_pair: bool) -> str:
+    """The question that the page answers."""
+    model = manifest["model"]
+    if not is_pair:
+        return f"What does {_short_name(model['name'])} look at?"
+    first, second = (_short_name(model[place]["name"]) for place in ("first", "second"))
+    return f"Do the heads of {first} and {second} attend alike?"
 
 
 def _lead(manifest: Manifest) -> str:
@@ -154,6 +171,8 @@ def _tiles(
         yield {"number": f"{n_layers} × {max(c.head for c in cards)}", "label": "layers × heads"}
     n_examples = sum(counts["used"] for counts in _first_counts(manifest))
     yield {"number": f"{n_examples:,}", "label": "examples"}
+    if not findings:
+        return
     measured = [finding for finding in findings if finding.verdict != "not measured"]
     n_holding = sum(finding.verdict == "holds" for finding in measured)
     yield {"number": f"{n_holding} of {len(measured)}", "label": "of the paper's claims hold"}
@@ -207,17 +226,31 @@ def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]
         }
 
 
-def _card_row(card: Card) -> dict[str, str]:
-    """What the table of heads shows of a card."""
-    return {"name": _name(card), "gist": card.gist}
+def _card_row(card: Card) -> dict[str, Any]:
+    """What the table of heads shows of a card; those that are known for something are printed."""
+    return {"name": _name(card), "gist": card.gist, "is_known": bool(card.words)}
 
 
 def _card_values(card: Card, notable: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """All of a card, and where its head is drawn."""
     name = _name(card)
-    facts = [[fact.topic, fact.text] for fact in card.facts]
+    facts = [
+        [fact.topic, [_part_values(part) for part in fact.parts] or fact.text]
+        for fact in card.facts
+    ]
     drawn = [[shown["title"], shown["id"]] for shown in notable if shown["head"] == name]
-    return {"name": name, "title": card.title, "gist": card.gist, "facts": facts, "drawn": drawn}
+    gist = f"{card.gist[:1].upper()}{card.gist[1:]}."
+    words = f"{name} {card.words}"
+    return {"name": name, "gist": gist, "facts": facts, "drawn": drawn, "words": words}
+
+
+def _part_values(part: Part) -> list[Any]:
+    """A number of a card, as the page draws it; without what it has not at the end."""
+    bar, mark = (None if isnan(value) else round(value, 3) for value in (part.bar, part.mark))
+    values = [part.label, part.value, bar, mark, part.rank, part.n_heads, part.note, part.head]
+    while not values[-1]:
+        values.pop()
+    return values
 
 
 def _name(card: Card) -> str:

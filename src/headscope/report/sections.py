@@ -17,6 +17,7 @@ from headscope.view.presentation import (
     ANTECEDENTS,
     IMPORTANCE,
     MAP,
+    PAIR,
     SURFACE,
     SYNTAX,
     Presentation,
@@ -29,23 +30,24 @@ __all__ = ["DrawnFigure", "FilledSection", "Missing", "as_script", "fill_section
 CLAIMS = Section(
     "claims",
     "Claims",
-    "What the paper found in BERT-base, and whether it is true of this model. A claim holds if "
-    "the whole 95 % interval is on its side of the line, and does not hold if all of it is on the "
-    "other side; else it is undecided, as where there is no interval. Lines of our own stand in "
-    "brackets. A claim that holds for the same model without training says nothing about training.",
+    "What the paper found in BERT-base, tested on this model. A claim holds if the whole 95 % "
+    "interval passes the threshold. It is undecided if the interval includes the threshold, or if "
+    "there is none. Thresholds that are not the paper's are in brackets.",
 )
 EXAMPLES = Section(
     "examples",
     "Examples",
-    "Notable heads on the examples where they do best and worst. Lines run from the attending word "
-    "on the left to the attended one on the right; the darker, the more attention. What the head "
-    "should find is red. Hover a word to see its lines alone.",
+    "Notable heads on their best and worst examples; click one to open it. Lines run from the "
+    "attending word (left) to the attended word (right). Darker lines carry more attention. Red: "
+    "what the head should find. Hover over a word to see only its lines.",
 )
-HEADS = Section("heads", "Heads", "All that was measured of every head, on a card each.")
+HEADS = Section("heads", "Heads", "Every head has a card with all that was measured about it.")
+READING = Section("reading", "How to read this", "What the numbers mean, and what they do not.")
 METHOD = Section(
     "method",
     "How it was measured",
-    "What was run on what. The tables behind every number are beside this file, in tables/.",
+    "The model, the data and the options. The tables behind every number are in tables/, beside "
+    "this file.",
 )
 MANY_CHARACTERS = 100_000  # from here on JSON is compressed, which the page undoes
 
@@ -62,7 +64,7 @@ class DrawnFigure:
 
 @dataclass(frozen=True)
 class Missing:
-    """What this run could have and has not, and the options that measure it; or why it cannot."""
+    """What this run does not have, and the options that measure it; or why it cannot."""
 
     title: str
     made_by: str
@@ -87,9 +89,12 @@ def fill_sections(tables: Tables, left_out: Mapping[str, str]) -> list[FilledSec
     shown: Mapping[str, Presentation] = load_presentations()
     of_plug_ins = dict.fromkeys(p.section for p in shown.values() if p.section not in OF_ANALYSES)
     filled = [_fill(s, shown, tables, left_out) for s in (*OF_ANALYSES, *of_plug_ins)]
-    parts = [s for s in filled if s.section in OF_ANALYSES or s.figures or s.tables]
-    after = [FilledSection(section) for section in (EXAMPLES, HEADS, METHOD)]
-    return [*parts, FilledSection(CLAIMS), *after]
+    parts = [s for s in filled if s.figures or s.tables]
+    if any(part.section == PAIR for part in parts):  # two models: no heads of one, no claims
+        return [*parts, FilledSection(READING), FilledSection(METHOD)]
+    absent = [m for s in filled if s not in parts and s.section in OF_ANALYSES for m in s.missing]
+    between = [FilledSection(section) for section in (CLAIMS, EXAMPLES, HEADS, READING)]
+    return [*parts, *between, FilledSection(METHOD, missing=absent)]
 
 
 def as_script(value: Any, is_packed: bool = True) -> Markup:

@@ -14,6 +14,7 @@ from headscope.runs.folder import UNTRAINED, RunFolder
 
 if TYPE_CHECKING:
     from headscope.view.card import Card
+    from headscope.view.svg import Drawing
 
 __all__ = ["Run", "add_tables", "load_run"]
 
@@ -73,6 +74,26 @@ class Run:
 
         name = head if isinstance(head, str) else "-".join(map(str, head))
         return make_card(self.tables, *read_head(name, self.tables))
+
+    def figure(
+        self,
+        name: str,
+        *,
+        width: float | str | None = None,
+        height: float | str | None = None,
+        font: str | None = None,
+        palette: str | None = None,
+        background: str | None = None,
+    ) -> "Drawing":
+        """One picture for a paper: `run.figure("position", width="8cm").save("position.pdf")`.
+
+        `palette` is the name of a scheme, or colours with commas between them.
+        """
+        from headscope.view.paper import PaperStyle, fit_figure, read_length  # altair: as above
+
+        size = read_length(width), read_length(height)
+        style = PaperStyle(*size, font, palette, background)
+        return fit_figure(self.figures[name], style, name)
 
     @property
     def figures(self) -> "RunFigures":

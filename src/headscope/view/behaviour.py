@@ -78,6 +78,7 @@ class Behaviour:
     ranking: str = ""  # of the analysis, by which its best and worst examples are found
     is_background: bool = False  # says little of a head, so it is named last
     short: str = ""  # in a cell of the picture of all heads: six letters or so
+    also: str = ""  # other words by which a person may look for it
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class Labels:
     called: str = "{}"  # what a card calls it
     noun: str = "label"
     short: str = ""  # of the one label, in a cell of the picture of all heads
+    also: Callable[[str], str] = lambda label: ""  # other words by which one may look for a label
 
 
 def list_behaviours() -> list[Behaviour]:

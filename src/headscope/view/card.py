@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any
 
 import pandas as pd
@@ -25,18 +26,20 @@ __all__ = [
     "Fact",
     "FactMaker",
     "Facts",
+    "Part",
     "Place",
     "accuracy_facts",
     "add_rank",
     "by_head",
-    "describe_head",
+    "cards_of_kind",
     "find_heads",
-    "label_places",
+    "join_cards",
     "label_shares",
     "make_card",
     "make_cards",
     "name_corpus",
     "read_head",
+    "read_rank",
     "rows_of",
     "share_facts",
 ]
@@ -49,11 +52,38 @@ Shares = Mapping[tuple[int, int, str], float]  # layer, head, label
 
 
 @dataclass(frozen=True)
+class Part:
+    """One number of a fact, in words and as a small bar; `bar` and `mark` are from 0 to 1."""
+
+    label: str  # what the number is of; "" where the topic says it
+    value: str
+    bar: float = nan
+    mark: float = nan  # what it is compared with, such as a baseline
+    rank: int = 0  # among `n_heads` heads, 1 is the highest; 0: not ranked
+    n_heads: int = 0
+    note: str = ""
+    head: str = ""  # another head that the number is about, as "3-3"
+
+    @property
+    def text(self) -> str:
+        """All of it in words.
+
+        >>> Part("itself", "5.0 %", rank=3, n_heads=15).text
+        'itself 5.0 % (rank 3 of 15)'
+        """
+        ranked = [f"rank {self.rank} of {self.n_heads}"] * bool(self.rank)
+        said = "; ".join([*ranked, *[self.note] * bool(self.note)])
+        return f"{self.label} {self.value}".strip() + f" ({said})" * bool(said)
+
+
+@dataclass(frozen=True)
 class Fact:
     """One thing known about a head: what it is about, and the numbers in words (not escaped)."""
 
     topic: str
     text: str
+    parts: tuple[Part, ...] = ()  # the text in numbers, where it can be drawn
+    gist: str = ""  # what the head is best at, if it is: "the best head for det (93 %)"
 
 
 Facts = Iterator[tuple[Place, Fact]]
@@ -76,6 +106,8 @@ class Card:
     title: str
     gist: str
     facts: tuple[Fact, ...]
+    labels: tuple[str, ...] = ()  # what it is known for; none where nothing stands out
+    words: str = ""  # by which it is found: what it is known for or best at, and synonyms
 
 
 def make_cards(tables: Tables) -> list[Card]:
@@ -83,9 +115,14 @@ def make_cards(tables: Tables) -> list[Card]:
 
     In an encoder-decoder several heads have the same place: one card holds what is known of each.
     """
+    return join_cards({kind: cards_of_kind(own) for kind, own in split_kinds(tables).items()})
+
+
+def join_cards(cards: Mapping[str, Sequence[Card]]) -> list[Card]:
+    """One card for each place, from those of each kind of attention."""
     by_place: dict[Place, dict[str, Card]] = {}
-    for kind, own in split_kinds(tables).items():
-        for card in _make_cards(own):
+    for kind, own in cards.items():
+        for card in own:
             by_place.setdefault((card.layer, card.head), {})[kind] = card
     return [_join_cards(by_place[place]) for place in sorted(by_place)]
 
@@ -97,28 +134,45 @@ def _join_cards(cards: Mapping[str, Card]) -> Card:
         return first
     gist = "; ".join(f"{kind}: {card.gist}" for kind, card in cards.items())
     facts = [
-        Fact(f"{fact.topic} ({kind})", fact.text)
+        replace(fact, topic=f"{fact.topic} ({kind})")
         for kind, card in cards.items()
         for fact in card.facts
     ]
-    return replace(first, gist=gist, facts=tuple(facts))
+    labels = dict.fromkeys(label for card in cards.values() for label in card.labels)
+    words = " ".join(f"{kind} {card.words}" for kind, card in cards.items() if card.words)
+    return replace(first, gist=gist, facts=tuple(facts), labels=tuple(labels), words=words)
 
 
-def _make_cards(tables: Tables) -> list[Card]:
+def cards_of_kind(tables: Tables) -> list[Card]:
+    """The cards of the heads of one kind of attention."""
     places = find_heads(tables)
     facts: dict[Place, list[Fact]] = {place: [] for place in places}
     for maker in (maker for shown in load_presentations().values() for maker in shown.facts):
         if all(len(tables.get(name, ())) for name in maker.needs):
             for place, fact in maker.make(tables):
                 facts[place].append(fact)
-    labels, shares = label_places(tables, places), label_shares(tables)
+    labels, shares = _label_places(tables, places), label_shares(tables)
+    synonyms = {name: _synonyms(name) for names in labels.values() for name in names}
     cards = []
     for (layer, head), names in labels.items():
-        own = [Fact("behaviour", "; ".join(names))] * (names != [OTHER.name])
-        gist = describe_head((layer, head), names, shares)
-        own += facts[layer, head]
-        cards.append(Card(layer, head, f"Head {layer}-{head}", gist, tuple(own)))
+        known = tuple(name for name in names if name != OTHER.name)
+        own = [*[Fact("behaviour", "; ".join(names))] * bool(known), *facts[layer, head]]
+        best_at = list(dict.fromkeys(fact.gist for fact in own if fact.gist))
+        gist = _describe_head((layer, head), known, shares, best_at)
+        words = [gist, *best_at, *map(synonyms.__getitem__, known)] if known or best_at else []
+        title = f"Head {layer}-{head}"
+        cards.append(Card(layer, head, title, gist, tuple(own), known, " ".join(words).lower()))
     return cards
+
+
+def _synonyms(label: str) -> str:
+    """Other words for a label, that a person may look for."""
+    of_behaviours = [behaviour.also for behaviour in list_behaviours() if behaviour.name == label]
+    if of_behaviours or label == OTHER.name:
+        return " ".join([label, *of_behaviours])
+    return " ".join(
+        [label, *(one.also(label) for one in list_labels() if one.name in (None, label))]
+    )
 
 
 def make_card(tables: Tables, layer: int, head: int) -> Card:
@@ -142,17 +196,25 @@ def add_rank(table: pd.DataFrame, column: str, *groups: str) -> pd.DataFrame:
     return table.assign(rank=values.rank(ascending=False, method="min"))
 
 
+def read_rank(row: Any) -> int:
+    """The rank of a row that `add_rank` gave one; 0 where it has none."""
+    return 0 if pd.isna(row.rank) else int(row.rank)
+
+
 def rows_of(table: pd.DataFrame) -> Iterator[Any]:
     """The rows, each with its columns as attributes."""
     return iter(table.itertuples(index=False))
 
 
-def by_head(table: pd.DataFrame, topic: str, phrase: Callable[[Any], str]) -> Facts:
-    """A fact for each head: its rows in words, one after the other."""
-    found: dict[Place, list[str]] = {}
+def by_head(table: pd.DataFrame, topic: str, phrase: Callable[[Any], str | Part]) -> Facts:
+    """A fact for each head: its rows in words, one after the other; parts are drawn too."""
+    found: dict[Place, list[str | Part]] = {}
     for row in rows_of(table):
         found.setdefault((int(row.layer), int(row.head)), []).append(phrase(row))
-    return ((place, Fact(topic, ", ".join(said))) for place, said in found.items())
+    for place, said in found.items():
+        parts = tuple(part for part in said if isinstance(part, Part))
+        text = ", ".join(part if isinstance(part, str) else part.text for part in said)
+        yield place, Fact(topic, text, parts if len(parts) == len(said) else ())
 
 
 def share_facts(topic: str, table: pd.DataFrame, names: Mapping[str, str]) -> Facts:
@@ -161,9 +223,9 @@ def share_facts(topic: str, table: pd.DataFrame, names: Mapping[str, str]) -> Fa
     ranked = add_rank(table[is_visible], "weight", "target")
     n_heads = table.groupby(["layer", "head"]).ngroups
 
-    def phrase(row: Any) -> str:
-        share = f"{names.get(row.target, row.target)} {SHARE.row(row, 'weight')}"
-        return f"{share} (rank {row.rank:.0f} of {n_heads})"
+    def phrase(row: Any) -> Part:
+        called, share = names.get(row.target, row.target), SHARE.row(row, "weight")
+        return Part(called, share, row.weight, rank=read_rank(row), n_heads=n_heads)
 
     return by_head(ranked, topic, phrase)
 
@@ -175,10 +237,10 @@ def accuracy_facts(topic: str, table: pd.DataFrame, directions: Mapping[str, str
     rows = add_rank(rows.drop_duplicates([*labels, "layer", "head"]), "accuracy", *labels)
     n_heads = rows.groupby(["layer", "head"]).ngroups
 
-    def phrase(row: Any) -> str:
+    def phrase(row: Any) -> Part:
         way = directions.get(str(getattr(row, "direction", "")), "")
-        rank = f"rank {row.rank:.0f} of {n_heads}" + f"; {way}" * bool(way)
-        return f"{SHARE.row(row, 'accuracy')}{name_corpus(row)} ({rank})"
+        value = f"{SHARE.row(row, 'accuracy')}{name_corpus(row)}"
+        return Part("", value, row.accuracy, nan, read_rank(row), n_heads, way)
 
     return by_head(rows.sort_index(), topic, phrase)
 
@@ -217,7 +279,7 @@ def find_heads(tables: Tables) -> list[Place]:
     return sorted(found)
 
 
-def label_places(tables: Tables, places: Sequence[Place]) -> dict[Place, list[str]]:
+def _label_places(tables: Tables, places: Sequence[Place]) -> dict[Place, list[str]]:
     """Each head's behaviours: those of the map, whose thresholds a user may have set, or new.
 
     Of a large model the map has some heads only.
@@ -247,10 +309,11 @@ def label_shares(tables: Tables) -> Shares:
     return found
 
 
-def describe_head(place: Place, labels: Sequence[str], shares: Shares) -> str:
-    """Where it looks, what it finds, and what says little of it; or what comes nearest."""
-    if list(labels) == [OTHER.name]:
-        return _nearest_behaviour(place, shares)
+def _describe_head(
+    place: Place, labels: Sequence[str], shares: Shares, best_at: Sequence[str]
+) -> str:
+    """Where it looks, what it finds, what it is best at, and what says little of it; or what comes
+    nearest."""
     said = {label: _say_share(shares.get((*place, label))) for label in labels}
     known = {behaviour.name: behaviour for behaviour in list_behaviours()}
     own = [known[label] for label in labels if label in known]
@@ -260,7 +323,8 @@ def describe_head(place: Place, labels: Sequence[str], shares: Shares) -> str:
     )
     found = list(_say_labels([name for name in labels if name not in known], said))
     finds = [f"finds {', '.join(found)}"] * bool(found)
-    return "; ".join([*looks, *finds, *background])
+    best = [] if found or not best_at else [", ".join(best_at[:SHOWN_LABELS])]
+    return "; ".join([*looks, *finds, *best, *background]) or _nearest_behaviour(place, shares)
 
 
 def _say_labels(names: Sequence[str], said: Mapping[str, str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from headscope.data.head_view import HeadView
 from headscope.view.drawing_lines import RED, Cell, draw_bundle, draw_guides, draw_rows, find_lines
 from headscope.view.svg import Drawing, escape_text, estimate_width, shorten, show_unit
 
-__all__ = ["Drawing", "draw_head", "draw_heads", "find_words"]
+__all__ = ["Drawing", "draw_head", "draw_heads", "find_words", "without_special"]
 
 FONT = "Helvetica, Arial, sans-serif"
 TITLE_SIZE = 14
@@ -38,7 +38,7 @@ def draw_head(
 
     Special tokens can be hidden: the other weights stay as they are.
     """
-    shown = _without_special(view) if hide_special else view
+    shown = without_special(view) if hide_special else view
     heading = f"Head {head_name(view.layer, view.head)}" if title is None else title
     cell = _lay_out([shown], heading)
     return _frame([_draw_cell(shown, cell, red, heading)], cell, 1, heading, _describe(shown))
@@ -53,7 +53,7 @@ def draw_heads(
     bare: bool = False,
 ) -> Drawing:
     """Several heads in a grid, row by row; `bare` cells are small and leave the tokens out."""
-    shown = [_without_special(view) if hide_special else view for view in views]
+    shown = [without_special(view) if hide_special else view for view in views]
     cell = _lay_out_bare(shown) if bare else _lay_out(shown, "Head 00-00")
     drawn = [
         _draw_bare(view, cell, red)
@@ -84,7 +84,8 @@ def find_words(units: Sequence[str], words: Collection[str]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _without_special(view: HeadView) -> HeadView:
+def without_special(view: HeadView) -> HeadView:
+    """The same without special tokens; the other weights stay as they are."""
     kept = [unit for unit, special in enumerate(view.is_special) if not special]
     place = {unit: number for number, unit in enumerate(kept)}
     return replace(

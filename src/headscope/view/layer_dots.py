@@ -19,8 +19,10 @@ from headscope.view.figure import (
 
 __all__ = ["LayerDots", "how_to_read", "layer_axis"]
 
-PANELS_A_ROW = 3
+PANELS_A_ROW = 4
+WIDTH, SPACING = 960, 22  # pixels: of a row of panels, and between them
 DODGE = 0.14  # of a layer, between dots of different colours
+NAMED, OUTLYING = 3, 2.5  # heads of a panel, and standard deviations above its mean
 MANY_LAYERS = 13  # from here on every fourth layer has its number
 
 
@@ -46,16 +48,18 @@ class LayerDots:
         order += [value for value in present if value not in self.words]
         places = called["split"].map({name: place for place, name in enumerate(order)})
         called = called.assign(beside=called["layer"] + DODGE * (places - (len(order) - 1) / 2))
-        columns = ["layer", "head", "split", self.value, "low", "high", self.reference]
+        called = called.assign(label=_name_outliers(called, self.value))
+        columns = ["layer", "head", "split", self.value, "low", "high", self.reference, "label"]
         columns += [] if self.by_panel else ["beside"]
         chart = alt.layer(*self._layers(order, sorted(set(known["layer"].astype(int).tolist()))))
         chart = name_and_interval(chart.properties(data=mark_data(called, columns)))
         if not self.by_panel:
             return chart.properties(width=520, height=260)
-        panels = chart.properties(width=210, height=160).facet(
+        in_row = len(order) if len(order) <= PANELS_A_ROW else 3
+        panels = chart.properties(width=WIDTH // in_row - SPACING, height=180).facet(
             facet=alt.Facet("split:N", title=None, sort=order),
-            columns=2 if len(order) == 4 else min(PANELS_A_ROW, len(order)),
-            spacing=22,
+            columns=in_row,
+            spacing=SPACING,
         )
         # An axis of layers under each panel: a shared one would stand under empty places too.
         panels = panels.resolve_axis(x="independent")
@@ -80,6 +84,9 @@ class LayerDots:
         drawn = [
             _mean_mark(len(layers)).encode(across, middle, shades),
             dots.encode(own_place, up, shades, tooltip=said),  # on top, where they can be clicked
+            alt.Chart()
+            .mark_text(align="left", dx=5, fontSize=10, color=TEXT, aria=False)
+            .encode(own_place, up, alt.Text("label:N")),
         ]
         return [*self._reference(across, layers[0]), *drawn] if self.reference else drawn
 
@@ -95,9 +102,21 @@ class LayerDots:
         return [line.encode(across, height), name.encode(across, height, called)]
 
 
+def _name_outliers(table: pd.DataFrame, value: str) -> list[str]:
+    """The names of the highest heads of each panel that stand out from its mean; "" of others."""
+    of_panel = table.groupby("split", sort=False)[value]
+    line = of_panel.transform("mean") + OUTLYING * of_panel.transform("std")
+    is_named = (of_panel.rank(ascending=False, method="first") <= NAMED) & (table[value] > line)
+    names = zip(table["layer"], table["head"], is_named, strict=True)
+    return [f"{layer:.0f}-{head:.0f}" if named else "" for layer, head, named in names]
+
+
 def how_to_read(value: str) -> str:
     """What a caption says of the dots."""
-    return f"Each dot is a head. x: layer. y: {value}. The line is the mean of the layer."
+    return (
+        f"Each dot is a head. x: layer. y: {value}. The line is the mean of the layer; the highest "
+        "outliers have names."
+    )
 
 
 def layer_axis(n_layers: int, field: str = "layer") -> alt.X:

@@ -1,11 +1,11 @@
 """All heads in one picture: a grid of layers and heads, coloured by what each head does."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headscope.data.table import Tables, split_kinds
 from headscope.view.behaviour import OTHER, Kind, find_kind, list_behaviours, list_labels
-from headscope.view.card import Place, describe_head, find_heads, label_places, label_shares
+from headscope.view.card import Card, Place, cards_of_kind, label_shares
 from headscope.view.figure import KIND_TITLES
 
 __all__ = ["Cell", "Grid", "LegendLine", "Overview", "make_overview", "write_on"]
@@ -67,9 +67,15 @@ class Overview:
         return max((len(row) for grid in self.grids for row in grid.rows.values()), default=0)
 
 
-def make_overview(tables: Tables) -> Overview:
-    """All heads that the tables speak of; of an encoder-decoder a grid for each attention."""
-    grids = [_make_grid(attention, own) for attention, own in split_kinds(tables).items()]
+def make_overview(tables: Tables, cards: Mapping[str, Sequence[Card]] | None = None) -> Overview:
+    """All heads that the tables speak of; of an encoder-decoder a grid for each attention.
+
+    `cards` are those of each kind of attention, where they are made already.
+    """
+    grids = [
+        _make_grid(kind, own, cards_of_kind(own) if cards is None else cards[kind])
+        for kind, own in split_kinds(tables).items()
+    ]
     grids = [grid for grid in grids if grid.rows]
     cells = [cell for grid in grids for cell in grid.cells]
     kinds = [kind for kind in dict.fromkeys(cell.kind for cell in cells) if kind != OTHER]
@@ -80,9 +86,10 @@ def make_overview(tables: Tables) -> Overview:
     )
 
 
-def _make_grid(attention: str, tables: Tables) -> Grid:
-    places = find_heads(tables)
-    labels, shares = label_places(tables, places), label_shares(tables)
+def _make_grid(attention: str, tables: Tables, cards: Sequence[Card]) -> Grid:
+    gists = {(card.layer, card.head): card.gist for card in cards}
+    labels = {(card.layer, card.head): card.labels or (OTHER.name,) for card in cards}
+    places, shares = list(gists), label_shares(tables)
     strongest: dict[str, Place] = {}
     for place in sorted(places, key=lambda place: -shares.get((*place, labels[place][0]), 0.0)):
         strongest.setdefault(labels[place][0], place)
@@ -99,7 +106,7 @@ def _make_grid(attention: str, tables: Tables) -> Grid:
             label=label,
             short=shorts.get(label, label) if is_strongest or label not in quiet else "",
             share=shares.get((*place, label), 0.0),
-            says=describe_head(place, labels[place], shares),
+            says=gists[place],
             is_strongest=is_strongest,
             attention=attention,
         )

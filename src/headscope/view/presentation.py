@@ -23,6 +23,7 @@ __all__ = [
     "IMPORTANCE",
     "MAP",
     "MORE",
+    "PAIR",
     "SURFACE",
     "SYNTAX",
     "DerivedTables",
@@ -50,45 +51,51 @@ class Section:
 SURFACE = Section(
     "surface",
     "Surface patterns",
-    "Where attention goes before any linguistics: to the neighbours, to special tokens, or "
-    "everywhere (sections 3.1 to 3.3). Click a dot to open the head's card.",
+    "Where attention goes, without regard to grammar: to neighbours, to special tokens, or to "
+    "everything (sections 3.1 to 3.3). Click a dot to open the head's card.",
 )
 IMPORTANCE = Section(
     "importance",
     "Does it matter?",
-    "Attention that can be changed without consequence is a no-op. The gradient of the loss and "
-    "the ablation of heads tell which attention the model depends on (section 3.2).",
+    "Attention that can change without effect is a no-op. Gradients and ablation show which "
+    "attention the model depends on (section 3.2).",
 )
 SYNTAX = Section(
     "syntax",
     "Syntax",
-    "Single heads as parsers without training: the most attended word is the prediction. The "
-    "baseline is the best fixed offset. Held out: chosen on seven eighths of the documents, scored "
-    "on the rest (section 4.2).",
+    "Single heads as parsers, without training: the most attended word is the prediction. The "
+    "baseline is the best fixed offset. Held out: the head is chosen on seven eighths of the "
+    "documents and scored on the rest (section 4.2).",
 )
 ANTECEDENTS = Section(
     "antecedents",
     "Coreference",
-    "Which earlier mention does a mention attend to most? Beside it three baselines that need no "
-    "model (section 4.3).",
+    "Which earlier mention does a mention attend to most? Three baselines need no model (section "
+    "4.3).",
 )
 ALL_HEADS = Section(
     "all-heads",
     "All heads together",
-    "Small classifiers over the attention of all heads: how much syntax is there in all, trained "
-    "on one treebank and scored on another (section 5).",
+    "Small classifiers over the attention of all heads, trained on one treebank and scored on "
+    "another: how much syntax all heads hold together (section 5).",
 )
 MAP = Section(
     "map",
     "Map of heads",
-    "Heads that attend alike lie close together: distances are Jensen-Shannon divergences between "
-    "their attention (section 6).",
+    "Heads that attend alike lie close together. Distances are Jensen-Shannon divergences between "
+    "attention distributions (section 6).",
 )
 CROSS = Section(
     "cross",
     "Cross attention",
-    "How the decoder of an encoder-decoder reads the source: in which order, and whether it "
-    "attends to the words that it translates.",
+    "How the decoder reads the source: in which order, and whether it attends to the words that "
+    "it translates.",
+)
+PAIR = Section(
+    "pair",
+    "Matched heads",
+    "Each head of the first model is matched with the head of the second that attends most like "
+    "it, one to one, by the mean Jensen-Shannon divergence (0 identical, 0.69 disjoint).",
 )
 MORE = Section("more", "More figures", "From other packages.")
 

@@ -14,6 +14,7 @@ __all__ = [
     "Drawing",
     "escape_text",
     "estimate_width",
+    "put_on",
     "refuse_ending",
     "shorten",
     "show_unit",
@@ -77,9 +78,13 @@ class Drawing:
         if ending == ".pdf":
             return bytes(vl_convert.svg_to_pdf(self.svg))
         # On white: dots do not turn light on a dark page as currentColor does.
-        paper = '><rect width="100%" height="100%" fill="#fff"/>'
-        on_white = self.svg.replace(">", paper, 1)
-        return bytes(vl_convert.svg_to_png(on_white, scale=PNG_SCALE))
+        return bytes(vl_convert.svg_to_png(put_on(self.svg, "#fff"), scale=PNG_SCALE))
+
+
+def put_on(svg: str, colour: str) -> str:
+    """The picture on a ground of this colour, also where its frame has another shape than it."""
+    ground = f'><rect x="-1000%" y="-1000%" width="3000%" height="3000%" fill="{colour}"/>'
+    return svg.replace(">", ground, 1)
 
 
 def refuse_ending(path: Path) -> None:

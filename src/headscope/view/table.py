@@ -3,15 +3,15 @@
 import csv
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from io import StringIO
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from headscope.view.table_layout import lay_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Format", "TextTable", "build_table", "from_frame", "print_table", "render"]
 
 PIPE_WIDTH = 200
+KEPT_COLUMNS = 3  # of a table of a run, in any terminal
 MARKDOWN = str.maketrans({"|": "\\|", "<": "\\<"})  # a column, a tag
 LATEX = str.maketrans(
     {
@@ -48,11 +49,13 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     note: str = ""  # how to read it, or what it leaves out
+    drops: tuple[int, ...] = ()  # by column: in a narrow terminal the highest go first, 0 never
 
     def with_column(self, title: str, cell: str) -> "TextTable":
         """The table with a first column that says the same in every row."""
         rows = tuple((cell, *row) for row in self.rows)
-        return replace(self, columns=(title, *self.columns), rows=rows)
+        drops = (0, *self.drops) if self.drops else ()
+        return replace(self, columns=(title, *self.columns), rows=rows, drops=drops)
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Column:
 
     title: str
     cell: Callable[[Mapping[Any, Any]], str]
+    drop: int = 0  # in a narrow terminal the highest go first, 0 never
 
 
 def build_table(
@@ -69,7 +73,8 @@ def build_table(
     """The table that these columns make of the rows."""
     columns = tuple(columns)
     cells = tuple(tuple(column.cell(row) for column in columns) for row in rows)
-    return TextTable(tuple(column.title for column in columns), cells, title, note)
+    drops = tuple(column.drop for column in columns)
+    return TextTable(tuple(column.title for column in columns), cells, title, note, drops)
 
 
 def from_frame(frame: "pd.DataFrame") -> TextTable:
@@ -79,7 +84,9 @@ def from_frame(frame: "pd.DataFrame") -> TextTable:
         return f"{value:.4g}" if isinstance(value, float) else str(value)
 
     rows = frame.astype(object).where(frame.notna(), "-").itertuples(index=False)
-    return TextTable(tuple(frame.columns), tuple(tuple(map(cell, row)) for row in rows))
+    drops = tuple(max(0, place - KEPT_COLUMNS + 1) for place in range(len(frame.columns)))
+    cells = tuple(tuple(map(cell, row)) for row in rows)
+    return TextTable(tuple(frame.columns), cells, drops=drops)
 
 
 def print_table(table: TextTable, format: Format = Format.TABLE) -> None:
@@ -87,14 +94,7 @@ def print_table(table: TextTable, format: Format = Format.TABLE) -> None:
     if format is not Format.TABLE:
         print(render(table, format), end="")
         return
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for name in table.columns:
-        shown.add_column(name, overflow="fold")  # nothing is cut off, however narrow
-    for row in table.rows:
-        shown.add_row(*map(escape, row))
-    _console().print(shown)
-    if table.note:
-        print(table.note)
+    print("\n".join(lay_out(table, _terminal_width(), is_bold=sys.stdout.isatty())))
 
 
 def render(table: TextTable, format: Format) -> str:
@@ -135,8 +135,7 @@ def _as_latex(table: TextTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _console() -> Console:
-    """As wide as the terminal or COLUMNS say; a pipe has no width, so lines need not fold."""
-    console = Console()
-    is_pipe = not console.is_terminal and "COLUMNS" not in os.environ
-    return Console(width=PIPE_WIDTH) if is_pipe else console
+def _terminal_width() -> int:
+    """As the terminal or COLUMNS say; a pipe has no width, so nothing need be left out."""
+    is_pipe = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return PIPE_WIDTH if is_pipe else get_terminal_size().columns

@@ -28,6 +28,7 @@ __all__ = [
 BEHAVIOURS = "behaviours"
 SHOWN_HEADS = 5
 FEW_DOCUMENTS = 20
+EXAMPLES = {"treebank": "sentences", "coref": "documents"}  # what the examples of a corpus are
 PIPE_WIDTH = 100  # of sentences, where there is no terminal
 
 
@@ -95,12 +96,22 @@ def describe_answers(answers: Sequence[Answer], width: int | None = None) -> str
     return "\n".join(wrapped).replace("\u00a0", " ")
 
 
-def describe_counts(key: str, counts: Mapping[str, Any], available: int | None = None) -> str:
-    """What became of the examples of a pass, in a line; `available` is how many there were."""
+def describe_counts(
+    key: str,
+    counts: Mapping[str, Any],
+    available: int | None = None,
+    role: str = "",
+    n_drawn: int | None = None,
+) -> str:
+    """What became of the examples of a pass, in a line.
+
+    `available` is how many there were, `n_drawn` how many of them were to be used.
+    """
     of_all = f" of {available:,}" if available else ""
-    what = f"{counts['used']:,}{of_all} examples used"
-    if available and counts["used"] > available:  # documents were cut
-        what = f"{counts['used']:,} windows from {available:,} documents used"
+    what = f"{counts['used']:,}{of_all} {EXAMPLES.get(role, 'examples')} used"
+    if available and counts["used"] > (n_drawn or available):  # documents were cut
+        n_read = f"{n_drawn:,} of " if n_drawn and n_drawn < available else ""
+        what = f"{counts['used']:,} windows from {n_read}{available:,} documents used"
     parts = [f"{what} ({counts['tokens']:,} tokens)"]
     parts += [describe_documents(counts)] if "documents" in counts else []
     if counts["truncated"]:
@@ -124,7 +135,7 @@ def describe_documents(counts: Mapping[str, Any]) -> str:
     elif n < FEW_DOCUMENTS:
         text += f": intervals are rough with fewer than {FEW_DOCUMENTS}"
     if n_unknown:
-        text += f"; documents are not marked in {n_unknown} examples, so each counts as one"
+        text += f"; {n_unknown} examples have no document mark and count as one document each"
     return text
 
 

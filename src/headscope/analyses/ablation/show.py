@@ -1,5 +1,6 @@
 """What is shown of ablation: what changes when a head is altered."""
 
+from math import nan
 from typing import Any
 
 import altair as alt
@@ -7,7 +8,7 @@ import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.view.answer import Answer, AnswerMaker
-from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
 from headscope.view.claim import name_head, top_row
 from headscope.view.figure import Chart, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
@@ -57,9 +58,13 @@ def ablation_facts(tables: Tables) -> Facts:
     table = add_rank(tables["ablation"], "change", "mode")
     n_heads = table.groupby(["layer", "head"]).ngroups
 
-    def phrase(row: Any) -> str:
+    largest = table.groupby("mode")["change"].max()
+
+    def phrase(row: Any) -> Part:
         what = f"{MODES.get(row.mode, row.mode)}: {EFFECTS[row.effect]}"
-        return f"{what} {SMALL.row(row, 'change')} (rank {row.rank:.0f} of {n_heads})"
+        bar = row.change / largest[row.mode] if largest[row.mode] > 0 else nan
+        change = SMALL.row(row, "change")
+        return Part(what, change, bar, rank=read_rank(row), n_heads=n_heads)
 
     return by_head(table, "ablation", phrase)
 

@@ -52,6 +52,17 @@ WAYS = {
     "mention-to-antecedent": "the mention attends to its antecedent",
     "antecedent-to-mention": "the antecedent attends to the mention",
 }
+PLURALS = {
+    "all": "mentions",
+    "pronoun": "pronouns",
+    "proper": "names",
+    "nominal": "noun phrases",
+}
+LABELS = {
+    kind: "coreference" if kind == "all" else f"coreference of {plural}"
+    for kind, plural in PLURALS.items()
+}
+KIND = Kind("an antecedent (coreference)", COLOURS[3], "cross")
 PANELS = {"mentions": "of earlier mentions", "words": "of all words"}
 CLEARLY, NEAR = 0.1, 0.05
 WORDS = Form(".1f", unit=" words")
@@ -61,17 +72,19 @@ MIN_COUNT = 50  # mentions, for the best head to be labelled
 
 COLUMNS = (
     Column("mentions", lambda row: str(row["mention_type"])),
-    Column("count", lambda row: str(row["count"])),
-    Column("nearest", lambda row: percent(row["nearest"])),
+    Column("count", lambda row: str(row["count"]), drop=2),
+    Column("nearest", lambda row: percent(row["nearest"]), drop=1),
     Column("match", lambda row: percent(row["head_match"])),
     Column("rules", lambda row: percent(row["rule_based"])),
     Column("head", lambda row: f"{row['layer']}-{row['head']}"),
-    Column("attends", lambda row: ARROWS[row["direction"]]),
+    Column("attends", lambda row: ARROWS[row["direction"]], drop=3),
     Column("held out %", lambda row: PERCENT.estimate(held_out(row))),
-    Column("folds", lambda row: f"{row['chosen_in']}/{row['folds']}"),
-    Column("on all", lambda row: percent(row["accuracy"])),
-    Column("of all words", lambda row: percent(row["of_words"])),
-    Column("paper (5-4)", lambda row: "/".join(map(str, PAPER_TABLE_2[row["mention_type"]]))),
+    Column("folds", lambda row: f"{row['chosen_in']}/{row['folds']}", drop=7),
+    Column("on all", lambda row: percent(row["accuracy"]), drop=6),
+    Column("of all words", lambda row: percent(row["of_words"]), drop=5),
+    Column(
+        "paper (5-4)", lambda row: "/".join(map(str, PAPER_TABLE_2[row["mention_type"]])), drop=4
+    ),
 )
 
 
@@ -214,7 +227,10 @@ def best_head_facts(tables: Tables) -> card.Facts:
             f"{WAYS[str(row.direction)]}"
         )
         topic = f"best head for antecedents, {row.mention_type} mentions{card.name_corpus(row)}"
-        yield (int(row.layer), int(row.head)), card.Fact(topic, text)
+        share = row.accuracy if pd.isna(row.heldout_accuracy) else row.heldout_accuracy
+        what = f"antecedents of {PLURALS[str(row.mention_type)]}"
+        gist = f"the best head for {what}, at {SHARE.number(share)}" * bool(row.count)
+        yield (int(row.layer), int(row.head)), card.Fact(topic, text, gist=gist)
 
 
 def antecedent_facts(tables: Tables) -> card.Facts:
@@ -223,14 +239,15 @@ def antecedent_facts(tables: Tables) -> card.Facts:
     return card.accuracy_facts("antecedents", table[table["system"] == "head"], WAYS)
 
 
-def find_labels(tables: Tables) -> pd.DataFrame:
-    """The best heads over all mentions; known where they surely find more than head match does."""
+def find_labels(tables: Tables, mention_type: str) -> pd.DataFrame:
+    """The best heads of a type of mention; known where they surely find more than head match."""
     best = tables.get("coreference-best", pd.DataFrame())
     if best.empty:
         return best
-    rows = _over_all(best).rename(columns={"heldout_accuracy": "share"})
+    rows = _among_mentions(best[best["mention_type"] == mention_type])
+    rows = rows.rename(columns={"heldout_accuracy": "share"})
     is_known = (rows["heldout_low"] > rows["head_match"]) & (rows["count"] >= MIN_COUNT)
-    return rows.assign(label="coreference", is_known=is_known)
+    return rows.assign(label=LABELS[mention_type], is_known=is_known)
 
 
 def find_notable_heads(tables: Tables) -> list[NotableHead]:
@@ -417,14 +434,16 @@ PRESENTATION = Presentation(
     ),
     printed=(PrintedTable("coreference-best", read_best),),
     page_tables=(PageTable("Table 2, antecedents", "--coref FILE.conllu", build_table_2),),
-    labels=(
+    labels=tuple(
         Labels(
-            Kind("an antecedent (coreference)", COLOURS[3], "cross"),
-            find_labels,
-            name="coreference",
-            called="antecedents",
+            KIND,
+            partial(find_labels, mention_type=mention_type),
+            name=label,
+            called=f"antecedents of {PLURALS[mention_type]}",
             short="coref",
-        ),
+            also=lambda label: "coreference anaphora antecedent mention",
+        )
+        for mention_type, label in LABELS.items()
     ),
     notable_heads=find_notable_heads,
 )

@@ -9,7 +9,7 @@ from headscope.view.card import name_corpus
 from headscope.view.claim import name_head
 from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
 
-__all__ = ["ANSWERS"]
+__all__ = ["ANSWERS", "list_synonyms", "name_plainly"]
 
 SHOWN_HEADS = 3
 FIGURE = "dependency-best"
@@ -47,6 +47,41 @@ WORDS = {
     "prt": ("particle", "verb"),
     "rcmod": ("relative clause", "noun"),
 }
+SYNONYMS = {  # what else a person may look for
+    "advmod": "modifier",
+    "amod": "modifier",
+    "case": "adposition",
+    "cc": "and or",
+    "ccomp": "clause complement",
+    "compound": "noun",
+    "cop": "be",
+    "det": "article",
+    "mark": "subordinating conjunction",
+    "nmod:poss": "possessive",
+    "nummod": "numeral",
+    "pobj": "object of a preposition",
+    "poss": "possessive",
+    "prep": "preposition",
+    "punct": "punctuation",
+}
+
+
+def name_plainly(relation: str) -> str:
+    """The relation's dependent in plain words; "" where there are none.
+
+    >>> name_plainly("det")
+    'determiner'
+    """
+    return WORDS.get(relation, (SYNONYMS.get(relation, ""), ""))[0]
+
+
+def list_synonyms(relation: str) -> str:
+    """The words by which a person may look for a relation.
+
+    >>> list_synonyms("det")
+    'determiner article'
+    """
+    return f"{name_plainly(relation)} {SYNONYMS.get(relation, '')}".strip()
 
 
 def answer_relations(tables: Tables) -> list[Answer]:

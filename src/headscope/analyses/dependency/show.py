@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from headscope.analyses.dependency.answers import ANSWERS
+from headscope.analyses.dependency.answers import ANSWERS, list_synonyms, name_plainly
 from headscope.analyses.dependency.claims import (
     CLAIMS,
     MIN_COUNT,
@@ -47,6 +47,7 @@ __all__ = ["PRESENTATION", "best_relations"]
 
 SHOWN_RELATIONS = 25  # of a treebank, in the figure
 NOTABLE_RELATIONS = 10  # shown on examples
+CARD_RELATIONS = 6  # of a head
 ARROWS = {"dependent-to-head": "dep>head", "head-to-dependent": "head>dep"}
 WAYS = {
     "dependent-to-head": "the dependent attends to its head",
@@ -80,20 +81,20 @@ def _name_both(row: Row, marks: Mapping[str, str]) -> str:
     return (name if own == name else f"{name} ({own})") + marks.get(name, "")
 
 
-COUNT = Column("count", lambda row: str(row["count"]))
+COUNT = Column("count", lambda row: str(row["count"]), drop=2)
 HEAD = Column("head", lambda row: f"{row['layer']}-{row['head']}")
-DIRECTION = Column("direction", lambda row: ARROWS[str(row["direction"])])
+DIRECTION = Column("direction", lambda row: ARROWS[str(row["direction"])], drop=1)
 HELD_OUT = Column("held out %", lambda row: PERCENT.estimate(held_out(row)))
-CHOSEN = Column("folds", lambda row: f"{row['chosen_in']}/{row['folds']}")
+CHOSEN = Column("folds", lambda row: f"{row['chosen_in']}/{row['folds']}", drop=7)
 OFFSET = Column("offset", lambda row: f"{percent(row['baseline_accuracy'])} ({row['offset']:+})")
-UNTRAINED = Column("untrained", lambda row: percent(row["untrained_accuracy"]))
+UNTRAINED = Column("untrained", lambda row: percent(row["untrained_accuracy"]), drop=3)
 TERMINAL_COLUMNS = (
     Column("relation", lambda row: str(row["relation"])),
     *(COUNT, HEAD, DIRECTION),
     *(HELD_OUT, CHOSEN),
-    Column("on all", lambda row: percent(row["accuracy"])),
+    Column("on all", lambda row: percent(row["accuracy"]), drop=6),
     OFFSET,
-    Column("p", lambda row: p_value(row["p_value"])),
+    Column("p", lambda row: p_value(row["p_value"]), drop=4),
 )
 PAGE_COLUMNS = (
     replace(COUNT, title="words"),
@@ -105,8 +106,10 @@ PAGE_COLUMNS = (
     replace(OFFSET, title="offset %"),
     Column("p", lambda row: p_value(row["p_value"])),
 )
-VISIBLE = Column("visible %", lambda row: percent(row["visible_share"]))
-VISIBLE_ACCURACY = Column("accuracy % of visible", lambda row: percent(row["visible_accuracy"]))
+VISIBLE = Column("visible %", lambda row: percent(row["visible_share"]), drop=8)
+VISIBLE_ACCURACY = Column(
+    "accuracy % of visible", lambda row: percent(row["visible_accuracy"]), drop=9
+)
 HIDDEN = (
     "Visible: the arcs whose one word may look at the other by the model's mask, in that "
     "direction; offsets may look only there too."
@@ -122,11 +125,11 @@ def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
     """Relations with at least `min_count` words, most frequent first; then treebanks compared."""
     shown = best[best["count"] >= min_count]
     untrained = [UNTRAINED] if "untrained_accuracy" in best else []
-    paper = Column("paper (offset)", partial(_in_paper, form="{} {} ({})"))
+    paper = Column("paper (offset)", partial(_in_paper, form="{} {} ({})"), drop=5)
     sight = (VISIBLE, VISIBLE_ACCURACY) if _is_hidden(best) else ()
     columns = (*corpus_columns(best), *TERMINAL_COLUMNS, *sight, *untrained, paper)
     n_rare = len(best) - len(shown)
-    note = f"({n_rare} relations with fewer than {min_count} words are in the tables alone)"
+    note = f"{n_rare} relations have fewer than {min_count} words and are in the tables only."
     table = build_table(shown.to_dict("records"), columns, note=note * (n_rare > 0))
     return [table, _compare_treebanks(shown)] if "treebank" in best else [table]
 
@@ -248,14 +251,15 @@ def best_relations(tables: Tables) -> pd.DataFrame:
 
 
 def _furthest_above(
-    table: pd.DataFrame, baselines: pd.DataFrame, labels: list[str]
+    table: pd.DataFrame, baselines: pd.DataFrame, labels: list[str], most: int = 1
 ) -> pd.DataFrame:
-    """Of every head the row that is furthest above the relation's baseline, by its `gain`."""
+    """Of every head the relations that it is furthest above the baseline in, by their `gain`."""
     ways = [name for name in ("direction",) if name in baselines]
     rows = table.merge(baselines, on=[*labels, "relation", *ways])
     rows = rows.assign(gain=rows["accuracy"] - rows["baseline_accuracy"])
     rows = rows.sort_values("gain", ascending=False, kind="stable")
-    return rows.drop_duplicates([*labels, "layer", "head"])
+    rows = rows.drop_duplicates([*labels, "relation", "layer", "head"])  # the better direction
+    return rows.groupby([*labels, "layer", "head"], sort=False).head(most)
 
 
 def best_head_facts(tables: Tables) -> card.Facts:
@@ -267,11 +271,14 @@ def best_head_facts(tables: Tables) -> card.Facts:
             f"{percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
         )
         topic = f"best head for {row.relation}{card.name_corpus(row)}"
-        yield (int(row.layer), int(row.head)), card.Fact(topic, text)
+        plain = name_plainly(str(row.relation))
+        called = f"{row.relation} ({plain})" if plain else str(row.relation)
+        gist = f"the best head for {called}, at {SHARE.number(row.heldout_accuracy)}"
+        yield (int(row.layer), int(row.head)), card.Fact(topic, text, gist=gist)
 
 
-def own_relation_facts(tables: Tables) -> card.Facts:
-    """The relation at which it gains most over the best offset, best head of it or not."""
+def relation_facts(tables: Tables) -> card.Facts:
+    """The relations at which it gains most over the best offset, best head of them or not."""
     table, offsets = tables["dependency"], tables["dependency-offset"]
     labels = [label for label in card.CORPUS_LABELS if label in table]
     offsets = offsets.sort_values("accuracy", ascending=False, kind="stable")
@@ -279,15 +286,14 @@ def own_relation_facts(tables: Tables) -> card.Facts:
     names = [name for name in (*labels, "relation", "direction") if name in offsets]
     baselines = baselines.drop_duplicates(names)[[*names, "offset", "baseline_accuracy"]]
 
-    def phrase(row: Any) -> str:
-        but = "" if row.gain > 0 else "none better than an offset; nearest is "
-        return (
-            f"{but}{row.relation} {SHARE.row(row, 'accuracy')}{card.name_corpus(row)} (best offset "
-            f"{percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
-        )
+    def phrase(row: Any) -> card.Part:
+        value = f"{SHARE.row(row, 'accuracy')}{card.name_corpus(row)}"
+        offset = f"offset {row.offset:+} gets {percent(row.baseline_accuracy)} %"
+        note = f"{offset}; {ARROWS[str(row.direction)]}"
+        return card.Part(str(row.relation), value, row.accuracy, row.baseline_accuracy, note=note)
 
-    rows = _furthest_above(table[is_relation(table)], baselines, labels)
-    return card.by_head(rows, "relation it finds best, beside offsets", phrase)
+    rows = _furthest_above(table[is_relation(table)], baselines, labels, CARD_RELATIONS)
+    return card.by_head(rows, "relations, most above the best offset first", phrase)
 
 
 def arc_facts(tables: Tables) -> card.Facts:
@@ -381,7 +387,7 @@ PRESENTATION = Presentation(
     answers=ANSWERS,
     facts=(
         card.FactMaker(("dependency-best",), best_head_facts),
-        card.FactMaker(("dependency", "dependency-offset"), own_relation_facts),
+        card.FactMaker(("dependency", "dependency-offset"), relation_facts),
         card.FactMaker(("dependency",), arc_facts),
     ),
     printed=(PrintedTable("dependency-best", read_best),),
@@ -396,7 +402,12 @@ PRESENTATION = Presentation(
         ),
     ),
     labels=(
-        Labels(Kind("a syntactic relation", COLOURS[2], "diamond"), find_labels, noun="relation"),
+        Labels(
+            Kind("a syntactic relation", COLOURS[2], "diamond"),
+            find_labels,
+            noun="relation",
+            also=list_synonyms,
+        ),
     ),
     notable_heads=find_notable_heads,
 )

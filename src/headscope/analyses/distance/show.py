@@ -1,5 +1,6 @@
 """How distances between heads are shown: the map of heads, section 6 of the paper, cards."""
 
+from math import log
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from headscope.analyses.distance.charts import (
 from headscope.data.table import Tables
 from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.behaviour import OTHER
-from headscope.view.card import FactMaker, Facts, by_head
+from headscope.view.card import FactMaker, Facts, Part, by_head
 from headscope.view.claim import Claim, Outcome, judge
 from headscope.view.figure import Figure
 from headscope.view.numbers import NATS, SHARE, Form, p_value, row_estimate
@@ -42,6 +43,7 @@ HEADS_MAP = Figure(
     made_by="--text FILE",
     draw_tables=draw_map,
     paper="Figure 6",
+    is_half=True,
 )
 
 HEADS_MAP_LAYERS = Figure(
@@ -56,6 +58,7 @@ HEADS_MAP_LAYERS = Figure(
     made_by="--text FILE",
     draw_tables=draw_map_by_layer,
     paper="Figure 6",
+    is_half=True,
 )
 
 DISTANCE_MATRIX = Figure(
@@ -70,6 +73,7 @@ DISTANCE_MATRIX = Figure(
     needs=("distance", "layout"),
     made_by="--text FILE",
     draw_tables=draw_matrix,
+    is_half=True,
 )
 
 DENDROGRAM = Figure(
@@ -216,8 +220,10 @@ ENDS_ATTEND_ALIKE = Claim(
 def nearest_facts(tables: Tables) -> Facts:
     """Which heads attend most like it."""
 
-    def phrase(row: Any) -> str:
-        return f"{row.other_layer}-{row.other_head} ({WITH_UNIT.row(row, 'divergence')})"
+    def phrase(row: Any) -> Part:
+        other = f"{row.other_layer}-{row.other_head}"
+        bar = 1 - row.divergence / log(2)  # from disjoint to identical
+        return Part(other, "", bar, note=WITH_UNIT.row(row, "divergence"), head=other)
 
     return by_head(tables["distance-nearest"], "nearest heads", phrase)
 

@@ -1,7 +1,7 @@
 """What is shown of how broadly heads attend (section 3.3)."""
 
 from collections.abc import Callable
-from math import log
+from math import log, nan
 from typing import Any
 
 import pandas as pd
@@ -10,7 +10,7 @@ from headscope.data.depth import count_layers
 from headscope.data.table import Tables
 from headscope.view.answer import Answer, AnswerMaker, write_percent
 from headscope.view.behaviour import Behaviour, Kind, Threshold
-from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
 from headscope.view.claim import (
     CAUSAL,
     Claim,
@@ -99,10 +99,11 @@ def entropy_facts(tables: Tables) -> Facts:
     ranked = add_rank(table[table["uniform"] > 0], "nats", "rows")
     n_heads = len(table[table["rows"] == "all"])
 
-    def phrase(row: Any) -> str:
-        source = "from [CLS] " if row.rows == "cls" else ""
-        share = f"{SHARE.number(row.share)} of even attention, {row.uniform:.2f}"
-        return f"{source}{NATS.row(row, 'nats')} ({share}; rank {row.rank:.0f} of {n_heads})"
+    def phrase(row: Any) -> Part:
+        source = "from [CLS]" if row.rows == "cls" else ""
+        note = f"{SHARE.number(row.share)} of even attention, {row.uniform:.2f}"
+        nats = NATS.row(row, "nats")
+        return Part(source, nats, row.share, nan, read_rank(row), n_heads, note)
 
     return by_head(ranked, "entropy", phrase)
 
@@ -298,6 +299,7 @@ BREADTH = Behaviour(
     ranking="broad",
     is_background=True,
     short="broad",
+    also="uniform even bag of words wide entropy",
 )
 PRESENTATION = Presentation(
     section=SURFACE,

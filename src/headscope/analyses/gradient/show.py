@@ -10,7 +10,7 @@ from headscope.analyses.special_tokens.show import PANELS, TARGETS, check_step, 
 from headscope.data.depth import count_layers, like_paper, name_layers
 from headscope.data.table import Tables
 from headscope.view.answer import Answer, AnswerMaker
-from headscope.view.card import FactMaker, Facts, by_head
+from headscope.view.card import FactMaker, Facts, Part, by_head
 from headscope.view.claim import Claim, Outcome, fill_exact, judge
 from headscope.view.figure import Chart, Figure
 from headscope.view.layer_dots import LayerDots, how_to_read
@@ -48,10 +48,14 @@ def draw_gradient(tables: Tables) -> Chart:
 def gradient_facts(tables: Tables) -> Facts:
     """How far the loss depends on its attention, by target."""
 
-    def phrase(row: Any) -> str:
-        return f"to {TARGETS.get(row.target, row.target)} {SMALL.row(row, 'gradient')}"
+    rows = _attended(tables)
+    largest = rows["gradient"].max()
 
-    return by_head(_attended(tables), "gradient of the loss", phrase)
+    def phrase(row: Any) -> Part:
+        called = f"to {TARGETS.get(row.target, row.target)}"
+        return Part(called, SMALL.row(row, "gradient"), row.gradient / largest)
+
+    return by_head(rows, "gradient of the loss", phrase)
 
 
 def read_gradients(table: pd.DataFrame, min_count: int) -> list[TextTable]:

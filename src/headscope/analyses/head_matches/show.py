@@ -1,26 +1,31 @@
-"""How the matched heads of two models are shown: the closest matches, and all of them summed up."""
+"""How the matched heads of two models are shown: answers, figures, the closest matches."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import altair as alt
 import pandas as pd
 
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker
+from headscope.view.figure import GREY, SEQUENTIAL, Chart, Figure, mark_data, number
 from headscope.view.numbers import NATS, RATIO, ROUND_PERCENT
-from headscope.view.presentation import MAP, PageTable, Presentation, PrintedTable
+from headscope.view.presentation import PAIR, PageTable, Presentation, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["PRESENTATION"]
 
 SHOWN_MATCHES = 20
+LEAST_CELL, MOST_CELL, GRID_SIZE = 10, 30, 420  # pixels
 
 
 MATCH = (
     Column("head", lambda row: f"{row['layer_a']}-{row['head_a']}"),
     Column("match", lambda row: f"{row['layer_b']}-{row['head_b']}"),
     Column("divergence (nats)", lambda row: NATS.row(row, "divergence")),
-    Column("support", lambda row: ROUND_PERCENT.number(row["support"])),
-    Column("mean to all heads", lambda row: NATS.number(row["mean_divergence"])),
-    Column("", lambda row: "each other's nearest" if row["is_mutual"] else ""),
+    Column("support", lambda row: ROUND_PERCENT.number(row["support"]), drop=1),
+    Column("mean to all heads", lambda row: NATS.number(row["mean_divergence"]), drop=2),
+    Column("", lambda row: "each other's nearest" if row["is_mutual"] else "", drop=3),
 )
 
 
@@ -32,10 +37,27 @@ def read_matches(matches: pd.DataFrame, min_count: int) -> list[TextTable]:
     return [build_table(closest.to_dict("records"), MATCH, note=note), _summarize(matches)]
 
 
+def build_page_tables(tables: Tables) -> list[TextTable]:
+    """All matches, closest first, and their summary."""
+    matches = tables.get("head-matches", pd.DataFrame())
+    if matches.empty:
+        return []
+    note = (
+        "Divergence: mean Jensen-Shannon divergence (0 identical, 0.69 disjoint). Support: in how "
+        "many resamples of the documents the match is the same."
+    )
+    rows = matches.sort_values("divergence", kind="stable").to_dict("records")
+    chance = [
+        replace(table, title="Matches beside chance")
+        for table in read_chance(tables.get("head-matches-chance", pd.DataFrame()), 0)
+    ]
+    closest = build_table(rows, MATCH, "All matches, closest first", note)
+    return [_summarize(matches), *chance, closest]
+
+
 def _summarize(matches: pd.DataFrame) -> TextTable:
     """How alike matched heads are beside any two, and whether they stand at the same depth."""
     first, second = matches["layer_a"], matches["layer_b"]
-    is_same = (first == second) & (matches["head_a"] == matches["head_b"])
     is_deep = min(first.nunique(), second.nunique()) > 1  # one layer has no order
     depth = first.corr(second, method="spearman") if is_deep else float("nan")
     rows = (
@@ -43,7 +65,7 @@ def _summarize(matches: pd.DataFrame) -> TextTable:
         ("mean divergence of matches", NATS.number(matches["divergence"].mean())),
         ("mean divergence of any two", NATS.number(matches["mean_divergence"].mean())),
         ("each other's nearest", str(int(matches["is_mutual"].sum()))),
-        ("at the same place (layer and head)", str(int(is_same.sum()))),
+        ("at the same place (layer and head)", str(int(_is_same_place(matches).sum()))),
         ("rank correlation of layers", RATIO.number(depth)),
     )
     return TextTable(("all matches", ""), rows)
@@ -58,34 +80,123 @@ CHANCE = (
 
 def read_chance(chance: pd.DataFrame, min_count: int) -> list[TextTable]:
     """The matches, held out, beside what chance gives."""
-    return [build_table(chance.to_dict("records"), CHANCE)]
+    return [build_table(chance.to_dict("records"), CHANCE)] if len(chance) else []
 
 
-def page_matches(tables: Tables) -> list[TextTable]:
-    """For the page: the matches beside chance, then the closest pairs."""
-    titles = ("Matches beside chance", "The closest matches", "All matches")
-    shown = [
-        *read_chance(tables["head-matches-chance"], 0),
-        *read_matches(tables["head-matches"], 0),
+def _is_same_place(matches: pd.DataFrame) -> "pd.Series[bool]":
+    is_same_layer = matches["layer_a"] == matches["layer_b"]
+    return is_same_layer & (matches["head_a"] == matches["head_b"])
+
+
+def answer_matches(tables: Tables) -> list[Answer]:
+    """How alike the heads are, how many match each other, and the closest of them."""
+    matches = tables["head-matches"].sort_values("divergence", kind="stable")
+    matched, any_two = matches["divergence"].mean(), matches["mean_divergence"].mean()
+    n_heads, n_mutual = len(matches), int(matches["is_mutual"].sum())
+    top, n_same = matches.iloc[0], int(_is_same_place(matches).sum())
+    pair = f"{top['layer_a']:.0f}-{top['head_a']:.0f}", f"{top['layer_b']:.0f}-{top['head_b']:.0f}"
+    alike = (
+        f"Matched heads differ by {NATS.number(matched)} in the mean, any two heads by "
+        f"{NATS.number(any_two)} (Jensen-Shannon divergence: 0 identical, 0.69 disjoint)."
+    )
+    mutual = f"{n_mutual} of {n_heads} matches are each other's nearest heads."
+    closest = f"The closest match is head {pair[0]} with head {pair[1]} of the second model."
+    same = f"{n_same} of {n_heads} heads match the head at the same place."
+    detail = f"Divergence {NATS.row(top, 'divergence')} nats."
+    return [
+        Answer(alike, 1.0, figure="matches-by-layer"),
+        Answer(mutual, 0.95),
+        Answer(closest, 0.9, detail, figure="matches-by-layer"),
+        Answer(same, 0.85, figure="matches-of-layers"),
     ]
-    return [replace(table, title=title) for table, title in zip(shown, titles, strict=True)]
 
 
-def _has_matches(tables: Tables) -> bool:
-    return all(len(tables.get(name, ())) for name in ("head-matches", "head-matches-chance"))
+def draw_by_layer(tables: Tables) -> Chart:
+    """A dot for each head of the first model: how far its match is."""
+    columns = ["layer_a", "head_a", "layer_b", "head_b", "divergence", "low", "high"]
+    matches = tables["head-matches"]
+    chart = alt.Chart(mark_data(matches, [*columns, "mean_divergence"])).transform_calculate(
+        name="datum.layer_a + '-' + datum.head_a", match="datum.layer_b + '-' + datum.head_b"
+    )
+    across = alt.X("layer_a:O", title="layer of the first model", axis=alt.Axis(labelAngle=0))
+    said = [
+        alt.Tooltip("name:N", title="head"),
+        alt.Tooltip("match:N", title="match"),
+        number("divergence", "divergence"),
+        number("mean_divergence", "mean to all heads"),
+    ]
+    title = "divergence (nats)"
+    dots = chart.mark_circle(size=46, opacity=0.6).encode(
+        across, alt.Y("divergence:Q", title=title), tooltip=said
+    )
+    ticks = chart.mark_tick(color=GREY, thickness=2, size=14).encode(
+        across, alt.Y("mean(mean_divergence):Q", title=title)
+    )
+    return (ticks + dots).properties(width=760, height=260)
 
 
+def draw_layers(tables: Tables) -> Chart:
+    """How many heads of each layer match heads of each layer of the other model."""
+    matches = tables["head-matches"]
+    counts = matches.groupby(["layer_a", "layer_b"]).size().rename("heads").reset_index()
+    most = int(max(matches["layer_a"].max(), matches["layer_b"].max()))
+    cell = max(LEAST_CELL, min(MOST_CELL, GRID_SIZE // most))
+    axis = alt.Axis(labelAngle=0, labelOverlap=True, ticks=False, domain=False)
+
+    def layers(channel: type, field: str, title: str) -> alt.SchemaBase:
+        domain = list(range(1, int(matches[field].max()) + 1))
+        scaled: alt.SchemaBase = channel(
+            f"{field}:O", title=title, axis=axis, scale=alt.Scale(domain=domain)
+        )
+        return scaled
+
+    chart: Chart = alt.Chart(mark_data(counts, ["layer_a", "layer_b", "heads"]))
+    return (
+        chart.mark_rect(stroke=GREY, strokeWidth=0.2)
+        .encode(
+            layers(alt.X, "layer_b", "layer of the second model"),
+            layers(alt.Y, "layer_a", "layer of the first model"),
+            alt.Color("heads:Q", title="matches", scale=alt.Scale(scheme=SEQUENTIAL, zero=True)),
+            tooltip=["layer_a:O", "layer_b:O", alt.Tooltip("heads:Q", title="matches")],
+        )
+        .properties(
+            width=cell * int(matches["layer_b"].max()), height=cell * int(matches["layer_a"].max())
+        )
+    )
+
+
+def _figure(
+    name: str, title: str, caption: str, draw: Callable[[Tables], Chart], is_half: bool = False
+) -> Figure:
+    made_by = "(headscope distance A B --text FILE)"
+    return Figure(name, title, caption, ("head-matches",), made_by, draw, is_half=is_half)
+
+
+FIGURES = (
+    _figure(
+        "matches-by-layer",
+        "How close each head's match is",
+        "Each dot is a head of the first model. y: divergence from its match in the second model "
+        "(0 identical, 0.69 disjoint). The grey tick is the mean divergence from all heads of the "
+        "second model: a match far below it is a real one.",
+        draw_by_layer,
+    ),
+    _figure(
+        "matches-of-layers",
+        "Which layers match",
+        "Rows: layers of the first model. Columns: layers of the second. The darker a cell, the "
+        "more heads match between the two layers. A dark diagonal: the same depth does the same.",
+        draw_layers,
+        is_half=True,
+    ),
+)
 PRESENTATION = Presentation(
-    section=MAP,
+    section=PAIR,
+    figures=FIGURES,
+    answers=(AnswerMaker(("head-matches",), answer_matches),),
     printed=(
         PrintedTable("head-matches", read_matches),
         PrintedTable("head-matches-chance", read_chance),
     ),
-    page_tables=(
-        PageTable(
-            "Matched heads of two models",
-            "",  # two models: `headscope distance`
-            lambda tables: page_matches(tables) if _has_matches(tables) else [],
-        ),
-    ),
+    page_tables=(PageTable("Matched heads", "(headscope distance)", build_page_tables),),
 )

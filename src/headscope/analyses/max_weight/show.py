@@ -5,7 +5,7 @@ from typing import Any
 from headscope.analyses.entropy.show import BROAD
 from headscope.data.table import Tables
 from headscope.view.answer import Answer, AnswerMaker, write_percent
-from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
 from headscope.view.claim import Claim, Outcome, judge_count, name_head, note_open, passing, top_row
 from headscope.view.figure import Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
@@ -22,8 +22,9 @@ def max_weight_facts(tables: Tables) -> Facts:
     """How much goes to the token that gets most."""
     table = tables["max-weight"]
 
-    def phrase(row: Any) -> str:
-        return f"{SHARE.row(row, 'weight')} in the mean (rank {row.rank:.0f} of {len(table)})"
+    def phrase(row: Any) -> Part:
+        value = f"{SHARE.row(row, 'weight')} in the mean"
+        return Part("", value, row.weight, rank=read_rank(row), n_heads=len(table))
 
     return by_head(add_rank(table, "weight"), "largest weight of a row", phrase)
 

@@ -7,7 +7,7 @@ import pandas as pd
 from headscope.data.table import Tables
 from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.behaviour import Behaviour, Kind, Threshold
-from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
 from headscope.view.claim import name_head, top_row
 from headscope.view.figure import COLOURS, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
@@ -26,8 +26,9 @@ def order_facts(tables: Tables) -> Facts:
     """The correlation, and its rank."""
     table = tables["monotonicity"]
 
-    def phrase(row: Any) -> str:
-        return f"{CORRELATION.row(row, 'correlation')} (rank {row.rank:.0f} of {len(table)})"
+    def phrase(row: Any) -> Part:
+        correlation = CORRELATION.row(row, "correlation")
+        return Part("", correlation, rank=read_rank(row), n_heads=len(table))
 
     return by_head(add_rank(table, "correlation"), "order of the source", phrase)
 

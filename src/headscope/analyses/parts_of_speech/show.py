@@ -8,7 +8,7 @@ from headscope.analyses.dependency.claims import MIN_COUNT, name_in_paper
 from headscope.analyses.parts_of_speech.measure import NOT_NOUNS, NOUNS
 from headscope.analyses.special_tokens.show import TARGETS, find_sink
 from headscope.data.table import Tables
-from headscope.view.card import FactMaker, Facts, by_head, name_corpus
+from headscope.view.card import FactMaker, Facts, Part, by_head, name_corpus
 from headscope.view.claim import Claim, Outcome, judge, name_head
 from headscope.view.numbers import SHARE, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
@@ -24,8 +24,9 @@ def source_facts(tables: Tables) -> Facts:
     target, _, _ = find_sink(table)
     rows = table[(table["target"] == target) & table["source"].isin([NOUNS, NOT_NOUNS])]
 
-    def phrase(row: Any) -> str:
-        return f"from {row.source} {SHARE.row(row, 'weight')}{name_corpus(row)}"
+    def phrase(row: Any) -> Part:
+        value = f"{SHARE.row(row, 'weight')}{name_corpus(row)}"
+        return Part(f"from {row.source}", value, row.weight)
 
     return by_head(rows, f"to {TARGETS[target]}, by part of speech", phrase)
 

@@ -47,7 +47,7 @@ def _to(table: pd.DataFrame, target: str) -> pd.DataFrame:
     return table[table["target"] == target]
 
 
-def _behaviour(name: str, target: str, at: str, short: str) -> Behaviour:
+def _behaviour(name: str, target: str, at: str, short: str, also: str) -> Behaviour:
     return Behaviour(
         name,
         f"looks at {at} ({{}})",
@@ -57,6 +57,7 @@ def _behaviour(name: str, target: str, at: str, short: str) -> Behaviour:
         lambda table: _to(table, target).rename(columns={"weight": "share"}),
         ranking=target,
         short=short,
+        also=also,
     )
 
 
@@ -192,8 +193,8 @@ PRESENTATION = Presentation(
     answers=(AnswerMaker(("position",), answer_position),),
     facts=(FactMaker(("position",), lambda t: share_facts("position", t["position"], TARGETS)),),
     behaviours=(
-        _behaviour("previous token", "previous", "the previous token", "prev"),
-        _behaviour("next token", "next", "the next token", "next"),
-        _behaviour("same token", "self", "the token itself", "self"),
+        _behaviour("previous token", "previous", "the previous token", "prev", "before left"),
+        _behaviour("next token", "next", "the next token", "next", "after right following"),
+        _behaviour("same token", "self", "the token itself", "self", "itself own current"),
     ),
 )

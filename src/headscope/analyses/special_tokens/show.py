@@ -80,7 +80,7 @@ def find_sink(targets: pd.DataFrame, column: str = "weight") -> tuple[str, str, 
     return target, SINKS[target], note
 
 
-def _behaviour(name: str, target: str, at: str, short: str) -> Behaviour:
+def _behaviour(name: str, target: str, at: str, short: str, also: str) -> Behaviour:
     return Behaviour(
         name,
         f"looks at {at} ({{}})",
@@ -90,6 +90,7 @@ def _behaviour(name: str, target: str, at: str, short: str) -> Behaviour:
         lambda table: _rows(table, "all", target).rename(columns={"weight": "share"}),
         ranking=target,
         short=short,
+        also=also,
     )
 
 
@@ -386,10 +387,12 @@ PRESENTATION = Presentation(
     answers=ANSWERS,
     facts=(FactMaker(("special-tokens",), special_token_facts),),
     behaviours=(
-        _behaviour("opening token (cls)", "cls", "the opening token", "[CLS]"),
-        _behaviour("closing tokens (sep)", "sep", "the closing tokens", "[SEP]"),
-        _behaviour("learned sink", "sink", "no token, but the learned sink", "sink"),
-        _behaviour("first token (sink)", "first", "the first token", "first"),
-        _behaviour("period and comma", "punctuation", "periods and commas", ". ,"),
+        _behaviour("opening token (cls)", "cls", "the opening token", "[CLS]", "bos start"),
+        _behaviour(
+            "closing tokens (sep)", "sep", "the closing tokens", "[SEP]", "separator eos end"
+        ),
+        _behaviour("learned sink", "sink", "no token, but the learned sink", "sink", "nothing"),
+        _behaviour("first token (sink)", "first", "the first token", "first", "sink start bos"),
+        _behaviour("period and comma", "punctuation", "periods and commas", ". ,", "full stop"),
     ),
 )

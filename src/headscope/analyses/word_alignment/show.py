@@ -6,7 +6,7 @@ import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.view.answer import Answer, AnswerMaker, write_percent
-from headscope.view.card import FactMaker, Facts, add_rank, by_head
+from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
 from headscope.view.claim import name_head, top_row
 from headscope.view.figure import Chart, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
@@ -33,9 +33,9 @@ def alignment_facts(tables: Tables) -> Facts:
     ranked = add_rank(table.assign(right=1 - table["aer"]), "right", "step")
     n_heads = table.groupby(["layer", "head"]).ngroups
 
-    def phrase(row: Any) -> str:
-        rate = f"error rate {SHARE.row(row, 'aer')} {STEPS[row.step]}"
-        return f"{rate} (rank {row.rank:.0f} of {n_heads})"
+    def phrase(row: Any) -> Part:
+        rate = f"{SHARE.row(row, 'aer')} {STEPS[row.step]}"
+        return Part("error rate", rate, row.aer, rank=read_rank(row), n_heads=n_heads)
 
     return by_head(ranked, "word alignment", phrase)
 

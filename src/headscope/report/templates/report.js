@@ -41,6 +41,7 @@ async function draw(place) {
   };
   const shown = await vegaEmbed(place, spec, options);
   views.set(name, shown);
+  place.querySelector("summary")?.setAttribute("aria-label", "Save this figure");
   shown.view.addEventListener("click", (event, item) => {
     const datum = item?.datum?.datum ?? item?.datum;
     if (datum?.layer && datum?.head) openCard(`${datum.layer}-${datum.head}`);
@@ -89,79 +90,120 @@ setTheme(matchMedia("(prefers-color-scheme: dark)").matches);
 const cards = new Map();
 let names = [];
 function keepCards(all) {
-  for (const card of all) {
-    const facts = card.facts.map(([topic, text]) => topic + " " + text);
-    card.words = [card.title, card.gist, ...facts].join(" ").toLowerCase();
-    cards.set(card.name, card);
-  }
+  for (const card of all) cards.set(card.name, card);
   names = [...cards.keys()];
 }
 // Cards of a large model are read when the first figure is drawn, or one of them is asked for.
 let reading = null;
 const readCards = () => (reading ??= read("cards").then(keepCards));
+const writtenCards = written("cards").length;
 if (isPlain(written("cards"))) keepCards(JSON.parse(written("cards")));
 else if (!places.length) readCards();
 else addEventListener("first-figure", readCards, { once: true });
 const dialog = document.getElementById("card");
 let shownCard = null;
 
+const make = (tag, text = "", className = "") => {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  if (className) made.className = className;
+  return made;
+};
+const linkTo = (name) => Object.assign(make("a", name, "head"), { href: "#head-" + name });
+
+// A number of a card: what it is of, a bar (its value, a tick for the baseline, its rank), words.
+function drawPart([label, value = "", bar = null, mark = null, rank = 0, nHeads = 0, note = "", head = ""]) {
+  const part = make("div", "", "part"), drawn = make("span", "", "bar");
+  const name = make("span", head ? "" : label);
+  if (head) name.append(linkTo(head));
+  const percent = (share) => `${100 * Math.max(0, Math.min(1, share))}%`;
+  if (bar !== null) drawn.append(Object.assign(make("i"), { style: `width: ${percent(bar)}` }));
+  if (mark !== null) drawn.append(Object.assign(make("b"), { style: `left: ${percent(mark)}` }));
+  if (rank) drawn.append(Object.assign(make("u"), { style: `width: ${percent((nHeads - rank + 1) / nHeads)}` }));
+  const said = make("span", value, "value");
+  const more = [rank ? `rank ${rank} of ${nHeads}` : "", note].filter(Boolean).join("; ");
+  said.append(" ", make("small", more));
+  part.append(name, drawn, said);
+  return part;
+}
+
+// The best examples of the head, copied from where they are shown.
+function drawExamples(card) {
+  const best = card.drawn.flatMap(([title, id]) => {
+    const first = document.querySelector(`#${id} .drawing.best`)?.cloneNode(true);
+    if (!first) return [];
+    const link = Object.assign(make("a", title), { href: "#" + id });
+    link.addEventListener("click", () => dialog.close());
+    first.querySelector("figcaption").prepend(link, " ");
+    return [first];
+  });
+  document.getElementById("card-drawings").replaceChildren(...best.slice(0, 4));
+}
+
 function openCard(name) {
   const card = cards.get(name);
-  if (!card) return;
-  shownCard = name;
-  document.getElementById("card-title").textContent = card.title;
-  document.getElementById("card-gist").textContent = card.gist;
+  shownCard = card ? name : null;
+  document.getElementById("card-title").textContent = card ? `Head ${name}` : `There is no head ${name}`;
+  document.getElementById("card-gist").textContent = card ? card.gist : `This page has ${names.length} heads, from ${names[0]} to ${names.at(-1)}.`;
+  for (const id of ["card-before", "card-after"]) document.getElementById(id).hidden = !card;
   const facts = document.getElementById("card-facts");
   facts.replaceChildren();
-  for (const [topic, text] of card.facts) {
-    const dt = document.createElement("dt"), dd = document.createElement("dd");
-    dt.textContent = topic;
-    dd.textContent = text;
-    facts.append(dt, dd);
+  for (const [topic, said] of card?.facts ?? []) {
+    const dd = make("dd");
+    dd.append(...(typeof said === "string" ? [said] : said.map(drawPart)));
+    facts.append(make("dt", topic), dd);
   }
-  if (card.drawn.length) {
-    const dt = document.createElement("dt"), dd = document.createElement("dd");
-    dt.textContent = "drawn";
-    card.drawn.forEach(([title, id], place) => {
-      const link = document.createElement("a");
-      link.textContent = title;
-      link.href = "#" + id;
-      link.addEventListener("click", () => dialog.close());
-      dd.append(...(place ? ["; "] : []), link);
-    });
-    facts.append(dt, dd);
-  }
+  drawExamples(card ?? { drawn: [] });
+  if (card) history.replaceState(null, "", "#head-" + name);
   if (!dialog.open) dialog.showModal();
   document.getElementById("card-title").focus();
+  dialog.scrollTop = 0;
 }
 
 function turn(by) {
-  openCard(names[(names.indexOf(shownCard) + by + names.length) % names.length]);
+  if (shownCard) openCard(names[(names.indexOf(shownCard) + by + names.length) % names.length]);
 }
 document.getElementById("card-before").addEventListener("click", () => turn(-1));
 document.getElementById("card-after").addEventListener("click", () => turn(1));
+dialog.addEventListener("keydown", (event) => {
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (by) { event.preventDefault(); turn(by); }
+});
 dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+dialog.addEventListener("close", () => {
+  if (location.hash.startsWith("#head-")) history.replaceState(null, "", location.pathname + location.search);
+});
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button.head");
   if (button) openCard(button.dataset.head);
 });
 
-// A link to a head opens its card; without this script it leads to the head's row.
+// An address leads to what it names: a head to its card, an example or a term to where it is folded.
 async function openAddress() {
-  const name = location.hash.match(/^#head-(\d+-\d+)$/)?.[1];
-  if (!name) return;
-  if (!cards.size) await readCards();
-  openCard(name);
+  const name = location.hash.match(/^#head-(.+)$/)?.[1];
+  if (name && names.length + writtenCards) {
+    if (!cards.size) await readCards();
+    return openCard(decodeURIComponent(name));
+  }
+  const place = location.hash ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
+  const folded = place?.closest("details:not([open])");
+  if (folded) { folded.open = true; place.scrollIntoView(); }
 }
 document.addEventListener("click", async (event) => {
-  const link = event.target.closest('a[href^="#head-"]');
+  const link = event.target.closest('a[href^="#"]');
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (!link.hash.startsWith("#head-")) { setTimeout(openAddress); return; }
   event.preventDefault();
   if (!cards.size) await readCards();
   openCard(link.hash.slice("#head-".length));
 });
 addEventListener("hashchange", openAddress);
 openAddress();
+
+// What is folded is printed too, but for the list of what was not measured.
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details.example, details.claims-group")) folded.open = true;
+});
 
 // The picture of all heads is one stop of the Tab key; arrows move within it.
 for (const grid of document.querySelectorAll("table.grid")) {
@@ -180,18 +222,29 @@ for (const grid of document.querySelectorAll("table.grid")) {
   });
 }
 
-// Search.
+// Search: every word must begin a word by which a head is found; of no head, words it is described with.
 const search = document.getElementById("search");
-search?.addEventListener("input", () => {
-  const wanted = search.value.trim().toLowerCase();
-  const isName = /^\d+-\d*$/.test(wanted);
-  let count = 0;
-  for (const row of document.querySelectorAll("#heads-table tbody tr")) {
-    const name = row.querySelector("button").dataset.head;
-    row.hidden = isName ? !name.startsWith(wanted) : !cards.get(name)?.words.includes(wanted);
-    count += !row.hidden;
-  }
-  document.getElementById("found").textContent = count === 1 ? "1 head" : `${count} heads`;
+const idle = new Set(["a", "an", "and", "at", "find", "finds", "head", "heads", "in", "look", "looks", "of", "on", "or", "that", "the", "to", "token", "tokens", "which", "word", "words"]);
+const split = (text) => text.toLowerCase().split(/[^\p{L}\p{N}:.,'-]+/u).map((word) => word.replace(/^[.,'-]+|[.,'-]+$/g, "")).filter(Boolean);
+const stem = (word) => word.length > 4 ? word.replace(/(es|s)$/, "") : word;
+function findHeads(wanted) {
+  if (/^\d+-\d*$/.test(wanted)) return names.filter((name) => wanted.endsWith("-") ? name.startsWith(wanted) : name === wanted);
+  const asked = split(wanted).filter((word) => !idle.has(word)).map(stem);
+  if (!asked.length) return [];
+  const matching = (textOf) => names.filter((name) => {
+    const own = split(textOf(cards.get(name)));
+    return asked.every((word) => own.some((one) => one.startsWith(word)));
+  });
+  const found = matching((card) => card.words);
+  return found.length ? found : matching((card) => card.gist);
+}
+search?.addEventListener("input", async () => {
+  if (!cards.size) await readCards();
+  const wanted = search.value.trim();
+  const found = new Set(wanted ? findHeads(wanted) : names);
+  for (const row of document.querySelectorAll("#heads-table tbody tr")) row.hidden = !found.has(row.id.slice("head-".length));
+  const none = `No head for “${wanted}”. Try a head (5-5), or what heads do: previous, determiner, object, pronoun, [SEP], broad.`;
+  document.getElementById("found").textContent = !found.size ? none : found.size === 1 ? "1 head" : `${found.size} heads`;
 });
 
 // Sorting: a column that holds numbers (or heads, 8-10) by them, else by its text.

@@ -1,0 +1,121 @@
+"""Attention over a long text: the text as one reads it, with arcs for the strongest weights."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from headscope.data.attention import head_name
+from headscope.data.head_view import HeadView
+from headscope.view.drawing_lines import RED
+from headscope.view.svg import Drawing, escape_text, estimate_width, show_unit
+
+__all__ = ["STRONGEST", "draw_page"]
+
+MARGIN, TITLE_SIZE = 14, 14
+WIDTH = 900  # pixels, of a line of text
+SIZE, LINE, SPACE = 13, 34, 5  # of the words, the height of a line, and between words
+STRONGEST = 60  # arcs
+
+
+@dataclass(frozen=True)
+class Word:
+    """Where a word stands."""
+
+    text: str
+    x: float
+    y: float
+    width: float
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+
+def draw_page(
+    view: HeadView,
+    strongest: int = STRONGEST,
+    reds: Collection[int] = (),
+    title: str | None = None,
+) -> Drawing:
+    """One head over a long text; the arcs run from the word that attends to the attended one."""
+    words = _place(view)
+    heading = f"Head {head_name(view.layer, view.head)}" if title is None else title
+    arcs = _find_strongest(view, strongest)
+    height = ceil((words[-1].y if words else TITLE_SIZE) + LINE + 2 * MARGIN)
+    width = WIDTH + 2 * MARGIN
+    named = {unit for pair in arcs for unit in pair}
+    written = "".join(
+        f'<text x="{word.x:.1f}" y="{word.y:.1f}"'
+        f"{_tint(unit, view, reds, named)}>{escape_text(word.text)}</text>"
+        for unit, word in enumerate(words)
+    )
+    marked = set(view.marked)
+    drawn = "".join(
+        _draw_arc(
+            words[start],
+            words[end],
+            float(view.weights[start, end]),
+            (start, end) in marked or start in reds or end in reds,
+        )
+        for start, end in arcs
+    )
+    note = f"The {len(arcs)} strongest weights; a dot is at the attended word."
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" role="img" '
+        'font-family="Helvetica, Arial, sans-serif" fill="currentColor">'
+        f"<title>{escape_text(heading)}</title>"
+        f'<text x="{MARGIN}" y="{MARGIN + TITLE_SIZE}" font-weight="bold" '
+        f'font-size="{TITLE_SIZE}">{escape_text(heading)}</text>'
+        f'<g fill="none">{drawn}</g><g font-size="{SIZE}">{written}</g>'
+        f'<text x="{MARGIN}" y="{height - MARGIN}" font-size="10" fill-opacity=".65">{note}</text>'
+        "</svg>"
+    )
+    return Drawing(svg, width, height, heading)
+
+
+def _place(view: HeadView) -> list[Word]:
+    """The words in lines, as in a book."""
+    placed, x, y = [], float(MARGIN), float(MARGIN + 2 * TITLE_SIZE + LINE)
+    for unit in view.units:
+        text = show_unit(unit)
+        width = SIZE * estimate_width(text)
+        if x + width > MARGIN + WIDTH and x > MARGIN:
+            x, y = float(MARGIN), y + LINE
+        placed.append(Word(text, x, y, width))
+        x += width + SPACE
+    return placed
+
+
+def _find_strongest(view: HeadView, strongest: int) -> list[tuple[int, int]]:
+    """The pairs with the largest weights, the weakest first; a word and itself aside."""
+    weights = view.weights.copy()
+    np.fill_diagonal(weights, 0)
+    order = np.argsort(-weights, axis=None, kind="stable")[:strongest]
+    pairs = [(int(place) // len(view.units), int(place) % len(view.units)) for place in order]
+    return [pair for pair in reversed(pairs) if weights[pair] > 0]
+
+
+def _tint(unit: int, view: HeadView, reds: Collection[int], named: Collection[int]) -> str:
+    if unit in reds:
+        return f' fill="{RED}"'
+    return "" if unit in named else ' fill-opacity=".7"'
+
+
+def _draw_arc(start: Word, end: Word, weight: float, is_red: bool) -> str:
+    """Above the line where both words stand in it; else from line to line."""
+    colour = RED if is_red else "currentColor"
+    x1, y1, x2, y2 = start.middle, start.y - SIZE, end.middle, end.y - SIZE
+    if y1 == y2:
+        bend = min(18.0, 4 + abs(x2 - x1) / 12)
+        path = f"M{x1:.1f} {y1:.1f}Q{(x1 + x2) / 2:.1f} {y1 - bend:.1f} {x2:.1f} {y2:.1f}"
+    else:
+        path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 - 12:.1f} {x2:.1f} {y2 - 12:.1f} {x2:.1f} {y2:.1f}"
+    opacity = f"{0.25 + 0.75 * min(weight, 1):.2f}"
+    return (
+        f'<path d="{path}" stroke="{colour}" stroke-opacity="{opacity}" '
+        f'stroke-width="{0.6 + 1.2 * weight:.1f}"/><circle cx="{x2:.1f}" cy="{y2:.1f}" r="1.8" '
+        f'fill="{colour}" fill-opacity="{opacity}"/>'
+    )

@@ -1,0 +1,76 @@
+"""Long texts: as running text with arcs, or as a matrix; on one page."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import headscope
+from headscope.data.head_view import HeadView
+from headscope.errors import StudyError
+from headscope.view.drawing_matrix import draw_matrix
+from headscope.view.drawing_page import draw_page
+
+TEXT = "the keeper lit her lamp and the sailors saw it"
+
+
+def view(n_units: int) -> HeadView:
+    weights = np.random.default_rng(0).dirichlet(np.full(n_units, 0.05), n_units)
+    units = tuple(f"word{n}" for n in range(n_units))
+    return HeadView("long", 4, 4, units, (False,) * n_units, weights, ((1, 0),))
+
+
+def test_a_text_of_332_words_is_one_page_with_every_word() -> None:
+    drawn = draw_page(view(332), strongest=40)
+    assert drawn.width < 1000
+    assert drawn.height < 1300, "the shape of a page"
+    assert len(re.findall(r">word\d+</text>", drawn.svg)) == 332
+    assert drawn.svg.count("<circle") == 40
+
+
+def test_arcs_are_the_strongest_weights_and_marked_ones_are_red() -> None:
+    small = replace(view(5), weights=np.diag([0.9] * 4, -1) + 0.001)
+    drawn = draw_page(small, strongest=4)
+    assert drawn.svg.count("<circle") == 4
+    assert drawn.svg.count('stroke="#d92b2b"') == 1
+
+
+@pytest.mark.parametrize("n_units", [5, 332])
+def test_a_matrix_has_a_cell_for_each_weight_and_stays_on_a_page(n_units: int) -> None:
+    shown = view(n_units)
+    drawn = draw_matrix(shown)
+    cells = sum(
+        path.count("M") for path in re.findall(r'<path d="([^"]*)" fill-opacity', drawn.svg)
+    )
+    assert cells == (shown.weights >= 0.005).sum()
+    assert max(drawn.width, drawn.height) < 1100
+    assert 'stroke="#d92b2b"' in drawn.svg
+
+
+def test_a_span_and_the_strongest_lines_are_kept_alone() -> None:
+    part = view(20).between(0, 4)
+    assert part.units == tuple(f"word{n}" for n in range(5))
+    assert part.marked == ((1, 0),)
+    assert view(20).between(1, 4).marked == ()
+    assert (view(20).strongest(7).weights > 0).sum() == 7
+
+
+def test_show_takes_the_options_of_long_texts() -> None:
+    drawn = headscope.show("demo", TEXT, head="1-3", words=True, span="2-4", size="10x6cm")
+    assert "keeper" in drawn.svg
+    assert "sailors" not in drawn.svg
+    assert drawn.width == round(10 * 96 / 2.54)
+    matrix = headscope.show("demo", TEXT, head="1-3", view="matrix")
+    assert "Rows attend to columns." in matrix.svg
+    with pytest.raises(StudyError, match="draws one head, and 72 were asked for"):
+        headscope.show("demo", TEXT, view="matrix")
+    with pytest.raises(StudyError, match="Span '9' cannot be drawn"):
+        headscope.show("demo", TEXT, head="1-3", span="9")
+
+
+def test_later_pieces_of_a_word_are_marked() -> None:
+    plain = headscope.show("demo", "unforgettable sailors", head="1-3")
+    marked = headscope.show("demo", "unforgettable sailors", head="1-3", pieces="marked")
+    assert "##" not in plain.svg
+    assert ">##" in marked.svg
