@@ -141,6 +141,7 @@ def kill_workers(folder: Path, whole: dict[str, bytes], seconds: float, options:
             if busy and n_killed < MOST_WORKERS:
                 busy[0].kill()
                 n_killed += 1
+    assert n_killed, "no worker was killed: the run was too short"
     check(folder, whole)
     return f"{n_killed} workers killed, tables equal"
 
@@ -160,6 +161,7 @@ def change_nodes(folder: Path, whole: dict[str, bytes], seconds: float, options:
             elif n_busy > 1 and len(said) == 1:
                 cluster.remove_node(second, allow_graceful=False)
                 said.append("one removed")
+    assert len(said) == 2, f"the run was over too soon: {said}"
     check(folder, whole)
     return f"{', '.join(said)}, tables equal"
 
