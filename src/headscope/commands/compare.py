@@ -1,7 +1,7 @@
 """Several runs: what differs, what changes in training, and an atlas of them all."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -43,6 +43,7 @@ def compare(
         )
     if series is None and steps is not None:
         raise StudyError("--steps does nothing without --series. Expected both; leave it out.")
+    made: Any
     if series is not None:
         made = compare_series(find_runs(series), steps=_read_steps(steps), out=out)
         print_frame(made.tables["onsets"], format)

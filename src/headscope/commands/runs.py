@@ -192,8 +192,8 @@ def distance(
     progress = not talk.is_quiet()
     options = {**options, "text": text, "resume": resume, "progress": progress}
     if len(models) == 2:
-        revisions = {"revision_a": revision_a, "revision_b": revision_b}
-        run = match_models(*models, out=folder, **revisions, **options)
+        options |= {"revision_a": revision_a, "revision_b": revision_b}
+        run = match_models(models[0], models[1], out=folder, **options)
         show_run(run, format)
         show_report(run)
         return

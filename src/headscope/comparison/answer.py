@@ -1,6 +1,7 @@
 """The answer of a comparison in a few sentences, read off its tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -84,12 +85,17 @@ def _answer_measures(runs: Sequence[str], measures: pd.DataFrame) -> Iterator[st
     if not len(shares):
         yield f"{said}."
         return
-    top = shares.loc[shares["difference"].abs().idxmax()]
+    top = _largest(shares)
     before = top["value"] - top["difference"]
     yield (
         f"{said}; the largest mean change is in {name_measure(top)}: {write_number(before)} in "
         f"{runs[0]}, {write_number(top['value'])} in {top['run']} (p {p_value(top['p_value'])})."
     )
+
+
+def _largest(differences: pd.DataFrame) -> Any:
+    """The row of the largest difference."""
+    return differences.iloc[int(differences["difference"].abs().to_numpy().argmax())]
 
 
 def _answer_heads(runs: Sequence[str], heads: pd.DataFrame, depth: pd.DataFrame) -> Iterator[str]:
@@ -100,9 +106,7 @@ def _answer_heads(runs: Sequence[str], heads: pd.DataFrame, depth: pd.DataFrame)
         n_heads = len(heads[heads["run"] == run][["layer", "head"]].drop_duplicates())
         n_changed = len(part[["layer", "head"]].drop_duplicates())
         shares = part[part["value"].between(0, 1) & part["first_value"].between(0, 1)]
-        top = (shares if len(shares) else part).loc[
-            (shares if len(shares) else part)["difference"].abs().idxmax()
-        ]
+        top = _largest(shares if len(shares) else part)
         yield (
             f"{n_changed} of {n_heads} heads of {run} differ in some measure from the head at the "
             f"same place of {runs[0]}, most of all {top['layer']}-{top['head']} in "
@@ -112,7 +116,7 @@ def _answer_heads(runs: Sequence[str], heads: pd.DataFrame, depth: pd.DataFrame)
         return  # the others are on the page
     sure = depth[(depth["p_value"] < LEVEL) & depth["value"].between(0, 1)]
     if not len(heads) and len(sure):
-        top = sure.loc[sure["difference"].abs().idxmax()]
+        top = _largest(sure)
         before = top["value"] - top["difference"]
         yield (
             "The models have different shapes, so heads are compared by depth and best by best; by "
@@ -128,11 +132,7 @@ def _answer_best(runs: Sequence[str], best: pd.DataFrame, measures: pd.DataFrame
         return
     sure = tested[tested["p_value"] < LEVEL]
     n_up, n_down = int((sure["difference"] > 0).sum()), int((sure["difference"] < 0).sum())
-    top = (
-        tested.loc[tested["difference"].abs().idxmax()]
-        if not len(sure)
-        else sure.loc[sure["difference"].abs().idxmax()]
-    )
+    top = _largest(sure if len(sure) else tested)
     before = top["value"] - top["difference"]
     yield (
         f"Of {len(tested)} best heads (held out), {n_up} do better than in {runs[0]}, {n_down} "

@@ -143,12 +143,13 @@ def _list_kinds(kinds: pd.DataFrame, pages: Mapping[str, str]) -> Iterator[dict[
     """For each kind of head the models that have one, strongest first, and how many do not."""
     for kind, part in kinds.groupby("kind", sort=False):
         having = part[part["heads"] > 0].sort_values("share", ascending=False)
+        found: list[Any] = list(having.itertuples(index=False))
         yield {
             "kind": kind,
             "n_having": len(having),
             "n_measured": len(part),
             "models": [
                 (row.run, pages[row.run], f"{row.layer}-{row.head}", f"{100 * row.share:.0f} %")
-                for row in having.itertuples(index=False)
+                for row in found
             ],
         }

@@ -95,9 +95,10 @@ def claims_matrix(claims: pd.DataFrame, runs: Sequence[str]) -> list[dict[str, A
 
 def _kinds(kinds: pd.DataFrame, runs: Sequence[str]) -> TextTable:
     """Kinds x runs: how many heads, and the strongest."""
+    found: list[Any] = list(kinds.itertuples(index=False))
     cells = {
         (row.kind, row.run): f"{row.heads} ({row.layer}-{row.head} {100 * row.share:.0f} %)"
-        for row in kinds.itertuples(index=False)
+        for row in found
     }
     names = list(has_kind(kinds).index) if len(kinds) else []
     rows = tuple((name, *(cells.get((name, run), "-") for run in runs)) for name in names)
@@ -106,9 +107,10 @@ def _kinds(kinds: pd.DataFrame, runs: Sequence[str]) -> TextTable:
 
 
 def _best(best: pd.DataFrame, runs: Sequence[str]) -> TextTable:
+    found: list[Any] = list(best.itertuples(index=False))
     cells = {
         (row.table, row.of, row.run): f"{row.layer}-{row.head} {100 * row.value:.1f} %"
-        for row in best.itertuples(index=False)
+        for row in found
     }
     names = list(dict.fromkeys((table, of) for table, of, _ in cells))
     rows = tuple((*name, *(cells.get((*name, run), "-") for run in runs)) for name in names)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import getLogger
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -169,9 +170,9 @@ def _measures_of(step: int, run: Run) -> Iterator[pd.DataFrame]:
                 yield own.assign(statistic="value")
             elif len(own):
                 mean = own.groupby(["table", "measure", "of", "step"], sort=False)["value"].mean()
-                yield mean.reset_index().assign(
-                    statistic="mean", low=float("nan"), high=float("nan"), layer=pd.NA, head=pd.NA
-                )
+                none: dict[str, Any] = {"layer": pd.NA, "head": pd.NA}
+                nan = float("nan")
+                yield mean.reset_index().assign(statistic="mean", low=nan, high=nan, **none)
                 if set(where) == {"layer", "head"}:
                     top = own.groupby("of", sort=False)["value"].idxmax()
                     yield own.loc[top].assign(statistic="largest head")

@@ -1,6 +1,6 @@
 """The page of a series of checkpoints: lines over training steps."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -91,5 +91,5 @@ def _figures(made: "Series") -> list[Drawn | None]:
     ]
 
 
-def _step(step: object) -> str:
+def _step(step: Any) -> str:
     return "-" if pd.isna(step) else f"{int(str(step)):,}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -33,7 +34,8 @@ def show_matches(pair: ModelPair, tables: Tables, text: CorporaLike | None) -> l
     example = split_words(example) if is_words else example
     shown: list[ShownExample] = []
     closest = matches.sort_values("divergence", kind="stable").head(SHOWN_MATCHES)
-    for row in closest.itertuples(index=False):
+    found: list[Any] = list(closest.itertuples(index=False))
+    for row in found:
         places = [(int(row.layer_a) - 1, int(row.head_a) - 1)]
         places += [(int(row.layer_b) - 1, int(row.head_b) - 1)]
         title = f"matched: {head_name(*places[0])} and {head_name(*places[1])}"

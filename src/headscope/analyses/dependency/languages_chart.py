@@ -1,5 +1,7 @@
 """Relations x treebanks as a heat map, and the heads that serve most of them."""
 
+from typing import Any
+
 import altair as alt
 import pandas as pd
 
@@ -20,7 +22,8 @@ def draw_treebanks(tables: Tables) -> Chart:
     best = best[(best["count"] >= MIN_COUNT) & best["heldout_accuracy"].notna()]
     order = best.groupby("relation")["count"].sum().sort_values(ascending=False)
     shown = best[best["relation"].isin(order.index[:SHOWN_RELATIONS])]
-    written = [_write(row) for row in shown.to_dict("records")]
+    found: list[Any] = shown.to_dict("records")
+    written = [_write(row) for row in found]
     heads = shown["layer"].astype(str) + "-" + shown["head"].astype(str)
     table = shown.assign(written=written, name=heads, value=shown["heldout_accuracy"])
     rows = alt.Y("relation:N", sort=list(order.index), title=None)
