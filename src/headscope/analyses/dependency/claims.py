@@ -277,12 +277,14 @@ def check_possessive_mark(tables: Tables) -> Outcome:
     row = best[best["relation"] == name].iloc[0]
     table = tables["dependency"]
     same = (table["layer"] == row["layer"]) & (table["head"] == row["head"])
+    if "treebank" in table:
+        same &= table["treebank"] == row["treebank"]
     own = table[same & (table["direction"] == arcs.DIRECTIONS[0])].set_index("relation")
     marked = own[own.index == arcs.MARKED.format(name)]
     if marked.empty or marked["count"].iloc[0] < FEW_MARKS:
         few = f"The treebank has fewer than {FEW_MARKS} possessors with an 's."
         return Outcome("not measured", few)
-    by_word, by_mark = marked.iloc[0], own.loc[arcs.BY_MARK.format(name)]
+    by_word, by_mark = marked.iloc[0], own[own.index == arcs.BY_MARK.format(name)].iloc[0]
     shows = (
         f"In head {name_head(row)}, the best for {name}, the 's attends most to the head word in "
         f"{SHARE.row(by_mark, 'accuracy')} of {by_word['count']} cases, the possessor itself in "
