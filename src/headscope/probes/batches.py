@@ -53,7 +53,7 @@ class NeuralScorer(nn.Module):
     uses_maps: bool
     hidden_layer: int | None = None
     needs_sharpness = False  # scores are no logarithms of chances, up to a constant
-    rate: float | None = None  # of learning, where it is not that of the options
+    rate = 0.002  # of learning
 
     def __init__(self, seeds: Sequence[int]) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ class TrainingOptions:
 
     epochs: int = 20
     patience: int = 3  # epochs without a better grade on held-out documents
-    rate: float = 0.002
+    rate: float | None = None  # that of the probe
     seed: int = 0
     seeds: int = 1  # how many are trained: the seed and those that follow it
 
@@ -95,7 +95,9 @@ def train(
     n_held_out = min(int(np.ceil(HELD_OUT_SHARE * len(treebank))), MOST_HELD_OUT)
     is_held_out = np.stack([treebank.hold_out(n_held_out, seed) for seed in model.seeds])
     held_out = [treebank.take(np.flatnonzero(places)) for places in is_held_out]
-    state = _State(model, torch.optim.Adam(model.parameters(), lr=model.rate or options.rate), options)
+    state = _State(
+        model, torch.optim.Adam(model.parameters(), lr=options.rate or model.rate), options
+    )
     state.restore(store.load())
     for epoch in state.epochs:
         report(epoch)
