@@ -93,9 +93,8 @@ class Option:
             return value
         if isinstance(self.default, Mapping):
             require(isinstance(value, Mapping), self.name, value, "names with their values")
-        elif set(kinds) <= {str, bool, type(None)}:
-            names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
-            require(isinstance(value, tuple(kinds)), self.name, value, names)
+        elif set(kinds) <= {bool, type(None)}:
+            require(isinstance(value, bool), self.name, value, "True or False")
         if isinstance(value, str):
             is_whole = value == value.encode(errors="replace").decode()
             require(is_whole and "\0" not in value, self.name, shorten(value), "plain text")

@@ -353,12 +353,16 @@ def test_a_head_that_knows_the_trees_is_better_than_chance_and_random_heads_are_
 def test_several_treebanks_are_corrected_together_and_summed_up() -> None:
     analysis = Dependency()
     parts = [EXAMPLES[:30], EXAMPLES[30:]]
-    best = [tables(analysis, part)["dependency-best"] for part in parts]
-    joined = pd.concat(
-        [part.assign(treebank=name) for part, name in zip(best, "ab", strict=True)],
-        ignore_index=True,
+    own = [tables(analysis, part) for part in parts]
+    best = [part["dependency-best"] for part in own]
+    joined, every = (
+        pd.concat(
+            [part[table].assign(treebank=name) for part, name in zip(own, "ab", strict=True)],
+            ignore_index=True,
+        )
+        for table in ("dependency-best", "dependency")
     )
-    both = analysis.join_corpora({"dependency-best": joined})
+    both = analysis.join_corpora({"dependency-best": joined, "dependency": every})
     raw = joined["p_raw"].to_numpy(float)
     assert both["dependency-best"]["p_value"].min() >= min(
         1, np.nanmin(raw) * (~np.isnan(raw)).sum()

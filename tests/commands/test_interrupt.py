@@ -32,7 +32,7 @@ def test_ctrl_c_is_one_line(
 ) -> None:
     monkeypatch.setattr(interrupt, "_seen", [])
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    monkeypatch.setattr(cli, "build_app", lambda command: work)
+    monkeypatch.setattr(cli, "build_app", lambda command, is_short: lambda prog_name: work())
     before = signal.getsignal(signal.SIGINT)
     try:
         with pytest.raises(SystemExit) as ended:
@@ -47,6 +47,6 @@ def test_an_error_without_ctrl_c_is_not_hidden(monkeypatch: pytest.MonkeyPatch) 
     def fail() -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(cli, "build_app", lambda command: fail)
+    monkeypatch.setattr(cli, "build_app", lambda command, is_short: lambda prog_name: fail())
     with pytest.raises(RuntimeError, match="a bug"):
         cli.main()

@@ -13,6 +13,7 @@ import headscope as hs
 from headscope.comparison.compare import Comparison
 from headscope.comparison.replicates import read_replicates
 from headscope.errors import OutputError, StudyError
+from headscope.files import seal
 from headscope.runs.run import load_run
 from headscope.stats.bucket import bucket_of
 from headscope.stats.interval import estimate
@@ -129,7 +130,8 @@ def test_bad_runs_are_refused_or_left_out_with_the_reason(
     unfinished = tmp_path / "unfinished"
     shutil.copytree(runs["random"], unfinished)
     manifest = json.loads((unfinished / "manifest.json").read_text())
-    (unfinished / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}))
+    del manifest["checksum"]
+    (unfinished / "manifest.json").write_bytes(seal({**manifest, "status": "running"}))
     with pytest.raises(OutputError, match="not finished"):
         hs.compare([runs["random"], unfinished])
     made = hs.compare([runs["random"], runs["planted"], unfinished])

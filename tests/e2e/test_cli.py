@@ -69,7 +69,7 @@ def test_fewer_examples_than_asked_for_are_all_used_and_said(tmp_path: Path, tex
     only = ["--only", "position", "--out", tmp_path / "run"]
     done = call("analyze", "demo", "--text", text, "--limit", 99, *only)
     assert done.exit_code == 0
-    assert "ships.txt has 30 examples, fewer than the 99 of --limit" in done.stderr
+    assert "ships.txt has 30 examples, fewer than --limit 99." in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["analyses", "corpora", "models"])

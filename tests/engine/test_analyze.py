@@ -181,7 +181,11 @@ def test_user_token_classes_become_rows_of_the_table() -> None:
         ({"limit": "3"}, StudyError, "^limit=3 cannot be used. Expected a whole number"),
         ({"limit": 2.5}, StudyError, "^limit=2.5 cannot be used. Expected a whole number"),
         ({"seed": None}, StudyError, "seed=.*None.* cannot be used. Expected a whole number"),
-        ({"rows": "all"}, StudyError, "rows=.*all.* cannot be used. Expected a whole number"),
+        (
+            {"rows": "many"},
+            StudyError,
+            "rows=.*many.* cannot be used. Expected a number of rows",
+        ),
         ({"limit": 0}, StudyError, "^limit=0 cannot be used"),
         ({"null": -1}, StudyError, "^null=-1 "),
         ({"max_tokens": 3}, StudyError, "at least 8"),

@@ -1,5 +1,6 @@
 """Runs over models that differ: hybrids, learned sinks, heads that cannot be altered."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,11 @@ def test_examples_cards_and_drawings_of_a_hybrid_agree(tmp_path: Path) -> None:
     ]
     assert hs.load_run(tmp_path / "run").card("9-2").title == "Head 9-2"
     page = render_report(found.tables, found.manifest, found.examples, {})
-    assert "Head 9-2" in page
-    assert "Head 1-2" not in page
+    names = {f"{s.view.layer + 1}-{s.view.head + 1}" for s in found.examples}
+    assert set(re.findall(r"<summary>[^<]*: head (\d+-\d+) ", page)) == names
+    assert set(re.findall(r"<title>Head (\d+-\d+)</title>", page)) == names
+    assert 'href="#head-9-2"' in page
+    assert 'href="#head-1-2"' not in page
     assert "3 × 5" in page
 
 

@@ -138,7 +138,7 @@ def test_any_example_can_be_read_alone(tmp_path: Path, name: str) -> None:
     index = find_index(corpus, None, None)
     assert corpus.digest() == digest
     if not isinstance(corpus, FilesCorpus):
-        assert vars(corpus)["known_digest"] == digest, "it was read once more"
+        assert corpus._known["digest"] == digest, "it was read once more"  # type: ignore[attr-defined]
         assert len(set(index.places.tolist())) > 10
     reader = CorpusReader(open_corpus(path, role), index)
     order = np.random.default_rng(1).permutation(len(examples)).tolist()

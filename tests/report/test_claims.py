@@ -303,10 +303,10 @@ def probes(**uas: float) -> Tables:
         {"probe": name.replace("_", "-"), "uas": value, **spread(value)}
         for name, value in uas.items()
     ]
-    gaps = [
-        {"probe": one["probe"], "other": other["probe"], **gap(uas[first] - uas[second])}
-        for first, one in zip(uas, rows, strict=True)
-        for second, other in zip(uas, rows, strict=True)
+    gaps = [  # each probe minus those before it, as runs write them
+        {"probe": one["probe"], "other": other["probe"], **gap(one["uas"] - other["uas"])}
+        for place, one in enumerate(rows)
+        for other in rows[:place]
     ]
     return {"probes": pd.DataFrame(rows), "probe-differences": pd.DataFrame(gaps)}
 
@@ -690,14 +690,14 @@ def test_rare_relations_are_not_judged() -> None:
 
 
 def test_a_probe_that_was_not_trained_is_named_with_what_trains_it() -> None:
-    found = find("probe-beats-baselines", probes(attention_only=0.6))
+    found = find("probe-beats-baselines", probes(right_branching=0.3, attention_only=0.6))
     assert found.verdict == "not measured"
     assert "attention-and-words" in found.shows
     assert "--vectors FILE" in found.shows
 
 
 def test_probes_are_compared_in_pairs_not_by_their_intervals() -> None:
-    tables = probes(attention_only=0.61, distances_and_words=0.60)
+    tables = probes(distances_and_words=0.60, attention_only=0.61)
     tables["probes"] = tables["probes"].assign(low=0.5, high=0.7)  # as wide as documents differ
     rows = tables["probe-differences"]
     name = "attention-alone-beats-distances"
@@ -706,6 +706,9 @@ def test_probes_are_compared_in_pairs_not_by_their_intervals() -> None:
     assert (
         "Minus distances-and-words (60.0 %): +1.0 points [+0.5 to +1.5]." in find(name, sure).shows
     )
+    swapped = probes(attention_only=0.61, distances_and_words=0.60)  # the gap the other way round
+    swapped["probe-differences"] = swapped["probe-differences"].assign(low=-0.015, high=-0.005)
+    assert find(name, swapped).shows == find(name, sure).shows
     unsure = {**tables, "probe-differences": rows.assign(low=-0.005, high=0.025)}
     assert find(name, unsure).verdict == "undecided"
     assert "The 95 % interval includes +0.0 points: undecided." in find(name, unsure).shows

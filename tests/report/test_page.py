@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headscope.errors import OutputError, StudyError
+from headscope.files import read_sealed, seal
 from headscope.registry import load_presentations
 from headscope.report.page import render_report
 from headscope.runs.folder import RunFolder
@@ -180,8 +181,8 @@ def test_a_damaged_table_is_named_and_an_older_format_refused(tmp_path: Path) ->
     (tmp_path / "run/tables/position.parquet").write_bytes(b"no table")
     with pytest.raises(OutputError, match=r"position\.parquet is missing or damaged"):
         load_run(tmp_path / "run").report()
-    old = json.loads((tmp_path / "run/manifest.json").read_text()) | {"format": 0}
-    (tmp_path / "run/manifest.json").write_text(json.dumps(old))
+    path = tmp_path / "run/manifest.json"
+    path.write_bytes(seal(read_sealed(path) | {"format": 0}))
     with pytest.raises(OutputError, match="written in format 0"):
         load_run(tmp_path / "run")
 
@@ -190,6 +191,9 @@ def test_pictures_and_tables_can_be_read_aloud(text: str) -> None:
     for canvas in re.findall(r'<div class="canvas"[^>]*>', text):
         assert 'role="group"' in canvas
         assert len(canvas.split('aria-label="')[1]) > 60
+    drawings = re.findall(r'<svg[^>]* role="img"[^>]*>(.{12})', text)
+    assert drawings
+    assert all(re.match(r"<title>Head ", opening) for opening in drawings)
     for table in re.findall(r'<table class="sortable.*?</table>', text, flags=re.DOTALL):
         assert "<caption>" in table
         assert 'scope="col"' in table

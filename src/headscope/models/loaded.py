@@ -118,7 +118,8 @@ class LoadedModel:
 
     def _refuse_unknown_ids(self, encodings: Sequence[Encoding]) -> None:
         """An error for a token that the model has no embedding for."""
-        highest = max((int(e.inputs["input_ids"].max(initial=0)) for e in encodings), default=0)
+        ids = [e.inputs["input_ids"] for e in encodings if "input_ids" in e.inputs]
+        highest = max((int(own.max(initial=0)) for own in ids), default=0)
         if highest >= self._n_embeddings:
             raise ModelError(
                 f"The tokenizer of {self.name} gives the token {highest}, but the model has "

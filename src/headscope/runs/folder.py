@@ -18,7 +18,7 @@ import pandas as pd
 from pyarrow.lib import ArrowException
 
 from headscope.data.table import Tables, to_csv
-from headscope.errors import HeadscopeError, OutputError, WriteError, shorten
+from headscope.errors import HeadscopeError, InputError, OutputError, WriteError, shorten
 from headscope.files import (
     checksum,
     explain_write_errors,
@@ -66,8 +66,8 @@ class RunFolder:
     def begin(self, manifest: Mapping[str, Any], resume: bool) -> Iterator[None]:
         """Begin a run in its folder, or go on with the same one, for as long as the block runs.
 
-        Where a new run fails before any of its results was kept, or in a way that will not mend
-        when it is resumed, no folder is left behind.
+        Where a new run fails before any of its results was kept, or because of its corpus, which
+        must change first, no folder is left behind.
         """
         if resume and self.has_run:
             sweep_temporaries(self.path)
@@ -81,8 +81,10 @@ class RunFolder:
         try:
             yield
         except BaseException as error:
-            is_final = isinstance(error, HeadscopeError) and not isinstance(error, WriteError)
-            if is_final or [file.name for file in self.path.iterdir()] == [MANIFEST]:
+            has_results = any(self.path.glob("tallies/*.safetensors"))
+            is_ours = isinstance(error, HeadscopeError) and not isinstance(error, WriteError)
+            is_only_begun = [file.name for file in self.path.iterdir()] == [MANIFEST]
+            if isinstance(error, InputError) or is_only_begun or (is_ours and not has_results):
                 self._remove(made)
             raise
 

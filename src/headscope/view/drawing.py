@@ -39,9 +39,11 @@ def draw_head(
     Special tokens can be hidden: the other weights stay as they are.
     """
     shown = without_special(view) if hide_special else view
-    heading = f"Head {head_name(view.layer, view.head)}" if title is None else title
+    name = f"Head {head_name(view.layer, view.head)}"  # read aloud even where no title is drawn
+    heading = name if title is None else title
     cell = _lay_out([shown], heading)
-    return _frame([_draw_cell(shown, cell, red, heading)], cell, 1, heading, _describe(shown))
+    drawn = _draw_cell(shown, cell, red, heading)
+    return _frame([drawn], cell, 1, heading or name, _describe(shown))
 
 
 def draw_heads(

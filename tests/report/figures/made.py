@@ -1,5 +1,6 @@
 """Tables of every kind that figures draw, made up for any number of layers and heads."""
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -15,9 +16,16 @@ def cross(**values: object) -> pd.DataFrame:
 
 
 def make_tables(
-    n_layers: int = 3, n_heads: int = 5, label: str = "mine", has_intervals: bool = True
+    n_layers: int = 3,
+    n_heads: int = 5,
+    label: str = "mine",
+    has_intervals: bool = True,
+    treebanks: Sequence[str] = (),
 ) -> dict[str, pd.DataFrame]:
-    """All tables of a run; `label` is a token class, a relation and a behaviour."""
+    """All tables of a run; `label` is a token class, a relation and a behaviour.
+
+    Relations are those of one treebank without a name, or of several.
+    """
     draw = np.random.default_rng(0)
     heads = {"layer": range(1, n_layers + 1), "head": range(1, n_heads + 1)}
 
@@ -38,8 +46,10 @@ def make_tables(
             cross(**heads, mode=["zero", "mean", "sink"], effect=["loss"]), "change"
         ).assign(base=2.0),
     }
-    tables |= _relations(heads, measured, label) | _probes(heads, measured)
+    tables |= _relations(heads, measured, label, treebanks) | _probes(heads, measured)
+    tables |= _structures(n_layers, n_heads, measured)
     tables |= _distances(n_layers, n_heads, draw, label)
+    tables |= {"head-matches": _matches(heads, measured, n_layers, n_heads)}
     tables |= {
         "max-weight": measured(cross(**heads), "weight"),
         "monotonicity": measured(cross(**heads), "correlation"),
@@ -49,7 +59,7 @@ def make_tables(
     return tables | {"word-alignment": tables["word-alignment"].assign(**aligned)}
 
 
-def _relations(heads, measured, label):
+def _relations(heads, measured, label, treebanks):
     directions = ["dependent-to-head", "head-to-dependent"]
     relations = [*RELATIONS, label]
     counts = {name: 500 - 60 * place for place, name in enumerate(relations)}
@@ -64,6 +74,11 @@ def _relations(heads, measured, label):
         count=70, layer=1, head=2, direction="mention-to-antecedent", heldout_accuracy=0.5, **ends
     )
     found = found.assign(nearest=0.2, head_match=0.3, rule_based=0.6)
+    if treebanks:
+        every, best = (
+            pd.concat([table.assign(treebank=name) for name in treebanks], ignore_index=True)
+            for table in (every, best)
+        )
     return {"dependency": every, "dependency-best": best, "coreference-best": found}
 
 
@@ -78,6 +93,36 @@ def _probes(heads, measured):
     weights = pd.concat([weights[["probe", "layer", "head", "direction", "weight"]], constant])
     curve = measured(cross(probe=names[1:], sentences=[20, 80, 320]), "uas")
     return {"probes": scores, "probe-weights": weights, "probe-curve": curve}
+
+
+def _structures(n_layers, n_heads, measured):
+    """Probes of some heads alone, and of the hidden states of each layer."""
+    names = [
+        f"{layer}-{head}" for layer in range(1, n_layers + 1) for head in range(1, n_heads + 1)
+    ]
+    steps = [n for n in (1, 2, 4) if n <= len(names)]
+    rows = [(path, n) for path in ("greedy", "L1") for n in steps]
+    rows += [("layer 1", n_heads), ("all heads", len(names))]
+    parts = measured(pd.DataFrame(rows, columns=["part", "n_heads"]), "uas")
+    parts = parts.assign(heads=[" ".join(names[:n]) for n in parts["n_heads"]], sentences=100)
+    rows = [("each layer", layer) for layer in range(n_layers + 1)]
+    rows += [("structural-probe", n_layers), ("chain", pd.NA)]
+    trees = pd.DataFrame(rows, columns=["probe", "hidden"]).astype({"hidden": "Int64"})
+    for measure in ("uuas", "distance_spearman", "root_accuracy", "depth_spearman"):
+        ends = {"low": f"{measure}_low", "high": f"{measure}_high"}
+        trees = measured(trees, measure).rename(columns=ends)
+    return {"probe-parts": parts, "probe-structure": trees.assign(sentences=100)}
+
+
+def _matches(heads, measured, n_layers, n_heads):
+    """The heads of two models: each matches the one at the opposite place."""
+    table = cross(**heads).rename(columns={"layer": "layer_a", "head": "head_a"})
+    opposite = {
+        "layer_b": n_layers + 1 - table["layer_a"],
+        "head_b": n_heads + 1 - table["head_a"],
+    }
+    table = measured(table.assign(**opposite), "divergence")
+    return table.assign(support=0.9, mean_divergence=0.6, is_mutual=True)
 
 
 def _distances(n_layers, n_heads, draw, label):

@@ -45,7 +45,7 @@ def test_data_holds_only_what_is_drawn() -> None:
     tables = make_tables(2, 3)
     tables["position"] = tables["position"].assign(secret=1.0)
     (row, *_) = data_of(draw("position", tables))
-    assert set(row) == {"layer", "head", "split", "weight", "low", "high"}
+    assert set(row) == {"layer", "head", "split", "weight", "low", "high", "label"}
 
 
 def test_ablation_says_what_it_changes() -> None:
@@ -148,7 +148,17 @@ def test_a_probe_that_the_paper_does_not_have_is_not_said_to_have_zero_there() -
 
 def test_dots_lie_over_the_line_of_means_so_that_they_can_be_clicked() -> None:
     layers = draw("position", make_tables(2, 3)).to_dict()["spec"]["layer"]
-    assert [layer["mark"]["type"] for layer in layers] == ["line", "circle"]
+    assert [layer["mark"]["type"] for layer in layers] == ["line", "circle", "text"]
+
+
+def test_the_head_that_stands_out_has_its_name_beside_its_dot() -> None:
+    tables = make_tables(3, 5)
+    position = tables["position"].assign(weight=0.1)
+    is_high = (position["layer"] == 2) & (position["head"] == 4) & (position["target"] == "next")
+    tables["position"] = position.assign(weight=position["weight"].mask(is_high, 0.9))
+    rows = data_of(draw("position", tables))
+    named = [(row["layer"], row["head"], row["label"]) for row in rows if row["label"]]
+    assert named == [(2, 4, "2-4")]
 
 
 def test_a_loss_can_fall_but_hidden_states_only_differ() -> None:

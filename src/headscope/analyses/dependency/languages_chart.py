@@ -14,6 +14,7 @@ __all__ = ["TREEBANKS_FIGURE", "build_shared_heads"]
 
 MIN_COUNT, SHOWN_RELATIONS = 20, 30
 CELL_WIDTH, CELL_HEIGHT = 92, 20
+LIGHT, DARK, DARK_FROM = "#f7f7f7", "#222222", 0.7  # words on cells, whose colours do not change
 
 
 def draw_treebanks(tables: Tables) -> Chart:
@@ -28,7 +29,7 @@ def draw_treebanks(tables: Tables) -> Chart:
     table = shown.assign(written=written, name=heads, value=shown["heldout_accuracy"])
     rows = alt.Y("relation:N", sort=list(order.index), title=None)
     across = alt.X("treebank:N", title=None, axis=alt.Axis(orient="top", labelAngle=-20))
-    data = mark_data(table, ["relation", "treebank", "value", "written", "name"])
+    data = mark_data(table, ["relation", "treebank", "layer", "head", "value", "written", "name"])
     base = alt.Chart(data).encode(across, rows)
     scale = alt.Scale(scheme=SEQUENTIAL, domain=[0, 1])
     legend = alt.Legend(orient="bottom", format="%", gradientLength=150)
@@ -39,9 +40,9 @@ def draw_treebanks(tables: Tables) -> Chart:
         number("value", "accuracy, held out"),
     ]
     shade = alt.Color("value:Q", title="accuracy, held out", scale=scale, legend=legend)
-    cells = base.mark_rect().encode(shade, tooltip=said)
-    ink = alt.condition("datum.value > 0.55", alt.value("white"), alt.value("black"))
-    words = base.mark_text(fontSize=10).encode(text="written:N", color=ink)
+    cells = base.mark_rect(cursor="pointer").encode(shade, tooltip=said)
+    ink = alt.condition(f"datum.value > {DARK_FROM}", alt.value(LIGHT), alt.value(DARK))
+    words = base.mark_text(fontSize=10, cursor="pointer").encode(text="written:N", color=ink)
     width = CELL_WIDTH * shown["treebank"].nunique()
     return alt.layer(cells, words).properties(
         width=width, height=CELL_HEIGHT * shown["relation"].nunique()
