@@ -4,7 +4,6 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import which
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -22,39 +21,24 @@ from headscope.models.ablation import AblationSource
 from headscope.models.language import HiddenStateOutcome
 from headscope.models.loaded import LoadedModel
 from headscope.runs.run import load_run
+from tests import browser as browsing
+from tests.browser import start_browser
 from tests.conftest import DemoRun
 from tests.explore.made import TEXT, demo_models, make_session, true_map
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>document.title='taken'</script> \" ' & ="
 DRAWN = "#work:not([hidden]) canvas.attention"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     pytest.importorskip("uvicorn", reason="the extra 'explore' is not installed")
-    program = next((path for name in BROWSERS if (path := which(name))), None)
-    if program is None:
-        pytest.skip(f"no browser is installed (one of {', '.join(BROWSERS)})")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
+    yield from start_browser()
 
 
-class Visit:
-    """A page that was opened, and all it said and asked for."""
-
-    def __init__(self, browser: Any, address: str, width: int = 1280, **settings: Any) -> None:
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page = browser.new_page(viewport={"width": width, "height": 900}, **settings)
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
-        self.page.goto(address)
+class Visit(browsing.Visit):
+    def __init__(self, browser: Any, address: str, **settings: Any) -> None:
+        super().__init__(browser, address, **settings)
         self.page.wait_for_selector(DRAWN, timeout=60_000)
 
     def text_of(self, place: str) -> str:

@@ -3,43 +3,28 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import pytest
 
 from headscope.runs.run import Run
 from headscope.view.claim import list_claims
+from tests import browser as browsing
+from tests.browser import start_browser
 from tests.report.made import hostile_run, large_run, matched_run, planted_run
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FIRST_DRAWN = "document.querySelector('.canvas').dataset.drawn === 'yes'"
 DRAWN = "[...document.querySelectorAll('.canvas')].every(place => place.dataset.drawn === 'yes')"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next((path for name in BROWSERS if (path := which(name))), None)
-    if program is None:
-        pytest.skip(f"no browser is installed (one of {', '.join(BROWSERS)})")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
+    yield from start_browser()
 
 
-class Visit:
-    """A page that was opened, and all it said and asked for."""
-
+class Visit(browsing.Visit):
     def __init__(self, browser: Any, path: Path, **settings: Any) -> None:
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page = browser.new_page(viewport={"width": 1200, "height": 900}, **settings)
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(path.as_uri())
+        super().__init__(browser, path.as_uri(), width=1200, **settings)
 
     def wait_until_drawn(self) -> None:
         self.page.wait_for_function(DRAWN, timeout=60_000)

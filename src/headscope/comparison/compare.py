@@ -2,21 +2,19 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
-
-import pandas as pd
 
 from headscope.comparison.answer import answer_comparison
 from headscope.comparison.findings import best_heads, check_runs, claims_table, kinds_table
 from headscope.comparison.load import Loaded, RunLike, different_options, load_runs
 from headscope.comparison.measures import compare_depth, compare_heads, compare_measures
 from headscope.comparison.replicates import Replicates, read_replicates
+from headscope.comparison.result import Compared
 from headscope.errors import StudyError
 from headscope.files import write_atomically
-from headscope.runs.folder import RunFolder
-from headscope.runs.run import Run, RunTables
+from headscope.runs.run import RunTables
 
 __all__ = ["Comparison", "compare"]
 
@@ -24,14 +22,8 @@ log = getLogger("headscope")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Compared[str]):
     """What several runs have in common and how they differ."""
-
-    runs: dict[str, Run]
-    tables: dict[str, pd.DataFrame]
-    answers: list[str]
-    notes: list[str] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.runs)}: {', '.join(self.tables)}>"
@@ -45,11 +37,7 @@ class Comparison:
 
     def write(self, folder: str | Path) -> Path:
         """Write the tables, what was compared, and the page, into a new or empty folder."""
-        store = RunFolder(Path(folder))
-        store.refuse_if_taken()
-        store.create()
-        for name, table in self.tables.items():
-            store.write_table(name, table)
+        path = self.write_tables(folder)
         said = {
             "runs": {name: str(run.folder or "") for name, run in self.runs.items()},
             "notes": self.notes,
@@ -57,8 +45,8 @@ class Comparison:
             "answer": self.answers,
         }
         content = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
-        write_atomically(store.path / "compare.json", content.encode())
-        return self.report(store.path / "compare.html")
+        write_atomically(path / "compare.json", content.encode())
+        return self.report(path / "compare.html")
 
 
 def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Comparison:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import pandas as pd
 from headscope.comparison.findings import best_heads, check_runs, claims_table, kinds_table
 from headscope.comparison.load import Loaded, RunLike, load_runs, weights_of
 from headscope.comparison.replicates import find_estimates, find_keys
+from headscope.comparison.result import Compared
 from headscope.errors import StudyError
 from headscope.files import write_atomically
-from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, RunTables
 from headscope.view.answer import join_words
 
@@ -32,25 +32,14 @@ TRAINER_STATE = "trainer_state.json"
 
 
 @dataclass(frozen=True)
-class Series:
+class Series(Compared[int]):
     """Runs by training step, and what becomes of every number."""
-
-    runs: dict[int, Run]
-    tables: dict[str, pd.DataFrame]
-    answers: list[str]
-    notes: list[str] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: str | Path) -> Path:
         """Write the tables and the page into a new or empty folder."""
         from headscope.comparison.series_page import render_series  # altair: only to show it
 
-        store = RunFolder(Path(folder))
-        store.refuse_if_taken()
-        store.create()
-        for name, table in self.tables.items():
-            store.write_table(name, table)
-        target = store.path / "compare.html"
+        target = self.write_tables(folder) / "compare.html"
         write_atomically(target, render_series(self).encode())
         return target
 

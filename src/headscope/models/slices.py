@@ -22,6 +22,7 @@ from transformers.masking_utils import eager_mask
 from headscope.data.reading import MapSlice
 from headscope.models.tap import (
     NAME,
+    Attention,
     at_least_float32,
     find_eager,
     replaced_attention,
@@ -165,12 +166,7 @@ def observe_slices(
         end(output)
         return output
 
-    with (
-        _row_masks(slicing is Slicing.ALL),
-        replaced_attention(model, attend),
-        torch.inference_mode(),
-    ):
-        model(**inputs)
+    _run(model, inputs, slicing, attend)
 
 
 def find_slicing(model: PreTrainedModel, inputs: Inputs) -> Slicing:
@@ -205,13 +201,15 @@ def _gives_the_same(model: PreTrainedModel, inputs: Inputs, slicing: Slicing) ->
             is_same.append(float((one - other).abs().max()) <= most * scale)
         return output
 
-    with (
-        _row_masks(slicing is Slicing.ALL),
-        replaced_attention(model, attend),
-        torch.inference_mode(),
-    ):
-        model(**inputs)
+    _run(model, inputs, slicing, attend)
     return bool(is_same) and all(is_same)
+
+
+def _run(model: PreTrainedModel, inputs: Inputs, slicing: Slicing, attend: Attention) -> None:
+    """Run the model with `attend` in place of its attention function, and masks cut as it can."""
+    is_lazy = slicing is Slicing.ALL
+    with _row_masks(is_lazy), replaced_attention(model, attend), torch.inference_mode():
+        model(**inputs)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from transformers import AttentionInterface, PreTrainedModel
 from headscope.errors import ModelError
 
 __all__ = [
-    "NAME", "TapOutput", "at_least_float32", "find_eager", "observe_outputs", "observe_tap",
-    "replaced_attention", "using_attention", "values_and_mask", "visible_keys", "visible_pairs",
+    "NAME", "Attention", "TapOutput", "at_least_float32", "find_eager", "observe_outputs",
+    "observe_tap", "replaced_attention", "using_attention", "values_and_mask", "visible_keys",
+    "visible_pairs",
 ]  # fmt: skip
 
 
