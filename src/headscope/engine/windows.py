@@ -17,8 +17,8 @@ __all__ = ["cut_windows"]
 UNLIMITED = 10**9  # tokens
 
 SPLIT = "sentences split to fit"
-PARTED = "mentions that lost every antecedent at a window boundary and are not scored"
-UNREAD = "mentions with an antecedent that lie beyond the beginning that is read"
+PARTED = "mentions not scored, as every antecedent is in another window"
+UNREAD = "mentions beyond the part that is read"
 SINGLE = "singletons"
 
 

@@ -237,7 +237,8 @@ def argument_names(model: nn.Module) -> frozenset[str]:
 def eval_mode(model: nn.Module) -> Iterator[None]:
     """The model without dropout, and as it was again afterwards."""
     training = [module for module in model.modules() if module.training]
-    model.eval()
+    if training:
+        model.eval()
     try:
         yield
     finally:

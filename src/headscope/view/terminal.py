@@ -122,7 +122,7 @@ def describe_counts(
         parts.append(f"{n} skipped: {reason} ({shown})")
     if counts["unaligned_words"]:
         parts.append(f"{counts['unaligned_words']} words without tokens")
-    parts += [f"{n} {what}" for what, n in counts["notes"].items()]
+    parts += [f"{what}: {n:,}" for what, n in counts["notes"].items()]
     return f"{key}: {', '.join(parts)}"
 
 
