@@ -152,7 +152,7 @@ def headscope(
 
 @contextmanager
 def _explained(can_resume: bool) -> Iterator[None]:
-    """Turn errors a user can mend, and Ctrl-C, into a message and exit code 2."""
+    """Turn errors a user can fix, and Ctrl-C, into a message and exit code 2."""
     try:
         with talk.listen(), on_command_line():
             yield

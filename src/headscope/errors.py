@@ -1,4 +1,4 @@
-"""The errors a user can mend. Each says what is wrong, what was expected, and what to do.
+"""The errors a user can fix. Each says what is wrong, what was expected, and what to do.
 
 Messages name options as the command line does (`--max-tokens`). Where the error was not raised by a
 command, they are shown as the parameters of Python (`max_tokens`).
@@ -97,7 +97,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 class HeadscopeError(Exception):
-    """Something the user can mend; the command line prints it without a traceback."""
+    """Something the user can fix; the command line prints it without a traceback."""
 
     def __str__(self) -> str:
         return name_parameters(str(self.args[0]) if self.args else "")

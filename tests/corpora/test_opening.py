@@ -190,7 +190,7 @@ def test_a_string_for_other_roles_is_never_a_text() -> None:
 
 @pytest.mark.parametrize(("items", "shown"), [(3, "3"), (["starter", EXAMPLES[0]], "Example")])
 def test_what_is_no_corpus_is_refused(items: object, shown: str) -> None:
-    with pytest.raises(InputError, match=f"This is no corpus: {shown}.*Expected a path"):
+    with pytest.raises(InputError, match=f"This is not a corpus: {shown}.*Expected a path"):
         as_corpora(items, TREEBANK)  # type: ignore[arg-type]
 
 

@@ -225,7 +225,7 @@ class Loose:
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        (3, "3 is no analysis: it lacks name, watches"),
+        (3, "3 is not an analysis: it lacks name, watches"),
         (Position, "it is a class, not an object"),
         (Loose(), "it is no dataclass"),
     ],

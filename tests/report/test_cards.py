@@ -140,7 +140,7 @@ def test_the_relation_a_head_finds_best_is_told_even_where_an_offset_is_better()
 
 
 def test_the_best_head_for_something_never_stands_out_for_nothing(tables: Tables) -> None:
-    best = tables["dependency-best"].assign(p_value=0.9)  # not surely better than an offset
+    best = tables["dependency-best"].assign(p_value=0.9)  # not clearly better than an offset
     card = make_card({**tables, "dependency-best": best}, 2, 4)
     assert card.gist == (
         "the best head for obj (direct object), at 85.8 %, the best head for <i>, at 70.0 %"

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headscope.stats.bucket import N_BUCKETS, bucket_of
-from headscope.stats.tally import PLAIN, Tally, segment_means
+from headscope.stats.interval import Measured
+from headscope.stats.tally import PLAIN, Tally, pair_sums, segment_means
 
 
 def tally_of(values: np.ndarray, documents: list[str] | None = None) -> Tally:
@@ -46,6 +47,33 @@ def test_examples_of_one_document_widen_the_interval_and_count_for_less() -> Non
     assert together.high - together.low > 2 * (apart.high - apart.low)
     assert together.effective[0] < 80
     assert apart.effective[0] > 200
+
+
+def pooled(sums: np.ndarray, counts: np.ndarray, documents: list[str]) -> Measured:
+    tally = Tally()
+    above, below = torch.from_numpy(sums)[:, None], torch.from_numpy(counts)  # [example, head]
+    arrays = pair_sums("x", above, "n", below)
+    buckets = np.array([bucket_of(name) for name in documents])
+    tally.add(buckets, {name: value.numpy()[:, None] for name, value in arrays.items()})
+    return tally.pooled("x", "n")
+
+
+def test_the_effective_number_of_a_ratio_is_that_of_independent_examples() -> None:
+    rng = np.random.default_rng(2)
+    counts = rng.integers(5, 30, size=600).astype(float)
+    sums = counts * rng.gamma(2.0, size=600)
+    found = pooled(sums, counts, [f"d{i}" for i in range(600)])
+    assert found.value[0, 0] == pytest.approx(sums.sum() / counts.sum())
+    assert found.effective[0, 0] == pytest.approx(600, rel=0.3)
+
+
+def test_copies_within_a_document_add_nothing_to_the_effective_number_of_a_ratio() -> None:
+    rng = np.random.default_rng(3)
+    counts = rng.integers(5, 30, size=60).astype(float)
+    sums = counts * rng.gamma(2.0, size=60)
+    documents = [f"d{i // 10}" for i in range(600)]
+    found = pooled(np.repeat(sums, 10), np.repeat(counts, 10), documents)
+    assert found.effective[0, 0] == pytest.approx(60, rel=0.4)
 
 
 def test_one_document_gives_a_number_without_an_interval() -> None:

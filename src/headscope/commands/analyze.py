@@ -202,6 +202,6 @@ def _refuse_untested(train: str | None, treebanks: list[str] | None, vectors: Pa
         )
     if vectors and not vectors.is_file():
         raise StudyError(
-            f"--vectors {vectors} is no file. Expected word vectors as text (GloVe or word2vec, "
+            f"--vectors {vectors} is not a file. Expected word vectors as text (GloVe or word2vec, "
             "also .gz); check the path."
         )

@@ -155,7 +155,7 @@ def layout(
             print_frame(next(iter(part.tables.values())), format)
         for note in part.notes:
             talk.tell(note)
-        talk.tell(f"Tables: {run}/tables ({' and '.join(part.tables)} written anew)")
+        talk.tell(f"Tables: {run}/tables ({' and '.join(part.tables)} written again)")
     show_report(drawn)
 
 

@@ -82,7 +82,7 @@ class FilesCorpus:
             listed += f"  and {len(bad) - len(shown):,} more\n"
         raise InputError(
             f"{len(bad)} of the {len(self.members)} files in {self.name} cannot be read:\n{listed}"
-            "Expected files without errors; mend them, or pass --skip-bad to do without them."
+            "Expected files without errors; fix them, or pass --skip-bad to do without them."
         )
 
 
@@ -136,5 +136,5 @@ def _refuse_half_characters(example: Example, number: int) -> None:
     except UnicodeEncodeError as error:
         raise InputError(
             f"Item {number} of the list has half a character (a lone surrogate). Expected text "
-            "that UTF-8 can hold; decode it anew, or replace the character."
+            "that UTF-8 can hold; decode it again, or replace the character."
         ) from error

@@ -136,7 +136,7 @@ def _read_row(lines: Lines, line: str) -> list[str]:
             "..., mentions; check that the file is CoNLL-2012."
         )
     if not row[FORM].strip():
-        raise lines.error("the word is empty. Expected a form in column 4; mend the row.")
+        raise lines.error("the word is empty. Expected a form in column 4; fix the row.")
     return row
 
 
@@ -198,6 +198,6 @@ def _is_modified(phrase: Phrase, tags: Sequence[str], end: int) -> bool:
 
 def _refuse(path: Path, line: int, what: str) -> None:
     raise InputError(
-        f"{path}:{line}: the parse {what}. Expected balanced brackets such as (NP* and *); mend "
+        f"{path}:{line}: the parse {what}. Expected balanced brackets such as (NP* and *); fix "
         "the column, or fill it with '-' to do without a parse."
     )

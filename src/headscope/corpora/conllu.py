@@ -185,7 +185,7 @@ def _read_block(
             if int(row[0]) != len(rows) + 1:
                 raise file.error(
                     f"word {row[0]} follows word {len(rows)}. Expected ids 1, 2, 3, ... within a "
-                    "sentence and a blank line between sentences; mend the ids.",
+                    "sentence and a blank line between sentences; fix the ids.",
                     number,
                 )
             rows.append(row)
@@ -194,7 +194,7 @@ def _read_block(
             if "-" in row[0] and int(row[0].split("-")[0]) != len(rows) + 1:
                 raise file.error(
                     f"the range {row[0]} follows word {len(rows)}. Expected a range right before "
-                    "its first word, such as 3-4 before 3; mend the ids.",
+                    "its first word, such as 3-4 before 3; fix the ids.",
                     number,
                 )
             others.append((number, row))
@@ -202,7 +202,7 @@ def _read_block(
         if others:
             raise file.error(
                 "a sentence without words. Expected words 1, 2, 3, ... beside ranges and empty "
-                "nodes; mend or remove it.",
+                "nodes; fix or remove it.",
                 others[0][0],
             )
         return None
@@ -237,7 +237,7 @@ def read_tree(path: Path, sentence: ConlluSentence) -> Tree:
         word, what = problem
         raise InputError(
             f"{path}:{sentence.lines[word]}: word {word + 1} {what}. Expected a tree, with one "
-            "root (head 0) and every head a word of the sentence; mend or leave out the sentence."
+            "root (head 0) and every head a word of the sentence; fix or leave out the sentence."
         )
     return Tree(heads, tuple(row[RELATION] for row in sentence.rows))
 
@@ -253,7 +253,7 @@ def _read_ranges(file: Lines, others: Iterable[tuple[int, list[str]]], n_words: 
         if not before < first <= last <= n_words:
             raise file.error(
                 f"the range {row[0]} does not fit into a sentence of {n_words} words, after word "
-                f"{before}. Expected ranges such as 3-4 in rising order, without overlap; mend it.",
+                f"{before}. Expected ranges such as 3-4 in rising order, without overlap; fix it.",
                 number,
             )
         ranges.append(Range(first, last, row))
@@ -310,9 +310,9 @@ def _read_row(file: Lines, number: int, line: str) -> list[str]:
     if not ID.fullmatch(row[0]):
         raise file.error(
             f"{shorten(row[0])!r} is not a word id. Expected a number, a range such as 3-4 or an "
-            "empty node such as 3.1 in the first column; mend the row.",
+            "empty node such as 3.1 in the first column; fix the row.",
             number,
         )
     if not row[FORM].strip():
-        raise file.error("the word is empty. Expected a form; mend the row.", number)
+        raise file.error("the word is empty. Expected a form; fix the row.", number)
     return row

@@ -58,7 +58,7 @@ class Brackets:
         if position != len(text):
             raise InputError(
                 f"{self.path}:{line}: {shorten(text)!r} is not a mention. Expected brackets such "
-                "as (1, 1) or (1), with or without fields after the number; mend the row."
+                "as (1, 1) or (1), with or without fields after the number; fix the row."
             )
 
     def finish(self) -> list[Span]:

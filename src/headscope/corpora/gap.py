@@ -86,7 +86,7 @@ def _find(lines: Lines, row: Mapping[str, str], name: str) -> tuple[int, int]:
     if not form.strip() or in_text != form:
         raise lines.error(
             f"{name} is {shorten(form)!r}, but at offset {shorten(offset)} the text has "
-            f"{shorten(in_text)!r}. Expected offsets in characters from 0; mend the row, or check "
+            f"{shorten(in_text)!r}. Expected offsets in characters from 0; fix the row, or check "
             "that the text was not altered."
         )
     start += len(form) - len(form.lstrip())
@@ -95,7 +95,7 @@ def _find(lines: Lines, row: Mapping[str, str], name: str) -> tuple[int, int]:
 
 def _read_answer(lines: Lines, row: Mapping[str, str], name: str) -> bool:
     if row[name].upper() not in ANSWERS:
-        raise lines.error(f"{name} is {shorten(row[name])!r}. Expected TRUE or FALSE; mend it.")
+        raise lines.error(f"{name} is {shorten(row[name])!r}. Expected TRUE or FALSE; fix it.")
     return ANSWERS[row[name].upper()]
 
 
@@ -105,14 +105,14 @@ def _refuse_contradictions(
     """Two antecedents, or spans that share text: the row cannot be scored."""
     if all(same.values()):
         raise lines.error(
-            "A-coref and B-coref are both TRUE. Expected at most one antecedent; mend the row."
+            "A-coref and B-coref are both TRUE. Expected at most one antecedent; fix the row."
         )
     for (name, (_, end)), (other, (start, _)) in pairwise(
         sorted(offsets.items(), key=lambda item: item[1])
     ):
         if start < end:
             raise lines.error(
-                f"{name} and {other} overlap in the text. Expected three spans apart; mend the "
+                f"{name} and {other} overlap in the text. Expected three spans apart; fix the "
                 "offsets."
             )
 

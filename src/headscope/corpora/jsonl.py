@@ -119,4 +119,4 @@ def _read_links(record: dict[str, Any], lines: Lines) -> tuple[Link, ...] | None
 
 
 def _error(lines: Lines, problem: str) -> InputError:
-    return lines.error(f"{problem}. {EXPECTED}; mend or remove the line.")
+    return lines.error(f"{problem}. {EXPECTED}; fix or remove the line.")

@@ -136,7 +136,7 @@ def guard(lines: Lines, examples: Iterable[Example]) -> Iterator[Example]:
     except Exception as error:  # whatever it is: the file did not suit the reader
         raise lines.error(
             f"the file cannot be read from here on ({type(error).__name__}: {shorten(str(error))})."
-            " Expected what the page on corpora says of its format; mend or remove the line."
+            " Expected what the page on corpora says of its format; fix or remove the line."
         ) from error
 
 
@@ -240,7 +240,7 @@ def open_bytes(path: Path) -> BufferedReader | gzip.GzipFile:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise InputError(
-                f"{path} is no ordinary file, but a folder, a pipe or a device. Expected a file, "
+                f"{path} is not an ordinary file, but a folder, a pipe or a device. Expected a file, "
                 "which can be read more than once; save the data to one."
             )
         return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")

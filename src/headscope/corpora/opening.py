@@ -81,7 +81,7 @@ def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> 
         return [texts([str(items)]) if is_text else open_corpus(items, role, skip_bad)]
     if not isinstance(items, Iterable) or isinstance(items, (bytes, Mapping)):
         raise InputError(
-            f"This is no corpus: {items!r:.60}. Expected a path, a registered name, a corpus, a "
+            f"This is not a corpus: {items!r:.60}. Expected a path, a registered name, a corpus, a "
             "table with a column 'text', or an iterable of strings or of headscope.Example "
             "objects; convert it first."
         )
@@ -221,7 +221,7 @@ def _open_folder(path: Path, role: CorpusRole) -> dict[str, Corpus]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """All that is no folder in a folder and below, through links too, each folder once.
+    """All that is not a folder in a folder and below, through links too, each folder once.
 
     A link that leads nowhere or a pipe is among it: it is told when it is read.
     """

@@ -156,7 +156,7 @@ def _why_impossible(pass_: Pass, models: Models) -> str:
     model = models.with_head or models.source
     if not isinstance(model, LoadedModel):
         raise StudyError(
-            f"The heads of {model.name} cannot be altered: it is no transformers model. "
+            f"The heads of {model.name} cannot be altered: it is not a transformers model. "
             "Expected one; leave the analysis out."
         )
     return model.explain_fixed()

@@ -108,7 +108,7 @@ def open_models(
         source = open_source(model, tokenizer, options, run.seed)
         try:
             if not isinstance(source, LoadedModel):
-                raise StudyError(f"{source.name} is no transformers model, so it has no loss.")
+                raise StudyError(f"{source.name} is not a transformers model, so it has no loss.")
             build_task(source)  # says what is missing
             with_head = source
         except HeadscopeError as error:
@@ -122,7 +122,7 @@ def _with_weights(source: AttentionSource, weights: str) -> AttentionSource:
         return source
     if not isinstance(source, LoadedModel):
         raise StudyError(
-            f"--weights {weights} cannot be used with {source.name}: it is no transformers model. "
+            f"--weights {weights} cannot be used with {source.name}: it is not a transformers model. "
             "Expected a model with value vectors; leave --weights out."
         )
     refuse_offloaded(source, f"--weights {weights} cannot see its projections")

@@ -42,7 +42,7 @@ def check_part(work: ShardWork, passes: Sequence[Pass], folder: RunFolder | None
         if not work.own_shards(pass_):
             n_shards = len(work.shards(pass_))
             log.warning(
-                "%s: part %s has nothing to measure, for there are %d shards in all. Take fewer "
+                "%s: part %s has nothing to measure because there are %d shards in all. Take fewer "
                 "parts, or smaller shards (--shard-examples) in every part.",
                 pass_.key,
                 work.options.shard,
@@ -55,7 +55,7 @@ def refuse_lacking(folder: RunFolder | None, failed: Sequence[Mapping[str, Any]]
     if failed:
         raise StudyError(
             f"{len(failed)} shards of the part could not be measured: {failed[0]['reason']} "
-            f"Expected all of them; the others are kept in {folder and folder.path}. Mend what is "
+            f"Expected all of them; the others are kept in {folder and folder.path}. Fix what is "
             "wrong, and repeat the command with --resume."
         )
 

@@ -199,7 +199,7 @@ def _maps_of_cluster(pool: Pool, shards: Sequence[Shard], progress: Progress) ->
         if isinstance(maps, str):
             raise ModelError(
                 f"The maps of {len(shards[number])} sentences could not be measured: {maps} "
-                "Expected a store of all sentences; mend what is wrong, and run it again."
+                "Expected a store of all sentences; fix what is wrong, and run it again."
             )
         yield from maps
         progress(len(shards[number]))

@@ -148,7 +148,7 @@ class ShardWork:
         if not isinstance(self.models.source, LoadedModel):
             raise StudyError(
                 f"--null cannot be used with {self.models.source.name}: it is no transformers "
-                "model. Expected a model that can be initialised anew; leave --null out."
+                "model. Expected a model that can be initialised again; leave --null out."
             )
         if draw not in self._untrained:  # all passes of a draw share it; earlier ones are done
             self._untrained.clear()

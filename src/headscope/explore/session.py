@@ -138,7 +138,7 @@ class Session:
             return source
         if not isinstance(source, LoadedModel):
             raise StudyError(
-                f"{source.name} has no norms: it is no transformers model. Expected attention."
+                f"{source.name} has no norms: it is not a transformers model. Expected attention."
             )
         return replace(source, weights=weights)
 

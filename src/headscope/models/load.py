@@ -146,7 +146,7 @@ def _refuse_absurd_sizes(name: str, config: Any) -> None:
         if is_count and not 0 <= value <= MOST_LAYERS:
             raise ModelError(
                 f"The configuration of {name} has {key} = {shorten(value)}. Expected at most "
-                f"{MOST_LAYERS:,}; mend config.json."
+                f"{MOST_LAYERS:,}; fix config.json."
             )
 
 
@@ -271,7 +271,7 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
         if not os.path.exists(name) and is_local:
             near = suggest(name, [*MODELS.entries(), *(p.name for p in Path().iterdir())])
             raise ModelError(
-                f"No model {shorten(name, 200)!r}: it is no folder, it is not in the local "
+                f"No model {shorten(name, 200)!r}: it is not a folder, it is not in the local "
                 f"cache, and the hub cannot be reached.{near} Expected a folder with "
                 "config.json, tokenizer.json and model.safetensors, a .gguf file, a hub name, or "
                 f"one of: {', '.join(MODELS.entries())}."

@@ -68,7 +68,7 @@ class LoadedModel:
         if not isinstance(of_tokenizer, (int, float)) or not of_tokenizer >= 1:
             raise ModelError(
                 f"The tokenizer of {self.name} has model_max_length = {shorten(of_tokenizer)}. "
-                "Expected the most tokens of an input, 1 or more; mend tokenizer_config.json."
+                "Expected the most tokens of an input, 1 or more; fix tokenizer_config.json."
             )
         limits += [min(int(of_tokenizer), 10**9), *_position_rows(self.model)]
         return min(limits)
@@ -322,7 +322,7 @@ def _find_encoder(model: PreTrainedModel, name: str) -> PreTrainedModel:
     encoder = model.get_encoder()
     if not isinstance(encoder, PreTrainedModel):
         raise ModelError(
-            f"The encoder of {name} ({type(model).__name__}) is no model of its own: it has no "
+            f"The encoder of {name} ({type(model).__name__}) is not a model of its own: it has no "
             "configuration and cannot be run alone. Expected an encoder-decoder whose encoder is a "
             "transformers model (BART, Marian, T5); choose another model."
         )

@@ -123,7 +123,7 @@ def _read_numbers(path: Path, number: int, word: str, values: list[str]) -> NDAr
         with np.errstate(over="ignore"):  # what is too large is refused below
             vector = np.array(values, dtype=np.float32)
     except ValueError as error:
-        wrong = f"{vector_of} holds what is no number ({error})"
+        wrong = f"{vector_of} holds something that is not a number ({error})"
         raise _bad_line(path, number, wrong, "numbers separated by single spaces") from error
     if not np.isfinite(vector).all():
         raise _bad_line(path, number, f"{vector_of} is not finite", "plain numbers")
@@ -131,4 +131,4 @@ def _read_numbers(path: Path, number: int, word: str, values: list[str]) -> NDAr
 
 
 def _bad_line(path: Path, number: int, wrong: str, expected: str) -> InputError:
-    return InputError(f"{path}:{number}: {wrong}. Expected {expected}; mend or remove the line.")
+    return InputError(f"{path}:{number}: {wrong}. Expected {expected}; fix or remove the line.")

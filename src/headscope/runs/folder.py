@@ -181,4 +181,4 @@ def _check_columns(table: pd.DataFrame) -> None:
         if name in table.columns:
             numbers = pd.to_numeric(table[name]).dropna()
             if (numbers < 1).any() or (numbers % 1 != 0).any():
-                raise ValueError(f"its column {name} holds what is no number from 1")
+                raise ValueError(f"its column {name} holds something that is not a number from 1")

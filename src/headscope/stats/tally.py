@@ -14,10 +14,11 @@ from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.exact import ExactSum, add_exactly, on_grid
 from headscope.stats.interval import ANY, Estimate, Measured, estimate, share, standard_error
 
-__all__ = ["PLAIN", "SHARE", "Tally", "segment_means"]
+__all__ = ["PLAIN", "SHARE", "Tally", "pair_sums", "segment_means"]
 
 PLAIN = "plain/"  # begins the name of a total that is kept in one sum, not by bucket
 SQUARED = "^2"  # ends the name of the sum of squares
+PRODUCT = "{}*{}"  # the name of the sum of products
 SHARE = (0.0, 1.0)  # the bounds of a share
 CHUNK = 50_000  # numbers whose intervals are made at a time: 64 replicates of each are in memory
 
@@ -107,6 +108,27 @@ class Tally:
         ratio = np.divide(variance, error**2, out=np.full(n.shape, np.nan), where=error > 0)
         return Measured(*estimate(mean, within), np.clip(ratio, 1, n))
 
+    def pooled(
+        self, numerator: str, denominator: str, within: tuple[float, float] = ANY
+    ) -> Measured:
+        """The ratio of what `pair_sums` gave, with the effective number of examples.
+
+        That is the spread of independent examples around the ratio over the spread of the ratio.
+        """
+        found = self.ratio(numerator, denominator, within)
+        error, ndim = standard_error(self.replicates(numerator, denominator)), found.value.ndim
+        names = (numerator + SQUARED, PRODUCT.format(numerator, denominator))
+        squares, products = (self.totals[name].sum(axis=0) for name in names)
+        below, below_squares, n = (
+            total.reshape(total.shape + (1,) * (ndim - total.ndim))
+            for name in (denominator, denominator + SQUARED, "segments")
+            for total in [self.totals[name].sum(axis=0)]
+        )
+        spread = squares - 2 * found.value * products + found.value**2 * below_squares
+        scale = np.broadcast_to((below * error) ** 2, spread.shape)
+        ratio = np.divide(n * spread, scale, out=np.full(scale.shape, np.nan), where=scale > 0)
+        return Measured(*found, np.clip(ratio, 1, n))
+
     def ratio(
         self, numerator: str, denominator: str, within: tuple[float, float] = ANY
     ) -> Estimate[Array]:
@@ -133,3 +155,17 @@ def segment_means(name: str, values: Tensor) -> dict[str, Tensor]:
     """What `Tally.mean` needs of a number that each example has: itself, its square, a count."""
     ones = values.new_ones(len(values))
     return {name: values, name + SQUARED: values.double() ** 2, "segments": ones}
+
+
+def pair_sums(name: str, values: Tensor, count_name: str, counts: Tensor) -> dict[str, Tensor]:
+    """What `Tally.pooled` needs of a sum that each example has, and of the count below it.
+
+    The count's axes are the leading axes of the sum's, of size 1 where it does not depend on them.
+    """
+    below = counts.double().reshape(counts.shape + (1,) * (values.ndim - counts.ndim))
+    return {
+        **{name: values, name + SQUARED: values.double() ** 2, count_name: counts},
+        PRODUCT.format(name, count_name): values.double() * below,
+        count_name + SQUARED: counts.double() ** 2,
+        "segments": values.new_ones(len(values)),
+    }

@@ -223,7 +223,7 @@ def fill_exact(
 
 
 class Passing(NamedTuple):
-    """Rows that are surely above a line, and those that may be, as their interval includes it."""
+    """Rows that are clearly above a line, and those that may be, as their interval includes it."""
 
     sure: pd.DataFrame
     open: pd.DataFrame
@@ -246,7 +246,7 @@ def passing(
 
 
 def judge_count(n_sure: int, n_open: int, least: float, shows: str) -> Outcome:
-    """Holds if so many surely pass; does not hold if too few could."""
+    """Holds if so many clearly pass; does not hold if too few could."""
     if n_sure >= least:
         return Outcome("holds", shows)
     return Outcome("undecided" if n_sure + n_open >= least else "does not hold", shows)
@@ -291,7 +291,7 @@ def place_heads(found: Passing, n_layers: int, what: str) -> Outcome:
     high, open_high = len(found.sure) - low, len(found.open) - open_low
     if not len(found.sure):
         verdict: Verdict = "undecided" if len(found.open) else "not measured"
-        none = f"No head surely {what}" if len(found.open) else f"No head {what}"
+        none = f"No head clearly {what}" if len(found.open) else f"No head {what}"
         return Outcome(verdict, f"{none}, so there is none to place.{note_open(found, 'the line')}")
     counts = found.sure["layer"].value_counts().sort_index()
     layers = ", ".join(f"{layer} ({count})" for layer, count in counts.items())

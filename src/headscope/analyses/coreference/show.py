@@ -240,7 +240,7 @@ def antecedent_facts(tables: Tables) -> card.Facts:
 
 
 def find_labels(tables: Tables, mention_type: str) -> pd.DataFrame:
-    """The best heads of a type of mention; known where they surely find more than head match."""
+    """The best heads of a type of mention; known where they clearly find more than head match."""
     best = tables.get("coreference-best", pd.DataFrame())
     if best.empty:
         return best

@@ -86,7 +86,7 @@ def is_relation(table: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def beats_offsets(best: pd.DataFrame) -> "pd.Series[bool]":
-    """Relations that a head surely finds better than any offset: held out, p corrected."""
+    """Relations that a head clearly finds better than any offset: held out, p corrected."""
     return (best["p_value"] < ALPHA) & (best["heldout_difference"] > 0)
 
 
@@ -113,7 +113,7 @@ def check_specialists(tables: Tables) -> Outcome:
     best = _relations(tables)
     well = list(passing(best, WELL, "heldout_accuracy", "heldout_low", "heldout_high").sure[NAME])
     if len(well) < 2:
-        few = f"Relations that a head surely finds in over 75 %, held out: {len(well)}."
+        few = f"Relations that a head clearly finds in over 75 %, held out: {len(well)}."
         return Outcome("not measured", f"{few} There must be two, to be found by different heads.")
     table = tables["dependency"]
     found = passing(table[table[NAME].isin(well)], WELL, "accuracy")
@@ -163,9 +163,9 @@ def check_beats_offset(tables: Tables) -> Outcome:
     is_tested = beats_offsets(sure)
     n_sure, n_open = int(is_tested.sum()), len(is_open) + int((~is_tested).sum())
     top = top_row(shown, "heldout_difference")
-    unsure = f" Of {n_open} it cannot be told." * bool(n_open)
+    unsure = f" {n_open} more are undecided." * bool(n_open)
     shows = (
-        f"{n_sure} of {len(shown)} relations are surely found over 10 points better than by any "
+        f"{n_sure} of {len(shown)} relations are clearly found over 10 points better than by any "
         f"offset (held out, p < 0.05); the most is {top[NAME]} by head {name_head(top)}, "
         f"{POINTS.estimate(_gain(top))}.{unsure}"
     )
@@ -179,9 +179,9 @@ def check_slight_gains(tables: Tables) -> Outcome:
         return Outcome("not measured", TOO_FEW)
     slight, is_open = _above_offsets(shown, is_above=False)
     names = ", ".join(slight[NAME].head(8)) + ", ..." * (len(slight) > 8)
-    unsure = f" Of {len(is_open)} it cannot be told." * bool(len(is_open))
+    unsure = f" {len(is_open)} more are undecided." * bool(len(is_open))
     shows = (
-        f"{len(slight)} of {len(shown)} relations are surely found less than 10 points better than "
+        f"{len(slight)} of {len(shown)} relations are clearly found less than 10 points better than "
         f"by the best offset (held out){f': {names}' * bool(names)}.{unsure}"
     )
     return judge_count(len(slight), len(is_open), MANY * len(shown), shows)
@@ -216,12 +216,12 @@ def check_direction(tables: Tables) -> Outcome:
     but = [f"{row[NAME]} {POINTS.row(row, 'difference')}" for _, row in doubtful.iterrows()]
     named = f" ({', '.join(but)})" * bool(but)
     shows = (
-        f"Of {len(shown)} relations that the treebank has, {len(so)} are surely found better from "
+        f"Of {len(shown)} relations that the treebank has, {len(so)} are clearly found better from "
         f"the dependent, {n_other} from its head{named}."
     )
     if n_other:
         return Outcome("does not hold", shows)
-    unsure = f" Of {len(is_open)} it cannot be told: undecided."
+    unsure = f" {len(is_open)} are undecided."
     return Outcome("undecided", shows + unsure) if len(is_open) else Outcome("holds", shows)
 
 
@@ -255,9 +255,9 @@ def check_learned(tables: Tables) -> Outcome:
     more, is_open = passing(shown, 0.0, name, f"{name}_low", f"{name}_high")
     top = top_row(shown, name)
     gain = POINTS.estimate(row_estimate(top, name, f"{name}_low", f"{name}_high"))
-    unsure = f" Of {len(is_open)} it cannot be told." * bool(len(is_open))
+    unsure = f" {len(is_open)} more are undecided." * bool(len(is_open))
     shows = (
-        f"{len(more)} of {len(shown)} relations are surely found better than by the best head of "
+        f"{len(more)} of {len(shown)} relations are clearly found better than by the best head of "
         f"the untrained model (held out, paired by document); the most is {top[NAME]}, "
         f"{gain}.{unsure}"
     )
@@ -412,7 +412,7 @@ CLAIMS = (
     ),
     _claim(
         "prepositions-look-at-objects",
-        "Of pobj it is the other way: in the best head the preposition attends to its object.",
+        "For pobj it is the reverse: in the best head the preposition attends to its object.",
         '"except pobj"; head 9-6, 76.3 % (Table 1)',
         check_pobj_direction,
         needs=("dependency-directions", "dependency"),
@@ -429,9 +429,8 @@ CLAIMS = (
     Claim(
         "special-tokens-change-little",
         "4.1",
-        "To let [CLS] and [SEP] be predicted too does not change the accuracy of most heads much "
-        "(here: of over half of the heads, each in its better direction, by under 1 point of all "
-        "arcs).",
+        "The accuracy of most heads changes little if [CLS] and [SEP] may be predicted too (here: "
+        "for over half of the heads, each in its better direction, by under 1 point of all arcs).",
         "in practice this does not significantly change the accuracies for most heads (footnote 3)",
         ("dependency-special",),
         "--treebank FILE",

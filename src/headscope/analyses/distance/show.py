@@ -120,7 +120,7 @@ def check_layers(tables: Tables) -> Outcome:
     more = row_estimate(row, "difference", "difference_low", "difference_high")
     found = judge(more, 0.0, shows, NATS)
     if found.verdict == "holds" and not row["p_value"] < ALPHA:
-        return Outcome("undecided", f"{shows} Heads dealt to layers at random may do as well.")
+        return Outcome("undecided", f"{shows} Heads assigned to layers at random may do as well.")
     return found
 
 
@@ -179,7 +179,7 @@ LAYERS_ATTEND_ALIKE = Claim(
     "layers-attend-alike",
     "6",
     "Heads of the same layer tend to attend alike (here: closer than heads of different layers, "
-    "and than heads dealt to layers at random, p < 0.05).",
+    "and than heads assigned to layers at random, p < 0.05).",
     '"Heads within the same layer are often fairly close to each other"',
     ("distance-layers",),
     "--text FILE",

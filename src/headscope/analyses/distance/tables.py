@@ -139,7 +139,7 @@ def head_table(distances: Distances) -> pd.DataFrame:
 def layer_table(distances: Distances, seed: int) -> pd.DataFrame:
     """The same of all heads of a layer, and first of all layers (no layer number), tested.
 
-    `p_value` is that of heads so close within a layer where heads are dealt to layers at random;
+    `p_value` is that of heads so close within a layer where heads are assigned to layers at random;
     those of single layers are corrected by Holm.
     """
     totals = [_sum_by_layer(distances, pairs) for pairs in distances.replicates()]

@@ -143,7 +143,7 @@ def check_broad(tables: Tables) -> Outcome:
     if found.sure.empty:
         top = list_heads(shares.nlargest(1, "share"), "share")
         shows = (
-            f"No head surely has over {percent(BROAD)} % of the entropy of even attention; the "
+            f"No head clearly has over {percent(BROAD)} % of the entropy of even attention; the "
             f"broadest is {top}.{unsure}"
         )
     return judge_count(len(found.sure), len(found.open), 1, shows)

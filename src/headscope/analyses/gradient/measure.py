@@ -16,7 +16,7 @@ from headscope.data.attention import LayerGradient
 from headscope.data.depth import like_paper
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats.contrast import over_layers, ratio_estimate
-from headscope.stats.tally import Tally
+from headscope.stats.tally import Tally, pair_sums
 
 __all__ = ["UPPER", "Gradient"]
 
@@ -39,7 +39,7 @@ class Gradient:
     watches: ClassVar[Watch] = Watch.GRADIENT
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "gradient": ("layer", "head", "target", "gradient", "low", "high"),
+        "gradient": ("layer", "head", "target", "gradient", "low", "high", "effective"),
         "gradient-layers": ("layers", "target", "gradient", "ratio", "low", "high"),
         "gradient-steps": STEP_COLUMNS,
     }
@@ -55,10 +55,8 @@ class Gradient:
         seen_by = torch.full_like(targets[:, :, 0], gradient.sizes.shape[-2])  # [example, key]
         if gradient.is_visible is not None:
             seen_by = gradient.is_visible.sum(dim=0).to(targets).expand_as(seen_by)
-        return {
-            "size": sizes @ targets,  # [example, head, target]
-            "pairs": seen_by[:, None] @ targets,  # [example, 1, target]
-        }
+        pairs = seen_by[:, None] @ targets  # [example, 1, target]
+        return pair_sums("size", sizes @ targets, "pairs", pairs)  # size: [example, head, target]
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over pairs, by head and target; then over heads, beside the other tokens' one.
@@ -67,10 +65,10 @@ class Gradient:
         """
         if not tally:
             return empty_tables(self.tables)
-        mean = tally.ratio("size", "pairs", within=(0, float("inf")))  # [layer, head, target]
+        mean = tally.pooled("size", "pairs", within=(0, float("inf")))  # [layer, head, target]
         targets = classes.class_names(self.token_classes)
         axes = {**head_axes(*mean.value.shape[:2]), "target": targets}
-        values = {"gradient": mean.value, "low": mean.low, "high": mean.high}
+        values = dict(zip(("gradient", "low", "high", "effective"), mean, strict=True))
         by_layer = tally.replicates("size", "pairs").mean(axis=2)  # [replicate, layer, target]
         upper = over_layers(by_layer, like_paper(5, 12, by_layer.shape[1]))
         groups = np.stack([by_layer.mean(axis=1), upper], axis=1)  # [replicate, layers, target]

@@ -50,7 +50,7 @@ def check_little(tables: Tables) -> Outcome:
     shares = tables["entropy"].query("rows == 'all'")
     broad = passing(shares, BROAD, "share", "share_low", "share_high").sure[["layer", "head"]]
     if broad.empty:
-        none = f"No head surely has over {percent(BROAD)} % of the entropy of even attention."
+        none = f"No head clearly has over {percent(BROAD)} % of the entropy of even attention."
         return Outcome("not measured", none)
     rows = broad.merge(tables["max-weight"], on=["layer", "head"])
     rows = rows[rows["flat_rows"].notna()]

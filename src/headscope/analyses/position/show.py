@@ -128,7 +128,7 @@ def check_neighbour(tables: Tables, target: str) -> Outcome:
     )
     if not n_sure:
         top = list_heads(rows.nlargest(1, "weight"))
-        shows = f"No head surely does; the highest is {top} on the {target} token.{unsure}"
+        shows = f"No head clearly does; the highest is {top} on the {target} token.{unsure}"
     return judge_count(n_sure, len(found.open), 1, shows)
 
 

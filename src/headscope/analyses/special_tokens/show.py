@@ -372,7 +372,7 @@ CLAIMS = (
     Claim(
         "periods-and-commas-are-frequent",
         "3.2",
-        "Periods and commas are the most common tokens of the text but for one (a finding about "
+        "Periods and commas are the most common tokens of the text, apart from one (a finding about "
         "the data, not about the model).",
         'the most common tokens in the data excluding "the"',
         ("token-frequency",),
