@@ -40,7 +40,7 @@ __all__ = ["run"]
 SHARED = Path(__file__).parents[2] / "shared"
 MODEL, TEXT = SHARED / "models" / "e5-small", SHARED / "data" / "text" / "enwiki.txt"
 ANALYSES = ("position", "entropy")
-N_SEGMENTS, N_PARTS = 2000, 4
+N_SEGMENTS, N_PARTS = 800, 4
 N_HEADS = 1024
 N_WORKERS, N_SHARDS, SHARD_SECONDS = 1000, 100_000, 30.0  # of the simulation
 

@@ -178,7 +178,7 @@ def test_probes_refuse_nonsense_before_any_work(tmp_path: Path) -> None:
     ("flags", "message"),
     [
         (["--train", "A", "--treebank", "A", "--treebank", "B"], "with 2 treebanks. Expected one"),
-        (["--train", "A", "--treebank", "B", "--vectors", "no.txt"], "--vectors no.txt is not a file"),
+        (["--train", "A", "--treebank", "B", "--vectors", "no.txt"], "no.txt is not a file"),
         (["--train", "A", "--text", "starter"], "add --treebank"),
         (["--treebank", "A", "--vectors", "no.txt"], "add --train"),
         (["--treebank", "A", "--query-pieces", "nonsense"], "--query-pieces nonsense cannot"),

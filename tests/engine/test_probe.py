@@ -23,6 +23,7 @@ from headscope.registry import PROBES
 from headscope.runs.run import Run, load_run
 from tests.making import N_HEADS, N_LAYERS, VOCABULARY
 from tests.probes.made import MADE, PLANTED_TREE, SYNTAX, make_examples
+from tests.shared import shared
 
 ROOT = Path(__file__).parents[2]
 TRAIN, TEST = make_examples(90), make_examples(40, first=500)
@@ -330,3 +331,20 @@ def test_analyze_trains_probes_where_a_training_treebank_is_given(
         refused = CliRunner().invoke(app, [*wrong, "--out", str(tmp_path / "other")])
         assert refused.exit_code == 2
         assert message in refused.stderr
+
+
+def test_the_structural_probe_finds_more_arcs_in_real_vectors_than_a_chain_of_words(
+    tmp_path: Path,
+) -> None:
+    sentences = shared("data/treebanks/en_ewt-ud-dev.conllu").read_text().split("\n\n")
+    parts = {"train": sentences[:700], "test": sentences[700:850]}
+    for name, some in parts.items():
+        (tmp_path / f"{name}.conllu").write_text("\n\n".join(some) + "\n\n")
+    paths = {name: tmp_path / f"{name}.conllu" for name in parts}
+    options = {"hidden_layers": "0,3", "seeds": 1, "epochs": 12, "curve": False, "parts": False}
+    only = ["structural-probe", "structural-probe-layer-0"]
+    run = probe("demo", **paths, only=only, progress=False, allow_overlap=True, **options)  # type: ignore[arg-type]
+    found = run.tables["probe-structure"]
+    uuas = found.groupby("probe")["uuas"].max()
+    assert uuas["structural-probe"] > uuas["linear-chain"] + 0.02
+    assert uuas["structural-probe"] > uuas["structural-probe-layer-0"] + 0.02

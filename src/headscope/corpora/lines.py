@@ -240,8 +240,8 @@ def open_bytes(path: Path) -> BufferedReader | gzip.GzipFile:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise InputError(
-                f"{path} is not an ordinary file, but a folder, a pipe or a device. Expected a file, "
-                "which can be read more than once; save the data to one."
+                f"{path} is not an ordinary file, but a folder, a pipe or a device. Expected a "
+                "file, which can be read more than once; save the data to one."
             )
         return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
     except (OSError, ValueError) as error:

@@ -122,8 +122,8 @@ def _with_weights(source: AttentionSource, weights: str) -> AttentionSource:
         return source
     if not isinstance(source, LoadedModel):
         raise StudyError(
-            f"--weights {weights} cannot be used with {source.name}: it is not a transformers model. "
-            "Expected a model with value vectors; leave --weights out."
+            f"--weights {weights} cannot be used with {source.name}: it is not a transformers "
+            "model. Expected a model with value vectors; leave --weights out."
         )
     refuse_offloaded(source, f"--weights {weights} cannot see its projections")
     weighted = replace(source, weights=weights)

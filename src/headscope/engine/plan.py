@@ -239,8 +239,8 @@ def _say_encoder_alone(pass_: Pass, model: Any) -> dict[str, str]:
         return {NO_TARGETS: f"{alone}. {model.why_no_decoder}"}
     if pass_.role is CorpusRole.TEXT:
         reason = (
-            f"{alone} because its decoder has nothing to write. Expected targets: --text FILE.jsonl, "
-            "its examples with text and text_pair."
+            f"{alone} because its decoder has nothing to write. Expected targets: --text "
+            "FILE.jsonl, its examples with text and text_pair."
         )
         return {NO_TARGETS: reason}
     names = ", ".join(analysis.name for analysis in pass_.analyses)

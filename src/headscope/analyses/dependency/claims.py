@@ -181,8 +181,8 @@ def check_slight_gains(tables: Tables) -> Outcome:
     names = ", ".join(slight[NAME].head(8)) + ", ..." * (len(slight) > 8)
     unsure = f" {len(is_open)} more are undecided." * bool(len(is_open))
     shows = (
-        f"{len(slight)} of {len(shown)} relations are clearly found less than 10 points better than "
-        f"by the best offset (held out){f': {names}' * bool(names)}.{unsure}"
+        f"{len(slight)} of {len(shown)} relations are clearly found less than 10 points better "
+        f"than by the best offset (held out){f': {names}' * bool(names)}.{unsure}"
     )
     return judge_count(len(slight), len(is_open), MANY * len(shown), shows)
 

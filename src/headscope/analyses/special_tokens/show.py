@@ -372,8 +372,8 @@ CLAIMS = (
     Claim(
         "periods-and-commas-are-frequent",
         "3.2",
-        "Periods and commas are the most common tokens of the text, apart from one (a finding about "
-        "the data, not about the model).",
+        "Periods and commas are the most common tokens of the text, apart from one (a finding "
+        "about the data, not about the model).",
         'the most common tokens in the data excluding "the"',
         ("token-frequency",),
         "--text FILE",
