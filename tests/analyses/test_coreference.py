@@ -1,6 +1,7 @@
 """Heads as resolvers of coreference: rules by hand, planted heads, decoders, real documents."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -42,6 +43,21 @@ def best_of(analysis: Coreference, source: MadeSource | None = None) -> pd.DataF
     options = RunOptions()
     result = measure_examples(EXAMPLES, source or MadeSource(), [analysis], options)
     return analysis.summarize(result.tallies["coreference"])["coreference-best"]
+
+
+def test_an_untrained_model_stands_beside_the_model_for_every_type_and_set_of_candidates() -> None:
+    analysis = Coreference()
+    sources = [MadeSource(partial(random_maps, seed=seed)) for seed in range(3)]
+    own, *draws = (
+        measure_examples(EXAMPLES, source, [analysis], RunOptions()).tallies["coreference"]
+        for source in sources
+    )
+    found = analysis.add_untrained(analysis.summarize(own), own, draws)["coreference-best"]
+    untrained = [analysis.summarize(draw)["coreference-best"] for draw in draws]
+    mean = np.mean([table["heldout_accuracy"].to_numpy(float) for table in untrained], axis=0)
+    np.testing.assert_allclose(found["untrained_accuracy"], mean)
+    gain = found["heldout_accuracy"].to_numpy(float) - mean
+    np.testing.assert_allclose(found["untrained_difference"], gain, atol=1e-12)
 
 
 def test_what_rules_find_with_singletons_stands_beside_what_they_find_without() -> None:

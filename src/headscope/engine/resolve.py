@@ -191,7 +191,8 @@ def _check_object(analysis: Any) -> Analysis:
     if breach:
         raise StudyError(
             f"{analysis!r:.60} is not an analysis: {breach}. Expected a name, or an object of a "
-            "class as `headscope.contracts.Analysis` says; `headscope.testing.check_analysis` tells more."
+            "class as `headscope.contracts.Analysis` says; headscope.testing.check_analysis tells "
+            "more."
         )
     checked: Analysis = analysis
     return checked

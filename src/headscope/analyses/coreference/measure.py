@@ -25,7 +25,7 @@ from headscope.data.encoding import Batch
 from headscope.data.example import Example
 from headscope.data.mention import KINDS, Mention
 from headscope.data.reading import MapShape, PooledReading, Pooling, Reading
-from headscope.data.table import empty_tables, head_axes
+from headscope.data.table import Tables, empty_tables, head_axes
 from headscope.data.words import (
     check_query_pieces,
     count_words,
@@ -176,6 +176,23 @@ class Coreference:
             "coreference-distance-best": _best_table(tally, "distance", list(DISTANCES)),
             "coreference-length": _length_table(tally),
         }
+
+    def add_untrained(
+        self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
+    ) -> dict[str, pd.DataFrame]:
+        """The held-out accuracy of untrained models' best heads beside that of the model's."""
+        best = tables["coreference-best"]
+        rows = [
+            accuracy.untrained_columns(
+                [
+                    draw.totals[f"correct/{group}"][..., CANDIDATES.index(candidates)]
+                    for draw in (tally, *untrained)
+                ],
+                tally.totals[f"count/{group}"][:, 0, 0],
+            )
+            for group, candidates in zip(best["mention_type"], best["candidates"], strict=True)
+        ]
+        return {**tables, "coreference-best": best.join(pd.DataFrame(rows, index=best.index))}
 
     def _measure_links(self, batch: Batch) -> dict[str, Tensor]:
         """How long links are, how many singletons there are, and what rules find with them."""
