@@ -30,6 +30,7 @@ STUDY: dict[str, Any] = {
     "examples": False,
     "progress": False,
 }
+CHILD = "import headscope, json, sys; headscope.analyze('demo', **json.loads(sys.argv[1]))"
 MOST_WORKERS = 2  # killed in one run: a shard that loses three is left out
 MOST_ROUNDS = 1000  # of one run that is killed again and again
 
@@ -99,11 +100,17 @@ def run_and_kill(out: Path, after: float | None, study: Any) -> bool:
 
 
 def start_run(out: Path, study: Any) -> int:
-    """A process that runs the study; what is imported is there already."""
+    """A process that runs the study. A plain one is forked: what is imported is there already.
+
+    Where a cluster runs in this process, a fork of it would hang, so that a new one is started.
+    """
+    if study:
+        given = json.dumps({"out": str(out), "resume": True, **STUDY, **study})
+        return os.posix_spawn(sys.executable, [sys.executable, "-c", CHILD, given], os.environ)
     child = os.fork()
     if child == 0:
         try:
-            analyze("demo", out=out, resume=True, **STUDY, **study)
+            analyze("demo", out=out, resume=True, **STUDY)
             os._exit(0)
         except BaseException as error:
             print(f"failed: {error}", file=sys.stderr, flush=True)

@@ -12,12 +12,15 @@ import pytest
 import headscope as hs
 from headscope.comparison.compare import Comparison
 from headscope.comparison.replicates import read_replicates
+from headscope.contracts import Watch
+from headscope.engine.resolve import build_analysis
 from headscope.errors import OutputError, StudyError
 from headscope.files import seal
+from headscope.registry import ANALYSES
 from headscope.runs.run import load_run
 from headscope.stats.bucket import bucket_of
 from headscope.stats.interval import estimate
-from tests.comparison.conftest import EXAMPLES, WITH_TREES, make_run
+from tests.comparison.conftest import EXAMPLES, WITH_TREES, deeper, make_run
 from tests.making import MadeSource, random_maps
 from tests.planted import PREVIOUS, plant
 from tests.references import comparison as reference
@@ -173,3 +176,25 @@ def test_one_document_gives_numbers_without_intervals(tmp_path: Path) -> None:
     assert measures["value"].notna().all()
     assert measures["low"].isna().all()
     assert measures["p_raw"].isna().all()
+
+
+def test_tables_of_every_analysis_can_be_compared_between_models_of_any_shape(
+    tmp_path: Path,
+) -> None:
+    names = [
+        name
+        for name in ANALYSES.built_in
+        if name not in ("gap", "word-alignment", "parts-of-speech")  # corpora of their own
+        and build_analysis(name).watches in (Watch.ATTENTION, Watch.ALL_LAYERS)
+    ]
+    few = EXAMPLES[:6]
+    given = {"text": few, "treebank": few, "coref": few, "only": names}
+    one = make_run(tmp_path, "one", **given)
+    deep = make_run(tmp_path, "deep", deeper, n_layers=4, n_heads=3, **given)
+    measures = hs.compare([one, deep]).tables["measures"]
+    rules = measures[
+        measures["of"].str.contains("rule-based") & measures["table"].eq("coreference")
+    ]
+    assert set(rules["statistic"]) == {"value"}  # a rule has no head
+    assert rules["head"].isna().all()
+    assert rules.loc[rules["run"].eq("deep"), "difference"].eq(0).all()  # on the same mentions

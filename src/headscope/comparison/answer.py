@@ -40,8 +40,8 @@ def _answer_claims(runs: Sequence[str], claims: pd.DataFrame) -> Iterator[str]:
     n_split = int((decided.nunique(axis=1) > 1).sum())
     yield (
         f"Of the {len(judged)} claims of the paper that could be judged in {_all(runs)}, "
-        f"{join_words(n_holding)} hold and {in_all} in {_all(runs)}; on {n_split} the verdicts "
-        "contradict each other."
+        f"{', '.join(n_holding)} and {in_all} in {_all(runs)} hold; {n_split} hold in one run and "
+        "not in another."
     )
 
 
@@ -135,8 +135,9 @@ def _answer_best(runs: Sequence[str], best: pd.DataFrame, measures: pd.DataFrame
     top = _largest(sure if len(sure) else tested)
     before = top["value"] - top["difference"]
     yield (
-        f"Of {len(tested)} best heads (held out), {n_up} do better than in {runs[0]}, {n_down} "
-        f"worse, and {len(tested) - len(sure)} cannot be told apart; the largest difference is for "
+        f"Best heads of {len(tested)} questions, held out: {n_up} better than in {runs[0]}, {n_down} "
+        "worse, "
+        f"{len(tested) - len(sure)} not clearly different; the largest difference is for "
         f"{top['of']}: {write_percent(before)} in {runs[0]}, {write_percent(top['value'])} in "
         f"{top['run']}."
     )

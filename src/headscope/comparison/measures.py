@@ -6,7 +6,7 @@ largest head, held out. The first run is the one that others are compared with.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,12 +72,21 @@ def list_measures(run: Replicates) -> Iterator[Measure]:
         where = [str(k) for k in keys if {"layer", "head"} & set(str(k).split("_"))]
         labels = [k for k in keys if k not in where]
         if not labels:
-            yield Measure(name, column, "", keys[where], values)
+            yield from _split_places(Measure(name, column, "", keys[where], values))
             continue
         for label, part in keys.groupby(labels, sort=False, dropna=False):
             of = ", ".join(f"{k} {v}" for k, v in zip(labels, label, strict=True))
             rows = part.index.to_numpy()
-            yield Measure(name, column, of, part[where], values[:, rows])
+            yield from _split_places(Measure(name, column, of, part[where], values[:, rows]))
+
+
+def _split_places(measure: Measure) -> Iterator[Measure]:
+    """The rows of heads and layers, and apart from them those of the model: rules, all layers."""
+    is_placed = measure.places.notna().all(axis=1).to_numpy()
+    for some, columns in ((is_placed, list(measure.places)), (~is_placed, [])):
+        if some.any():
+            places, values = measure.places.loc[some, columns], measure.replicates[:, some]
+            yield replace(measure, places=places, replicates=values)
 
 
 def compare_measures(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
