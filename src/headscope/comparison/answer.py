@@ -135,8 +135,8 @@ def _answer_best(runs: Sequence[str], best: pd.DataFrame, measures: pd.DataFrame
     top = _largest(sure if len(sure) else tested)
     before = top["value"] - top["difference"]
     yield (
-        f"Best heads of {len(tested)} questions, held out: {n_up} better than in {runs[0]}, {n_down} "
-        "worse, "
+        f"Best heads of {len(tested)} questions, held out: {n_up} better than in {runs[0]}, "
+        f"{n_down} worse, "
         f"{len(tested) - len(sure)} not clearly different; the largest difference is for "
         f"{top['of']}: {write_percent(before)} in {runs[0]}, {write_percent(top['value'])} in "
         f"{top['run']}."
