@@ -87,7 +87,7 @@ def draw_best(best: pd.DataFrame, runs: list[str]) -> Drawn | None:
     high = table.groupby("of")["value"].max().sort_values(ascending=False)
     table = table[table["of"].isin(high.index[:SHOWN_BEST])]
     order = list(high.index[:SHOWN_BEST])
-    rows = alt.Y("of:N", sort=order, title=None)
+    rows = alt.Y("of:N", sort=order, title=None, axis=alt.Axis(labelLimit=400))
     inside = alt.YOffset("run:N", sort=runs)
     base = alt.Chart(mark_data(table, ["of", "run", "value", "low", "high"]))
     across = alt.X("value:Q", title="accuracy, held out")
@@ -96,7 +96,7 @@ def draw_best(best: pd.DataFrame, runs: list[str]) -> Drawn | None:
     )
     dots = base.mark_circle(size=36, opacity=1).encode(across, rows, inside, _shades(runs))
     return draw(
-        alt.layer(ends, dots).properties(width=460, height=alt.Step(9)),
+        alt.layer(ends, dots).properties(width=560, height=alt.Step(9)),
         "Best heads",
         f"The best head of each question in each run, scored on documents that had no part in the "
         f"choice, with 95 % intervals. The {len(order)} questions with the highest scores.",
