@@ -64,7 +64,7 @@ def test_any_iterable_of_strings_is_read_as_often_as_needed(items: object) -> No
 
 @pytest.mark.parametrize("items", [b"bytes", {"a": 1}, 3])
 def test_what_holds_no_texts_is_refused(items: object) -> None:
-    with pytest.raises(InputError, match="no corpus"):
+    with pytest.raises(InputError, match="not a corpus"):
         only(items)
 
 

@@ -283,7 +283,7 @@ def test_a_model_that_needs_more_than_text_is_refused_by_naming_that(
 
 
 def test_an_encoder_that_is_no_model_of_its_own_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"The encoder of fsmt \(FSMTModel\) is no model"):
+    with pytest.raises(ModelError, match=r"The encoder of fsmt \(FSMTModel\) is not a model"):
         wrap_model(every_family.build("fsmt"), build_tokenizer("roberta"), "fsmt")
 
 

@@ -31,7 +31,7 @@ VOCABULARY = 400  # no tokenizer here has more
 SENTENCES = [
     "The old boat sails home before the storm, and nobody on the shore sees it.",
     "One two three: they don't know what the keeper of the lighthouse wrote.",
-    "She said that she had fixed the net; he didn't believe her at all!",
+    "She said that she had mended the net; he didn't believe her at all!",
     "Two boats, one harbour. The other one sailed away. (It never came back.)",
     "Every night the lighthouse keeper counted the lamps, one by one, and wrote it down.",
     "They sailed home . She sailed , too . Nobody saw them . Nobody , that is , but you .",

@@ -105,7 +105,10 @@ def gradient(
     size = scatter(values, 0) * np.random.default_rng(0).uniform(1 - width, 1 + width, values.shape)
     noise = np.random.default_rng(1).uniform(1 - width, 1 + width, size.shape)
     pairs = scatter((values[:, :1] > 0).astype(float), 0)
-    return Gradient().summarize(Tally({"size": size * noise, "pairs": pairs}))
+    size = size * noise
+    sums = {"size": size, "size^2": size**2, "size*pairs": size * pairs}
+    counts = {"pairs": pairs, "pairs^2": pairs**2, "segments": np.ones((len(pairs), N_LAYERS))}
+    return Gradient().summarize(Tally(sums | counts))
 
 
 def entropy(

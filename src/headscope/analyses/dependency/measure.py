@@ -293,7 +293,8 @@ class Dependency:
 
 
 def _has_special(batch: Batch) -> bool:
-    return batch.remember("has special", lambda: bool((batch.kinds != TokenKind.TEXT).any()))
+    kinds = (encoding.kinds for encoding in batch.encodings)  # on the host: no device waits
+    return batch.remember("has special", lambda: any((k != TokenKind.TEXT).any() for k in kinds))
 
 
 def relation_name(relation: str, coarse: bool) -> str:
