@@ -95,7 +95,7 @@ def _write_model(
         "page": f"{MODELS}/{number}.html",
         "report": f"{MODELS}/{number}-report.html" if report.exists() else "",
         "grid": draw_grid(overview, name),
-        "shape": f"{overview.n_layers} x {overview.n_heads}",
+        "shape": f"{overview.n_layers} layers of {overview.n_heads} heads",
         "n_holding": sum(finding.verdict == "holds" for finding in findings),
         "n_judged": sum(finding.verdict != "not measured" for finding in findings),
     }
