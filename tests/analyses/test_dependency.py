@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headscope.analyses.coreference.measure import Coreference
+from headscope.analyses.dependency import measure
 from headscope.analyses.dependency.claims import is_causal
 from headscope.analyses.dependency.measure import Dependency, is_single, predict_words
 from headscope.analyses.gap.measure import Gap
@@ -203,6 +204,18 @@ def test_only_known_pieces_can_attend_for_a_word(analysis: type[Dependency]) -> 
     assert analysis(query_pieces="first").query_pieces == "first"
     with pytest.raises(StudyError, match=r'query_pieces="last" cannot be used\. Expected mean or'):
         analysis(query_pieces="last")
+
+
+def test_predictions_of_compiled_code_equal_those_of_torch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled = tally_of(Dependency()).totals
+    monkeypatch.setattr(measure, "is_compiled", lambda weights: False)
+    plain = tally_of(Dependency()).totals
+    assert compiled.keys() == plain.keys()
+    assert any(name.startswith("correct/") and total.sum() for name, total in plain.items())
+    for name, total in plain.items():
+        np.testing.assert_allclose(compiled[name], total, atol=1e-6)
 
 
 def test_an_untrained_model_stands_beside_the_model() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from headscope.kernels.logarithm import FASTMATH, x_log2_x
 from headscope.kernels.threads import use_torch_threads
 
-__all__ = ["add_pooled", "add_sums", "count_found", "find_largest"]
+__all__ = ["add_pooled", "add_sums", "find_largest"]
 
 ZERO, ONE = np.float32(0), np.float32(1)
 LN2 = np.float32(np.log(2))
@@ -68,21 +68,6 @@ def find_largest(
     """
     use_torch_threads()
     _find_largest(pooled, n_words, is_visible, words, weights, special)
-
-
-def count_found(
-    words: Int[NDArray[np.int64], "example head direction word"],
-    gold: Int[NDArray[np.int64], "example word"],
-    marks: Int[NDArray[np.int64], "example word"],
-    relations: Int[NDArray[np.int64], "example word some"],
-    counts: Float[Floats, "way example head direction relation"],
-) -> None:
-    """Count predictions that are the gold word, by the relations of their word (-1: no more).
-
-    In three ways: those of the words themselves, of them or their marks, and of the marks.
-    """
-    use_torch_threads()
-    _count_found(words, gold, marks, relations, counts)
 
 
 compiled: Any = numba.njit(cache=True, parallel=True, fastmath=FASTMATH)
@@ -162,23 +147,3 @@ def _find_largest(pooled, n_words, is_visible, words, weights, special):  # type
                 special[example, head, 1, word] = max(
                     special[example, head, 1, word], maps[unit, word]
                 )
-
-
-@compiled
-def _count_found(words, gold, marks, relations, counts):  # type: ignore[no-untyped-def]
-    n_examples, n_heads, n_directions, n_words = words.shape
-    for task in numba.prange(n_examples * n_heads):
-        example, head = task // n_heads, task % n_heads
-        for direction in range(n_directions):
-            predicted = words[example, head, direction]
-            for word in range(n_words):
-                by_word = predicted[word] == gold[example, word]
-                by_mark = predicted[marks[example, word]] == gold[example, word]
-                if not (by_word or by_mark):
-                    continue
-                for relation in relations[example, word]:
-                    if relation < 0:
-                        break
-                    counts[0, example, head, direction, relation] += by_word
-                    counts[1, example, head, direction, relation] += ONE
-                    counts[2, example, head, direction, relation] += by_mark

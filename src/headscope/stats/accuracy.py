@@ -3,7 +3,7 @@
 The totals are `KIND/GROUP` [bucket, ...] and `count/GROUP` [bucket, 1, 1].
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from headscope.stats.tally import Tally
 from headscope.stats.tests import Difference, compare
 
 __all__ = [
-    "BEST_HEAD_COLUMNS", "DIFFERENCE_COLUMNS", "SCORE_COLUMNS", "best_head", "best_table",
-    "difference_columns", "group_table", "rank_groups", "score_columns", "untrained_columns",
+    "BEST_HEAD_COLUMNS", "DIFFERENCE_COLUMNS", "SCORE_COLUMNS", "add_untrained", "best_head",
+    "best_table", "difference_columns", "group_table", "rank_groups", "score_columns",
 ]  # fmt: skip
 
 SCORE_COLUMNS = ("correct", "count", "accuracy", "low", "high", "effective")
@@ -99,7 +99,25 @@ def difference_columns(best: Choice, baseline: Float[Array, " bucket"]) -> dict[
     return dict(zip(DIFFERENCE_COLUMNS, difference, strict=True))
 
 
-def untrained_columns(
+def add_untrained(
+    best: pd.DataFrame, parts: Iterable[tuple[str, Any]], draws: Sequence[Tally]
+) -> pd.DataFrame:
+    """The table of best heads with what untrained models' best heads find beside it.
+
+    `parts` has for each row the group, and its place in the last axes of the group's answers: a
+    tuple, empty for all. The first of `draws` is the model's own tally.
+    """
+    rows = [
+        _untrained_columns(
+            [draw.totals[f"correct/{group}"][(..., *place)] for draw in draws],
+            draws[0].totals[f"count/{group}"][:, 0, 0],
+        )
+        for group, place in parts
+    ]
+    return best.join(pd.DataFrame(rows, index=best.index))
+
+
+def _untrained_columns(
     correct: Sequence[Float[Array, "bucket layer head direction"]], count: Float[Array, " bucket"]
 ) -> dict[str, float]:
     """The model's best head (of the first array) against those of untrained models, held out.

@@ -182,17 +182,10 @@ class Coreference:
     ) -> dict[str, pd.DataFrame]:
         """The held-out accuracy of untrained models' best heads beside that of the model's."""
         best = tables["coreference-best"]
-        rows = [
-            accuracy.untrained_columns(
-                [
-                    draw.totals[f"correct/{group}"][..., CANDIDATES.index(candidates)]
-                    for draw in (tally, *untrained)
-                ],
-                tally.totals[f"count/{group}"][:, 0, 0],
-            )
-            for group, candidates in zip(best["mention_type"], best["candidates"], strict=True)
-        ]
-        return {**tables, "coreference-best": best.join(pd.DataFrame(rows, index=best.index))}
+        places = [(CANDIDATES.index(candidates),) for candidates in best["candidates"]]
+        parts = zip(best["mention_type"], places, strict=True)
+        best = accuracy.add_untrained(best, parts, (tally, *untrained))
+        return {**tables, "coreference-best": best}
 
     def _measure_links(self, batch: Batch) -> dict[str, Tensor]:
         """How long links are, how many singletons there are, and what rules find with them."""

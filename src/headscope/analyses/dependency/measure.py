@@ -74,16 +74,6 @@ class Gold(NamedTuple):
     relations: list[str]
     is_relation: Float[Tensor, "example word relation"]
 
-    @property
-    def numbers(self) -> Int[Tensor, "example word some"]:
-        """The relations of each word by their places, then -1."""
-        is_member = self.is_relation > 0
-        places = torch.arange(len(self.relations), device=is_member.device)
-        beyond = len(self.relations)
-        ordered = places.where(is_member, beyond).sort(-1).values
-        n_most = max(1, int(is_member.sum(-1).max()))
-        return ordered.where(ordered < beyond, -1)[..., :n_most].contiguous()
-
 
 class Prediction(NamedTuple):
     """The most attended other word of each word, or NOTHING, how much it gets, and how much the
@@ -143,10 +133,12 @@ class Dependency:
         gold = batch.remember(("gold", self), lambda: self._read_trees(batch))
         visible = self._find_visible(attention)  # [example, word, other]
         found = predict_words(attention, visible, self.query_pieces)
-        values = _name_counts("correct", self._count_correct(found.words, batch, gold), gold)
+        heads, marks = gold.heads[:, None, None], gold.marks[:, None, None].expand_as(found.words)
+        is_found = found.words == heads  # [example, head, direction, word]
+        by_mark = found.words.gather(-1, marks) == heads
+        values = _count_found("correct", is_found, by_mark, gold)
         if _has_special(batch) and ALL_CONTENT in gold.relations:
             is_content = gold.is_relation[..., gold.relations.index(ALL_CONTENT)]
-            is_found = found.words == gold.heads[:, None, None]
             is_lost = (is_found & (found.weights <= found.special)).to(is_content.dtype)
             values[LOST] = (is_lost @ is_content[:, None, :, None])[..., 0]
         seen, (by_word, by_mark) = self._count_visible(attention, visible, gold)
@@ -189,30 +181,9 @@ class Dependency:
         self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
     ) -> dict[str, pd.DataFrame]:
         """The held-out accuracy of untrained models' best heads beside that of the model's."""
-        best = tables["dependency-best"]
-        rows = [
-            accuracy.untrained_columns(
-                [draw.totals[f"correct/{relation}"] for draw in (tally, *untrained)],
-                tally.totals[f"count/{relation}"][:, 0, 0],
-            )
-            for relation in best["relation"]
-        ]
-        return {**tables, "dependency-best": best.join(pd.DataFrame(rows, index=best.index))}
-
-    def _count_correct(
-        self, words: Int[Tensor, "example head direction word"], batch: Batch, gold: Gold
-    ) -> Float[Tensor, "way example head direction relation"]:
-        if not is_compiled(gold.is_relation):
-            heads = gold.heads[:, None, None]
-            by_mark = words.gather(-1, gold.marks[:, None, None].expand_as(words)) == heads
-            return _count_found(words == heads, by_mark, gold)
-        from headscope.kernels.map_sums import count_found  # numba is slow to load
-
-        relations = batch.remember(("relations", self), lambda: gold.numbers)
-        counts = torch.zeros(3, *words.shape[:3], len(gold.relations))
-        arrays = (words, gold.heads, gold.marks, relations, counts)
-        count_found(*(array.numpy() for array in arrays))
-        return counts
+        parts = ((relation, ()) for relation in tables["dependency-best"]["relation"])
+        best = accuracy.add_untrained(tables["dependency-best"], parts, (tally, *untrained))
+        return {**tables, "dependency-best": best}
 
     def _draw_null_arcs(self, batch: Batch, gold: Gold) -> NullArcs:
         """Each arc moved to random places of its sentence, with its relation and length."""
@@ -270,8 +241,7 @@ class Dependency:
 
         def build() -> Any:
             by_word, by_mark = _find_seen(visible, gold)
-            seen = _count_found(by_word[:, None], by_mark[:, None], gold)
-            counts = _name_counts("visible", seen, gold)
+            counts = _count_found("visible", by_word[:, None], by_mark[:, None], gold)
             return counts, (by_word, by_mark), attention.visible  # kept, so that its id stays
 
         key = ("seen", self, id(attention.visible))
@@ -293,7 +263,7 @@ class Dependency:
 
 
 def _has_special(batch: Batch) -> bool:
-    kinds = (encoding.kinds for encoding in batch.encodings)  # on the host: no device waits
+    kinds = [encoding.kinds for encoding in batch.encodings]  # on the host: no device waits
     return batch.remember("has special", lambda: any((k != TokenKind.TEXT).any() for k in kinds))
 
 
@@ -355,41 +325,26 @@ def _find_seen(
 
 
 def _count_found(
-    is_found: Bool[Tensor, "example ... word"],
-    by_mark: Bool[Tensor, "example ... word"],
-    gold: Gold,
-) -> Float[Tensor, "way example ... relation"]:
-    """How many words of each relation are found: by themselves, either way, by their mark."""
-    ways = torch.stack([is_found, is_found | by_mark, by_mark], dim=1)  # [example, way, ..., word]
-    return _by_relation(ways, gold).movedim(1, 0)
-
-
-def _name_counts(
-    kind: str, counts: Float[Tensor, "way example ... relation"], gold: Gold
+    kind: str, is_found: Bool[Tensor, "..."], by_mark: Bool[Tensor, "..."], gold: Gold
 ) -> dict[str, Tensor]:
-    """The counts by name; a possessor may also be found by its mark, the 's that follows it."""
-    values = _name_relations(kind, counts[0], gold)
-    for name in POSSESSIVES:
-        if name not in gold.relations:
-            continue
+    """How many words of each relation are found; a possessor also `by_mark`, its following 's."""
+    values = _by_relation(kind, is_found, gold)
+    possessives = [name for name in POSSESSIVES if name in gold.relations]
+    if possessives:
+        either, marked = (_by_relation(kind, f, gold) for f in (is_found | by_mark, by_mark))
+    for name in possessives:
         values[f"{kind}/{NO_RULE.format(name)}"] = values[f"{kind}/{name}"]
-        values[f"{kind}/{name}"] = counts[1, ..., gold.relations.index(name)]
-        if (marked := MARKED.format(name)) in gold.relations:
-            by_mark = counts[2, ..., gold.relations.index(marked)]
-            values[f"{kind}/{BY_MARK.format(name)}"] = by_mark
+        values[f"{kind}/{name}"] = either[f"{kind}/{name}"]
+        if MARKED.format(name) in gold.relations:
+            values[f"{kind}/{BY_MARK.format(name)}"] = marked[f"{kind}/{MARKED.format(name)}"]
     return values
 
 
-def _by_relation(numbers: Tensor, gold: Gold) -> Float[Tensor, "example ... relation"]:
+def _by_relation(kind: str, numbers: Tensor, gold: Gold) -> dict[str, Tensor]:
     """The sums over the words of each relation: `numbers[example, ..., word]`."""
     n_examples, *middle, n_words = numbers.shape
     flat = numbers.reshape(n_examples, -1, n_words).to(gold.is_relation.dtype)
-    return (flat @ gold.is_relation).reshape(n_examples, *middle, -1)
-
-
-def _name_relations(
-    kind: str, sums: Float[Tensor, "... relation"], gold: Gold
-) -> dict[str, Tensor]:
+    sums = (flat @ gold.is_relation).reshape(n_examples, *middle, -1)  # [..., relation]
     return {f"{kind}/{n}": s for n, s in zip(gold.relations, sums.unbind(-1), strict=True)}
 
 
@@ -423,7 +378,7 @@ def _measure_once(
     is_word = torch.ones_like(heads, dtype=torch.bool)  # [example, 1, word]
     length = (place - heads).abs().where(heads >= 0, 0)
     return {
-        **_name_counts("offset", _count_found(is_found, is_found_by_mark, gold), gold),
-        **_name_counts("count", _count_found(is_word, is_word, gold), gold),
-        **_name_relations("length", _by_relation(length, gold), gold),
+        **_count_found("offset", is_found, is_found_by_mark, gold),
+        **_count_found("count", is_word, is_word, gold),
+        **_by_relation("length", length, gold),
     }
