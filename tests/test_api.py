@@ -109,6 +109,7 @@ def test_what_was_left_out_is_a_warning(caplog: pytest.LogCaptureFixture) -> Non
     assert [text.split("'")[1] for text in told] == [
         "dependency",
         "parts-of-speech",
+        "word-pieces",
         "trees",
         "coreference",
         "gap",

@@ -46,3 +46,9 @@ def test_help_and_lists_load_nothing_heavy(arguments: str) -> None:
 
 def test_the_help_of_analyze_loads_no_model_library() -> None:
     assert "transformers" not in loaded_by(run("analyze --help"))
+
+
+def test_the_package_itself_runs_as_the_command() -> None:
+    command = [sys.executable, "-m", "headscope", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("headscope ")

@@ -19,6 +19,7 @@ MOST_LINES = 450
 
 # A room may import from its own rank only within itself, and from lower ranks freely.
 RANKS = {
+    "__main__": 13,
     "cli": 12,
     "commands": 11,
     "testing": 11,

@@ -187,6 +187,10 @@ ANALYSES = Registry(
             "parts_of_speech.measure:PartsOfSpeech",
             "what nouns and other words attend to, by class of token (section 3.2)",
         ),
+        "word-pieces": _analysis(
+            "word_pieces.measure:WordPieces",
+            "how many words are split into several tokens (section 4.1)",
+        ),
         "trees": _analysis(
             "trees.measure:Trees",
             "whole parses: maximum spanning trees over each head's attention between words",

@@ -31,6 +31,7 @@ def test_ctrl_c_is_one_line(
     work: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(interrupt, "_seen", [])
+    monkeypatch.setattr(os, "_exit", sys.exit)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     monkeypatch.setattr(cli, "build_app", lambda command, is_short: lambda prog_name: work())
     before = signal.getsignal(signal.SIGINT)

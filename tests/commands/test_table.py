@@ -14,6 +14,7 @@ from headscope.cli import app
 from headscope.view.table import Format, TextTable, render
 from tests.engine.made import EXAMPLES, run
 
+FORMULA = "=1+1"
 AWKWARD = "50 %_of|A&B #1 {~^\\$}"
 IN_LATEX = r"50 \%\_of|A\&B \#1 \{\textasciitilde{}\textasciicircum{}\textbackslash{}\$\}"
 
@@ -25,7 +26,7 @@ def call(*arguments: object) -> Result:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    classes = {AWKWARD: ["boat"]}
+    classes = {AWKWARD: ["boat"], FORMULA: ["sea"]}
     given = {"only": "special-tokens,trees", "token_classes": classes, "examples": False}
     run(text=None, treebank=EXAMPLES[:10], out=folder, **given)
     return folder
@@ -93,6 +94,11 @@ def test_csv_and_json_hold_every_digit(folder: Path) -> None:
     assert [record["weight"] for record in records] == pytest.approx(table["weight"], abs=1e-14)
     missing = json.loads(printed(folder, "trees", "json"))
     assert {record["layer"] for record in missing} == {None, 1, 2, 3}
+
+
+def test_a_label_that_a_spreadsheet_would_run_is_quoted_in_csv_alone(folder: Path) -> None:
+    assert f",'{FORMULA}," in printed(folder, "special-tokens", "csv")
+    assert f"'{FORMULA}" not in printed(folder, "special-tokens", "json")
 
 
 @pytest.mark.parametrize("format", ["table", "markdown", "latex"])

@@ -303,3 +303,24 @@ def test_a_disk_that_fills_up_ends_with_a_message(tmp_path: Path, text: Path) ->
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run/tables").exists()
     assert not list((tmp_path / "run").rglob(".*"))
+
+
+def test_ctrl_c_ends_probes_that_learn_side_by_side_at_once(tmp_path: Path) -> None:
+    options = ["--train", "starter", "--test", "starter", "--allow-overlap", "--only"]
+    folder = tmp_path / "run"
+    process = subprocess.Popen(
+        [*COMMAND, "probe", "demo", *options, "structural-probe", "--out", str(folder)],
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("checkpoints/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 2, said
+    assert "--resume" in said
+    assert "terminate" not in said
+    assert "Traceback" not in said

@@ -258,8 +258,9 @@ def test_what_needs_no_annotation_runs_over_the_first_corpus_alone() -> None:
     done = run(text=EXAMPLES[:5], treebank=[MemoryCorpus(EXAMPLES[5:], "bank")])
     by_pass = {key: entry["analyses"] for key, entry in done.manifest["passes"].items()}
     anywhere = ["position", "special-tokens", "entropy", "max-weight", "distance"]
-    assert by_pass["text"] == [*anywhere, "dependency", "trees"]
-    assert by_pass["treebank"] == ["dependency", "trees"]
+    of_trees = ["dependency", "word-pieces", "trees"]
+    assert by_pass["text"] == [*anywhere, *of_trees]
+    assert by_pass["treebank"] == of_trees
 
 
 def test_best_heads_combined_are_added_to_the_trees(tmp_path: Path) -> None:

@@ -22,15 +22,21 @@ def test_models_are_analyzed_one_folder_each_past_those_that_fail(tmp_path: Path
     assert first.exit_code == 3, first.output
     assert "no/such/model: failed" in first.stdout
     assert "1 of 3 models failed" in first.stderr
-    made = load_run(tmp_path / "runs/demo").manifest
+    tallies = sorted((tmp_path / "runs/demo/tallies").iterdir())
+    written = [path.stat().st_mtime_ns for path in tallies]
     assert load_run(tmp_path / "runs/random-init:demo").tables["position"].shape[0]
     listed.write_text("random-init:demo\ndemo\n")
     again = CliRunner().invoke(app, [*command, "--resume"])
     assert again.exit_code == 0, again.output
-    assert load_run(tmp_path / "runs/demo").manifest == made, "it was measured again"
+    assert written == [path.stat().st_mtime_ns for path in tallies], "it was measured again"
     other = CliRunner().invoke(app, [*command, "--resume", "--seed", "1"])
     assert other.exit_code == 3
     assert "holds another run" in other.stderr
+    text = tmp_path / "text.txt"
+    text.write_text("Other words.\n\nMore of them.\n")
+    elsewhere = CliRunner().invoke(app, [*command, "--resume", "--text", str(text)])
+    assert elsewhere.exit_code == 3, "another corpus is not what was done before"
+    assert "corpora differ" in elsewhere.stderr
     both = CliRunner().invoke(app, [*command, "demo"])
     assert both.exit_code == 2
     assert "beside --models" in both.stderr

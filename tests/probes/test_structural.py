@@ -103,7 +103,7 @@ def test_measures_are_those_of_hewitt_and_manning(test_set: ProbeTreebank) -> No
     probe = random_probe(test_set, (3,))
     distances, depths, _ = zip(*predictions(probe, 0, test_set), strict=True)
     expected = slow.hewitt_manning(test_set.sentences, distances, depths)
-    found = probe_geometry(probe.members[0], test_set)
+    found, *_ = probe_geometry(probe, test_set)
     assert {measure: found.value(measure) for measure in GEOMETRY} == pytest.approx(expected)
     n_words = [len(sentence) for sentence in test_set.sentences]
     chain = [np.abs(np.subtract.outer(np.arange(n), np.arange(n))) for n in n_words]
@@ -114,7 +114,7 @@ def test_measures_are_those_of_hewitt_and_manning(test_set: ProbeTreebank) -> No
     for measure in GEOMETRY:
         value, low, high = estimate_geometry([found], measure)
         assert low < value < high
-        wider = estimate_geometry([found, probe_geometry(probe.members[0], test_set)], measure)
+        wider = estimate_geometry([found, probe_geometry(probe, test_set)[0]], measure)
         assert wider.high - wider.low > 0
 
 

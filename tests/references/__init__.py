@@ -18,6 +18,7 @@ from tests.references.measures import (
     parts_of_speech,
     position,
     special_tokens,
+    word_pieces,
 )
 from tests.references.trees import trees
 
@@ -28,6 +29,7 @@ REFERENCES = {
     "special-tokens": special_tokens,
     "gradient": gradient,
     "parts-of-speech": parts_of_speech,
+    "word-pieces": word_pieces,
     "distance": distance,
     "dependency": dependency,
     "trees": trees,
@@ -44,6 +46,7 @@ VALUE_COLUMN = {
     "special-tokens": "weight",
     "gradient": "gradient",
     "parts-of-speech": "weight",
+    "word-pieces": "split",
     "distance": "divergence",
     "dependency": "accuracy",
     "trees": "accuracy",

@@ -159,3 +159,13 @@ def parts_of_speech(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
                         key = (layer + 1, head + 1, source, target)
                         found.setdefault(key, []).append(share)
     return {key: mean(shares) for key, shares in found.items()}
+
+
+def word_pieces(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    """The share of words with more than one token, of those with any."""
+    sizes = []
+    for encoding in encodings:
+        for word in range(len(encoding.example.words or ())):
+            sizes.append(sum(1 for place in encoding.word_ids if place == word))
+    sizes = [size for size in sizes if size > 0]
+    return {(len(sizes),): mean([float(size > 1) for size in sizes])}

@@ -138,6 +138,14 @@ def max_weight(flat_rows: float) -> Tables:
     return {"max-weight": table.assign(**ends), **entropy({(1, 1)})}
 
 
+def split_words(share: float) -> Tables:
+    return {
+        "word-pieces": pd.DataFrame(
+            [{"words": 900, "split": share, **spread(share), "pieces": 1.2}]
+        )
+    }
+
+
 def frequency(period: int, comma: int) -> Tables:
     rows = [
         {"token": name, "share": 0.04, **spread(0.04), "rank": rank}
@@ -390,6 +398,7 @@ PLANTED: dict[str, tuple[Tables, Tables]] = {
     ),
     "at-most-a-tenth-on-a-word": (max_weight(0.8), max_weight(0.2)),
     "special-tokens-change-little": (with_special(0.004), with_special(0.02)),
+    "few-words-are-split": (split_words(0.08), split_words(0.3)),
     "no-head-parses": (best(relation("all", 0.345)), best(relation("all", 0.45))),
     "heads-are-specialists": (
         best(

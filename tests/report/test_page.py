@@ -142,6 +142,19 @@ def test_a_figure_of_another_package_has_its_place(monkeypatch: pytest.MonkeyPat
     assert page.ids.index("more") < page.ids.index("figure-reach") < page.ids.index("heads")
 
 
+def test_a_corpus_that_several_passes_read_is_counted_once(text: str) -> None:
+    run = planted_run()
+    passes, counts = run.manifest["passes"], run.manifest["counts"]
+    again = {
+        **run.manifest,
+        "passes": passes | {"gradients-text": passes["text"]},
+        "counts": counts | {"gradients-text": counts["text"]},
+    }
+    lead = r"measured on [^(]*\(([\d,]+) tokens\)"
+    found = [re.findall(lead, page) for page in (text, render(replace(run, manifest=again)))]
+    assert found[0] == found[1] == [f"{sum(c['tokens'] for c in counts.values()):,}"]
+
+
 def test_hostile_labels_stay_text() -> None:
     text = render(hostile_run())
     page = Page(text)

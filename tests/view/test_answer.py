@@ -30,6 +30,8 @@ def relation(name: str, layer: int, head: int, **changed: object) -> dict[str, o
         "heldout_accuracy": 0.903,
         "heldout_low": 0.85,
         "heldout_high": 0.94,
+        "chosen_in": 7,
+        "folds": 8,
         "accuracy": 0.91,
         "low": 0.86,
         "high": 0.95,
@@ -157,10 +159,18 @@ def test_a_relation_that_no_head_surely_finds_is_not_claimed() -> None:
     ]
 
 
+def test_a_head_that_few_folds_chose_is_not_given_the_score_of_others() -> None:
+    best = pd.DataFrame([relation("det", 5, 5, chosen_in=3)])
+    said, *_ = texts({"dependency-best": best})
+    assert said.startswith("Which head is best depends on the documents (5-5 on all).")
+
+
 def test_of_one_document_it_is_said_that_nothing_was_held_out() -> None:
-    alone = dict.fromkeys(["heldout_accuracy", "heldout_low", "heldout_difference", "p_value"], nan)
+    missing = ["heldout_accuracy", "heldout_low", "heldout_difference", "p_value", "chosen_in"]
+    alone = dict.fromkeys([*missing, "folds"], nan)
     best = pd.DataFrame([relation("det", 5, 5, **alone)])
     (said,) = texts({"dependency-best": best})
+    assert said.startswith("Head 5-5 finds")
     assert "91 of 100 cases (chosen on the same words)" in said
     assert "held out" not in said
 

@@ -1,14 +1,12 @@
 """The same study of many models, one folder each; one that fails does not stop the others."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from logging import getLogger
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headscope.engine.analyze import analyze
 from headscope.engine.cluster import open_pool
-from headscope.engine.resolve import split_options
 from headscope.engine.work import PACKAGES
 from headscope.errors import HeadscopeError, InputError
 from headscope.options import ClusterOptions, collect_options
@@ -16,8 +14,6 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.manifest import begin_manifest
 
 __all__ = ["analyze_models", "read_models"]
-
-log = getLogger("headscope")
 
 CORPORA = ("text", "treebank", "coref")
 
@@ -77,26 +73,12 @@ class ModelsWorker:
 
     def analyze(self, name: str, folder: Path) -> str:
         """Why the model could not be analyzed; "" if it was."""
-        store = RunFolder(folder)
-        if self.resume and self._is_done(store):
-            log.info("%s: done before, in %s", name, folder)
-            return ""
         try:
             analyze(name, out=folder, resume=self.resume, progress=self.progress, **self.study)
         except Exception as error:  # whatever is wrong with one model is no reason to stop
             is_known = isinstance(error, HeadscopeError)
             return str(error) if is_known else f"{type(error).__name__}: {error}"
         return ""
-
-    def _is_done(self, store: RunFolder) -> bool:
-        """Whether a folder holds the finished run of these options."""
-        if not store.has_run:
-            return False
-        manifest = store.read_manifest()
-        of_run = {n: v for n, v in self.study.items() if n not in (*CORPORA, "only", "also")}
-        options, *_ = split_options(of_run)
-        is_complete: bool = manifest["status"] == "complete"
-        return is_complete and manifest["options"] == asdict(options)
 
 
 @dataclass(frozen=True)

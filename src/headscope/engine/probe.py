@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from logging import getLogger
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +38,7 @@ from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.baselines import count_correct
 from headscope.probes.layers import choose_layer, fit_layers, list_structures
 from headscope.probes.parts import N_PARTS, Part, PartScores, fit_heads, fit_parts, score_parts
+from headscope.probes.side_by_side import run_side_by_side
 from headscope.probes.structural import refuse_rank
 from headscope.probes.suite import Probe, Suite
 from headscope.probes.tables import Findings, build_tables
@@ -246,13 +248,12 @@ class _ProbeStudy:
             name: suites[UNTRAINED_PREFIX if probe.of_untrained else ""]
             for name, probe in probes.items()
         }
-        results = {name: own[name].run(name, probe) for name, probe in probes.items()}
+        results = run_side_by_side(
+            {name: partial(own[name].run, name, probe) for name, probe in probes.items()}
+        )
         trained = [name for name, probe in probes.items() if probe.is_trained]
-        trusts = {
-            name: examine_probe(own[name], name, probes[name])
-            for name in trained
-            if self.options.curve
-        }
+        examined = {name: partial(examine_probe, own[name], name, probes[name]) for name in trained}
+        trusts = run_side_by_side(examined) if self.options.curve else {}
         found = Findings(
             results=results,
             steps=list(list_steps(trusts, results)),

@@ -8,6 +8,7 @@ penalty on squared weights, is strictly convex: there is one optimum, whatever t
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from logging import getLogger
 
 import numpy as np
@@ -29,7 +30,9 @@ KINDS = ("dependent-to-head", "head-to-dependent", "opening", "closing")
 PENALTY = 1e-7  # of half the squared weights
 HEAD_START = 1000  # sentences whose optimum is the start of the search
 HEAD_START_TOLERANCE = 1e-3
-WINDOW = 4096  # cells at a time: in double precision they fit in the cache
+N_CURVED = 1000  # sentences that tell the curvature
+ROUNDING = 1e-6  # of the mean curvature: what single precision cannot tell from flat
+WINDOW = 16384  # cells at a time
 
 log = getLogger("headscope")
 
@@ -50,7 +53,7 @@ class AttentionOnly:
 
     @property
     def n_parameters(self) -> int:
-        return self.weights.size + 1
+        return int(np.count_nonzero(self.weights)) + 1  # heads that are left out have 0
 
     uses_maps = True
 
@@ -128,13 +131,16 @@ def loss_and_gradient(treebank: ProbeTreebank, vector: Vector) -> tuple[float, V
 
 
 def compute_hessian(treebank: ProbeTreebank, vector: Vector) -> Matrix:
-    """The Hessian of the loss: the covariance of the features under the probe, word by word."""
-    probe = AttentionOnly.from_vector(vector)
+    """The Hessian of the loss: the covariance of the features under the probe, word by word.
+
+    It guides searches, so some sentences and single precision will do.
+    """
+    probe, sample = AttentionOnly.from_vector(vector), treebank.choose(N_CURVED, seed=0)
     n_of_words = 2 * treebank.maps.n_maps  # features that words have; the others are ROOT's
     second = torch.zeros(len(vector), len(vector), dtype=torch.float64)
-    for index, sentence in zip(treebank.stored_at, treebank.sentences, strict=True):
+    for index, sentence in zip(sample.stored_at, sample.sentences, strict=True):
         batch = SentenceBatch.pad([treebank.maps.sentence(int(index))], [sentence])
-        chances = probe(batch)[0].softmax(-1)  # [word, candidate]
+        chances = probe(batch)[0].softmax(-1).float()  # [word, candidate]
         arcs = torch.from_numpy(np.flatnonzero(sentence.heads > NO_HEAD))
         n_at_once = max(1, WINDOW // len(sentence))
         for first in range(0, len(arcs), n_at_once):
@@ -145,8 +151,9 @@ def compute_hessian(treebank: ProbeTreebank, vector: Vector) -> Matrix:
             second[n_of_words:, n_of_words:] += by_root.T @ root
             mean = torch.cat([by_word.sum(1), by_root], dim=1)  # [arc, feature]
             second -= mean.T @ mean
-    hessian: Matrix = second.numpy() / max(treebank.n_arcs, 1)
-    return hessian + PENALTY * np.eye(len(vector))
+    hessian: Matrix = second.numpy() / max(sample.n_arcs, 1)
+    least = max(PENALTY, ROUNDING * float(hessian.diagonal().mean()))
+    return hessian + least * np.eye(len(vector))
 
 
 def _features(batch: SentenceBatch, arcs: Int[Tensor, " arc"]) -> tuple[Tensor, Tensor]:
@@ -155,30 +162,37 @@ def _features(batch: SentenceBatch, arcs: Int[Tensor, " arc"]) -> tuple[Tensor, 
     maps, n = batch.maps[0], batch.n_words  # [word, other, map]
     words = torch.cat([maps[arcs, :n], maps[:, arcs].transpose(0, 1)], dim=-1)
     constant = torch.ones(len(arcs), 1)
-    root = torch.cat([maps[arcs, n], maps[arcs, n + 1], constant], dim=-1)
-    return words.double(), root.double()
+    return words, torch.cat([maps[arcs, n], maps[arcs, n + 1], constant], dim=-1)
 
 
 def _windows(treebank: ProbeTreebank) -> Iterator[tuple[Tensor, Array, Array]]:
     """Cells in double precision with the sizes and heads of their sentences, some at a time."""
     word, stored_at = 0, treebank.stored_at
-    for first, last in _runs(treebank):
-        cells = treebank.maps.cells(int(stored_at[first]), int(stored_at[last - 1]) + 1)
+    for first, last in _groups(treebank.sizes * (treebank.sizes + 2)):
+        # what stands side by side in the store is read at once
+        breaks = first + 1 + np.flatnonzero(np.diff(stored_at[first:last]) != 1)
+        runs = pairwise([first, *breaks.tolist(), last])
+        cells = [
+            treebank.maps.cells(int(stored_at[a]), int(stored_at[b - 1]) + 1).double()
+            for a, b in runs
+        ]
         sizes = treebank.sizes[first:last]
         n_words = int(sizes.sum())
-        yield cells.double(), sizes, treebank.heads[word : word + n_words]
+        yield (
+            torch.cat(cells) if len(cells) > 1 else cells[0],
+            sizes,
+            treebank.heads[word : word + n_words],
+        )
         word += n_words
 
 
-def _runs(treebank: ProbeTreebank) -> Iterator[tuple[int, int]]:
-    """Neighbours in the store (first, last), at most a window of cells or one sentence."""
-    n_cells = treebank.sizes * (treebank.sizes + 2)
+def _groups(n_cells: Array) -> Iterator[tuple[int, int]]:
+    """Sentences (first, last) of at most a window of cells together, or one sentence."""
     first, held = 0, 0
-    for i, index in enumerate(treebank.stored_at):
-        is_next = i == first or index == treebank.stored_at[i - 1] + 1
-        if i > first and (not is_next or held + n_cells[i] > WINDOW):
+    for i, n in enumerate(n_cells.tolist()):
+        if i > first and held + n > WINDOW:
             yield first, i
             first, held = i, 0
-        held += int(n_cells[i])
-    if len(treebank):
-        yield first, len(treebank)
+        held += n
+    if len(n_cells):
+        yield first, len(n_cells)

@@ -9,9 +9,8 @@
   over lengths.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import methodcaller
 
 import numpy as np
 import torch
@@ -20,14 +19,15 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from headscope.kernels.spanning_tree import maximum_spanning_tree
-from headscope.probes.batches import Member, make_batches
+from headscope.probes.batches import make_batches
+from headscope.probes.structural import StructuralProbe
 from headscope.probes.treebank import ProbeTreebank, Sentence
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.interval import Estimate, estimate, proportion, share
 from headscope.stats.seeds import add_spread
 
 __all__ = [
-    "GEOMETRY", "Geometry", "chain_geometry", "estimate_geometry", "measure_geometry",
+    "GEOMETRY", "Geometry", "GeometrySums", "chain_geometry", "estimate_geometry",
     "probe_geometry", "spearman", "tree_edges",
 ]  # fmt: skip
 
@@ -37,7 +37,6 @@ N_LENGTHS = LONGEST - SHORTEST + 1
 PARTS = ("edges", "roots", "distances", "depths")
 
 Array = NDArray[np.float64]
-Predicted = tuple[Float[Array, "word other"], Float[Array, " word"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,33 +83,39 @@ def estimate_geometry(by_seed: Sequence[Geometry], measure: str) -> Estimate[flo
     return add_spread(Estimate(value, low, high), values, bounds)
 
 
-def measure_geometry(
-    predictions: Iterator[tuple[Sentence, Predicted]],
-) -> Geometry:
-    """The sums over sentences whose words all have a head."""
-    sums = Geometry(
-        np.zeros((N_BUCKETS, 2)),
-        np.zeros((N_BUCKETS, 2)),
-        np.zeros((N_BUCKETS, N_LENGTHS, 2)),
-        np.zeros((N_BUCKETS, N_LENGTHS, 2)),
-    )
-    for sentence, (distances, depths) in predictions:
-        bucket, n = sentence.bucket, len(sentence)
+class GeometrySums:
+    """Adds up the measures of several predictions for the same sentences."""
+
+    def __init__(self, n_predictions: int) -> None:
+        shapes = [(N_BUCKETS, 2)] * 2 + [(N_BUCKETS, N_LENGTHS, 2)] * 2
+        self.all = [Geometry(*map(np.zeros, shapes)) for _ in range(n_predictions)]
+
+    def add(
+        self,
+        sentence: Sentence,
+        distances: Float[NDArray[np.floating], "prediction word other"],
+        depths: Float[NDArray[np.floating], "prediction word"],
+    ) -> None:
+        """One sentence; it is left out if a word has no head."""
         if not sentence.is_whole:
-            continue
+            return
+        bucket, n = sentence.bucket, len(sentence)
         edges = tree_edges(sentence.distances, sentence.is_word)
-        found = edges & tree_edges(distances, sentence.is_word)
-        sums.edges[bucket] += len(found), len(edges)
         words = np.flatnonzero(sentence.is_word)
-        if (sentence.depths[words] == 0).any():
-            shallowest = words[depths[words].argmin()]
-            sums.roots[bucket] += sentence.depths[shallowest] == 0, 1
-        if SHORTEST <= n <= LONGEST:
-            by_word = spearman(distances, sentence.distances)
-            sums.distances[bucket, n - SHORTEST] += by_word.sum(), n
-            of_depths = spearman(depths[None], sentence.depths[None])
-            sums.depths[bucket, n - SHORTEST] += of_depths.sum(), 1
-    return sums
+        has_root = (sentence.depths[words] == 0).any()
+        is_ranked = SHORTEST <= n <= LONGEST
+        if is_ranked:
+            by_word = spearman(distances, sentence.distances).sum(axis=1)  # [prediction]
+            of_depths = spearman(depths, sentence.depths)
+        for i, sums in enumerate(self.all):
+            found = edges & tree_edges(distances[i], sentence.is_word)
+            sums.edges[bucket] += len(found), len(edges)
+            if has_root:
+                shallowest = words[depths[i, words].argmin()]
+                sums.roots[bucket] += sentence.depths[shallowest] == 0, 1
+            if is_ranked:
+                sums.distances[bucket, n - SHORTEST] += by_word[i], n
+                sums.depths[bucket, n - SHORTEST] += of_depths[i], 1
 
 
 def tree_edges(distances: NDArray[np.floating], is_word: NDArray[np.bool_]) -> set[tuple[int, int]]:
@@ -122,42 +127,34 @@ def tree_edges(distances: NDArray[np.floating], is_word: NDArray[np.bool_]) -> s
     return {(min(a, b), max(a, b)) for a, b in pairs}
 
 
-def spearman(found: NDArray[np.floating], gold: NDArray[np.floating]) -> Float[Array, " row"]:
-    """The rank correlation of each row; 0 where one of them does not vary."""
-    one, other = (rankdata(part, axis=1) for part in (found, gold))
-    one, other = (part - part.mean(axis=1, keepdims=True) for part in (one, other))
-    size = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
-    products = (one * other).sum(axis=1)
-    found_in_row: Array = np.divide(products, size, out=np.zeros(len(size)), where=size > 0)
-    return found_in_row
+def spearman(found: NDArray[np.floating], gold: NDArray[np.floating]) -> Float[Array, " ..."]:
+    """The rank correlation along the last axis; 0 where one of the two does not vary. There may be
+    several found for each gold."""
+    one, other = (rankdata(part, axis=-1) for part in (found, gold))
+    one, other = (part - part.mean(axis=-1, keepdims=True) for part in (one, other))
+    size = np.sqrt((one**2).sum(axis=-1) * (other**2).sum(axis=-1))
+    products = (one * other).sum(axis=-1)
+    correlations: Array = np.divide(products, size, out=np.zeros(size.shape), where=size > 0)
+    return correlations
 
 
-def probe_geometry(member: Member, treebank: ProbeTreebank) -> Geometry:
-    """The measures of a structural probe of one seed."""
-
-    def predict() -> Iterator[tuple[Sentence, Predicted]]:
-        batches = make_batches(
-            treebank, lambda word: 0, has_maps=False, hidden_layer=member.hidden_layer
-        )
-        with torch.inference_mode():
-            for _, batch in batches:
-                distances, depths = member.alone(methodcaller("measure", batch))
-                for i, sentence in enumerate(batch.sentences):
-                    n = len(sentence)
-                    yield (
-                        sentence,
-                        (distances[0, i, :n, :n].double().numpy(), depths[0, i, :n].numpy()),
-                    )
-
-    return measure_geometry(predict())
+def probe_geometry(probe: StructuralProbe, treebank: ProbeTreebank) -> list[Geometry]:
+    """The measures of a structural probe, for each of its seeds."""
+    sums = GeometrySums(len(probe.seeds))
+    batches = make_batches(treebank, lambda word: 0, False, hidden_layer=probe.hidden_layer)
+    with torch.inference_mode():
+        for _, batch in batches:
+            distances, depths = (part.numpy() for part in probe.measure(batch))
+            for i, sentence in enumerate(batch.sentences):
+                n = len(sentence)
+                sums.add(sentence, distances[:, i, :n, :n], depths[:, i, :n])
+    return sums.all
 
 
 def chain_geometry(treebank: ProbeTreebank) -> Geometry:
     """The baseline without a model: words in a chain, each below the one before it."""
-
-    def predict() -> Iterator[tuple[Sentence, Predicted]]:
-        for sentence in treebank.sentences:
-            places = np.arange(len(sentence), dtype=float)
-            yield sentence, (np.abs(places - places[:, None]), places)
-
-    return measure_geometry(predict())
+    sums = GeometrySums(1)
+    for sentence in treebank.sentences:
+        places = np.arange(len(sentence), dtype=float)
+        sums.add(sentence, np.abs(places - places[:, None])[None], places[None])
+    return sums.all[0]

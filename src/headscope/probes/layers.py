@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from headscope.probes.batches import NeuralScorer
 from headscope.probes.geometry import Geometry, chain_geometry, probe_geometry
+from headscope.probes.side_by_side import run_side_by_side
+from headscope.probes.structural import StructuralProbe
 from headscope.probes.suite import EMBEDDINGS, Suite
 
 __all__ = ["LayerFit", "Structure", "choose_layer", "fit_layers", "list_structures"]
@@ -39,17 +41,14 @@ def fit_layers(suite: Suite) -> list[LayerFit]:
     """A probe for each layer, from a sample of the sentences."""
     sample = suite.train.choose(N_SENTENCES, suite.options.seed)
     smaller = suite.over(sample, suite.test, f"{suite.prefix}{len(sample)}-layers-")
-    fits = []
-    for layer in suite.train.maps.index.hidden_layers:
+
+    def fit(layer: int) -> LayerFit:
         model = smaller.train_structural(layer)
         grade = smaller.best_grade(f"structural-probe-layer-{layer}")
-        fits.append(LayerFit(layer, len(sample), grade, geometry_by_seed(model, suite)))
-    return fits
+        return LayerFit(layer, len(sample), grade, probe_geometry(model, suite.test))
 
-
-def geometry_by_seed(model: NeuralScorer, suite: Suite) -> list[Geometry]:
-    """The measures of each seed's probe on the test sentences."""
-    return [probe_geometry(member, suite.test) for member in model.members]
+    layers = suite.train.maps.index.hidden_layers
+    return list(run_side_by_side({f"{n}": partial(fit, n) for n in layers}).values())
 
 
 def list_structures(fits: Sequence[LayerFit], suites: Mapping[str, Suite]) -> list[Structure]:
@@ -60,8 +59,8 @@ def list_structures(fits: Sequence[LayerFit], suites: Mapping[str, Suite]) -> li
         found.append(Structure(BY_LAYER, fit.layer, fit.sentences, fit.by_seed))
     for name, suite in suites.items():
         model = suite.learned[name]
-        if isinstance(model, NeuralScorer) and model.hidden_layer is not None:
-            by_seed = geometry_by_seed(model, suite)
+        if isinstance(model, StructuralProbe):
+            by_seed = probe_geometry(model, suite.test)
             found.append(Structure(name, model.hidden_layer, len(suite.train), by_seed))
     test = next(iter(suites.values())).test
     return [*found, Structure("linear-chain", None, 0, [chain_geometry(test)])]

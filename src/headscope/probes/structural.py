@@ -60,11 +60,11 @@ class StructuralProbe(NeuralScorer):
         """The distances between words and their depths, as the probe sees them."""
         assert batch.hidden is not None
         vectors = batch.hidden / self.scale
-        placed = vectors @ self.distance[self.chosen][:, None]  # [seed, sentence, word, rank]
+        placed = _place(vectors, self.distance[self.chosen])
         squares = placed.square().sum(-1)
         products = placed @ placed.transpose(2, 3)
         distances = squares[..., :, None] + squares[..., None, :] - 2 * products
-        depths = (vectors @ self.depth[self.chosen][:, None]).square().sum(-1)
+        depths = _place(vectors, self.depth[self.chosen]).square().sum(-1)
         return distances, depths
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:
@@ -96,6 +96,15 @@ class StructuralProbe(NeuralScorer):
     def grades(self, batch: SentenceBatch) -> SeedSums:
         losses, counts = self.losses(batch)
         return -losses, counts
+
+
+def _place(
+    vectors: Float[Tensor, "sentence word dimension"], maps: Float[Tensor, "seed dimension rank"]
+) -> Float[Tensor, "seed sentence word rank"]:
+    """Where the maps take the vectors: one product for all seeds."""
+    side_by_side = maps.permute(1, 0, 2).flatten(1)  # [dimension, seed rank]
+    placed = vectors.flatten(0, 1) @ side_by_side
+    return placed.reshape(*vectors.shape[:2], *maps.shape[::2]).permute(2, 0, 1, 3)
 
 
 def measure_scale(

@@ -7,6 +7,7 @@ package of your own adds one as an entry point of the group `headscope.probes`.
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from threading import Lock
 
 import numpy as np
 
@@ -69,6 +70,8 @@ class Suite:
     fitted: dict[str, AttentionOnly] = field(default_factory=dict, init=False)  # by name
     learned: dict[str, Scorer | NeuralScorer] = field(default_factory=dict, init=False)
     epochs: dict[str, list[Epoch]] = field(default_factory=dict, init=False)
+    fitting: Lock = field(default_factory=Lock, init=False)  # of the attention-only probe
+    samples: dict[tuple[str, int], "Suite"] = field(default_factory=dict, init=False)
 
     def run(self, name: str, probe: Probe) -> ProbeResult:
         """Let a probe learn, and score it; one that reads attention also by the relations that
@@ -112,17 +115,18 @@ class Suite:
         return self.vectors.row_of(word) if self.vectors else UNKNOWN
 
     def fit_attention_only(self) -> AttentionOnly:
-        """The attention-only probe, fitted once."""
+        """The attention-only probe, fitted once; whoever comes second waits for it."""
         name = f"{self.prefix}attention-only"
-        if name not in self.fitted:
-            losses = list[float]()
+        losses = list[float]()
 
-            def report(loss: float, gradient: float) -> None:
-                losses.append(loss)
-                self.report(name, len(losses), None, f"loss {loss:.5f}, gradient {gradient:.1e}")
+        def report(loss: float, gradient: float) -> None:
+            losses.append(loss)
+            self.report(name, len(losses), None, f"loss {loss:.5f}, gradient {gradient:.1e}")
 
-            seed = self.options.seed
-            self.fitted[name], _ = fit_attention_only(self.train, seed=seed, report=report)
+        with self.fitting:
+            if name not in self.fitted:
+                seed = self.options.seed
+                self.fitted[name], _ = fit_attention_only(self.train, seed=seed, report=report)
         return self.fitted[name]
 
     def train_model(self, name: str, model: NeuralScorer) -> NeuralScorer:
@@ -142,11 +146,12 @@ class Suite:
         by_seed = np.array([epoch.grades for epoch in self.epochs[name]])  # [epoch, seed]
         return float(by_seed.max(axis=0).mean())
 
-    def train_structural(self, layer: int) -> NeuralScorer:
+    def train_structural(self, layer: int) -> StructuralProbe:
         """The structural probe over the vectors of a layer."""
         scale = measure_scale(self.train, layer, self.options.seed)
         model = StructuralProbe(layer, scale, self.rank, self.options.all_seeds)
-        return self.train_model(f"structural-probe-layer-{layer}", model)
+        self.train_model(f"structural-probe-layer-{layer}", model)
+        return model
 
 
 def learn_words(suite: Suite, name: str, has_distances: bool) -> NeuralScorer:

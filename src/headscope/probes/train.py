@@ -95,9 +95,8 @@ def train(
     n_held_out = min(int(np.ceil(HELD_OUT_SHARE * len(treebank))), MOST_HELD_OUT)
     is_held_out = np.stack([treebank.hold_out(n_held_out, seed) for seed in model.seeds])
     held_out = [treebank.take(np.flatnonzero(places)) for places in is_held_out]
-    state = _State(
-        model, torch.optim.Adam(model.parameters(), lr=options.rate or model.rate), options
-    )
+    adam = torch.optim.Adam(model.parameters(), lr=options.rate or model.rate, fused=True)
+    state = _State(model, adam, options)
     state.restore(store.load())
     for epoch in state.epochs:
         report(epoch)

@@ -47,16 +47,17 @@ def examine_probe(suite: Suite, name: str, probe: Probe) -> Trust:
     control = None
     if len(sample) in learned:
         task = control_treebank(sample, suite.options.seed)
-        scorer = _learn(suite, probe, task)
+        scorer = _learn(suite, probe, task, "control")
         test = control_treebank(suite.test, suite.options.seed)
         control = _score(suite, scorer, len(sample), test)
     return Trust(curve, control, description if len(learned) > 1 else None)
 
 
-def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank) -> Scorer:
+def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank, task: str = "") -> Scorer:
     """The probe after learning from these sentences, with one seed; no state is kept."""
     own = suite.over(treebank, suite.test, suite.prefix, replace(suite.options, seeds=1))
     own.open_state, own.report = lambda name: NoStateStore(), lambda *told: None
+    own = suite.samples.setdefault((task, len(treebank)), own)  # one fit serves several probes
     scorer = probe.learn(own)
     return scorer.members[0] if isinstance(scorer, NeuralScorer) else scorer
 

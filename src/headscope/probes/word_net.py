@@ -45,18 +45,24 @@ class WordNet(NeuralScorer):
         weights = {name: weight[self.chosen] for name, weight in self.weights.items()}
         words = self.embedding(batch.rows, self.chosen)  # [seed, sentence, word, dimension]
         root = self.embedding.root[self.chosen][:, None, None].expand(-1, len(batch.sizes), 1, -1)
-        of_word = words @ weights["dependent"][:, None] + weights["bias"][:, None, None]
-        of_candidate = torch.cat([words, root], dim=2) @ weights["candidate"][:, None]
+        of_word = _apply(weights["dependent"], words) + weights["bias"][:, None, None]
+        of_candidate = _apply(weights["candidate"], torch.cat([words, root], dim=2))
         features = offset_features(batch.n_words)
         if self.has_distances:
             of_offset = features @ weights["distance"]  # [seed, offset, unit]
         else:
             of_offset = features.new_zeros(len(words), len(features), N_UNITS)
-        scores = [
-            _PairScores.apply(*parts, batch.sizes)  # type: ignore[no-untyped-call]
-            for parts in zip(of_word, of_candidate, of_offset, weights["out"], strict=True)
-        ]
-        return mask_scores(torch.stack(scores), batch)
+        parts = (of_word, of_candidate, of_offset, weights["out"])
+        scores = _PairScores.apply(*parts, batch.sizes)  # type: ignore[no-untyped-call]
+        return mask_scores(scores, batch)
+
+
+def _apply(
+    weights: Float[Tensor, "seed dimension unit"],
+    vectors: Float[Tensor, "seed sentence word dimension"],
+) -> Float[Tensor, "seed sentence word unit"]:
+    """Each seed's weights on all of its vectors in one product."""
+    return (vectors.flatten(1, 2) @ weights).reshape(*vectors.shape[:3], -1)
 
 
 def _draw(shapes: dict[str, int], seed: int) -> dict[str, Tensor]:
@@ -86,22 +92,33 @@ def offset_features(n_words: int) -> Float[Tensor, "offset feature"]:
 
 
 class _PairScores(torch.autograd.Function):
-    """The compiled scores of pairs as a function that torch can differentiate."""
+    """The compiled scores of pairs as a function that torch can differentiate; the first axis of
+    all but the sizes is the seed."""
 
     @staticmethod
     def forward(
         context: Any, words: Tensor, candidates: Tensor, offsets: Tensor, out: Tensor, sizes: Tensor
     ) -> Tensor:
-        parts = [part.detach().contiguous() for part in (words, candidates, offsets, out, sizes)]
-        context.save_for_backward(*parts)
-        scores = torch.zeros(*words.shape[:2], candidates.shape[1])
-        pair_scores(*(part.numpy() for part in (*parts, scores)))
+        parts = [part.detach().contiguous() for part in (words, candidates, offsets, out)]
+        context.save_for_backward(*parts, sizes)
+        scores = torch.zeros(*words.shape[:3], candidates.shape[2])
+        for seed in range(len(words)):
+            pair_scores(*_arrays(seed, parts, sizes, [scores]))
         return scores
 
     @staticmethod
     def backward(context: Any, by_scores: Tensor) -> Any:
-        parts = context.saved_tensors
-        slopes = [torch.zeros_like(part) for part in parts[:-1]]
-        arrays = (*parts, by_scores.contiguous(), *slopes)
-        pair_slopes(*(array.numpy() for array in arrays))
+        *parts, sizes = context.saved_tensors
+        slopes = [torch.zeros_like(part) for part in parts]
+        by_scores = by_scores.contiguous()
+        for seed in range(len(by_scores)):
+            pair_slopes(*_arrays(seed, parts, sizes, [by_scores, *slopes]))
         return (*slopes, None)
+
+
+def _arrays(
+    seed: int, given: Sequence[Tensor], sizes: Tensor, others: Sequence[Tensor]
+) -> list[Any]:
+    """What a kernel takes of a seed."""
+    first, last = ([part[seed].numpy() for part in parts] for parts in (given, others))
+    return [*first, sizes.numpy(), *last]

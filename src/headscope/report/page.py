@@ -147,7 +147,7 @@ def _title(manifest: Manifest, is_pair: bool) -> str:
 
 
 def _lead(manifest: Manifest) -> str:
-    n_tokens = sum(counts["tokens"] for counts in _first_counts(manifest))
+    n_tokens = sum(counts["tokens"] for counts in _counts_by_corpus(manifest))
     corpora = dict.fromkeys(one["corpus"] for one in manifest.get("passes", {}).values())
     read = f" on {', '.join(corpora)}" if corpora else ""
     weights = manifest["model"].get("weights", "attention")
@@ -155,12 +155,15 @@ def _lead(manifest: Manifest) -> str:
     return f"Every head's {of}, measured{read} ({n_tokens:,} tokens)."
 
 
-def _first_counts(manifest: Manifest) -> Iterator[Mapping[str, Any]]:
-    """The counts of passes, but for those that read a corpus again."""
-    passes = manifest.get("passes", {})
+def _counts_by_corpus(manifest: Manifest) -> list[Mapping[str, Any]]:
+    """The counts of each corpus once, however many passes read it: of that with most tokens."""
+    largest: dict[tuple[str, str], Mapping[str, Any]] = {}
     for key, counts in manifest.get("counts", {}).items():
-        if passes.get(key, {}).get("repeats") is None:
-            yield counts
+        pass_ = manifest.get("passes", {}).get(key, {})
+        corpus = pass_.get("role", ""), pass_.get("digest", key)
+        if counts["tokens"] >= largest.get(corpus, counts)["tokens"]:
+            largest[corpus] = counts
+    return list(largest.values())
 
 
 def _tiles(
@@ -169,7 +172,7 @@ def _tiles(
     if cards:
         n_layers = len({card.layer for card in cards})
         yield {"number": f"{n_layers} × {max(c.head for c in cards)}", "label": "layers × heads"}
-    n_examples = sum(counts["used"] for counts in _first_counts(manifest))
+    n_examples = sum(counts["used"] for counts in _counts_by_corpus(manifest))
     yield {"number": f"{n_examples:,}", "label": "examples"}
     if not findings:
         return

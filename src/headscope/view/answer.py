@@ -17,6 +17,7 @@ __all__ = [
     "cases",
     "choose_answers",
     "join_words",
+    "name_best",
     "name_heads",
     "write_percent",
 ]
@@ -154,3 +155,18 @@ def cases(share: float) -> str:
     '90 of 100 cases'
     """
     return f"{100 * share:.0f} of 100 cases"
+
+
+def name_best(row: pd.Series, head: str) -> str:
+    """The best head as the subject of a sentence about its held-out score. Where fewer than half of
+    the folds chose it, the score is mostly that of others, and that is said.
+
+    >>> name_best(pd.Series({"chosen_in": 7, "folds": 8}), "5-5")
+    'Head 5-5'
+    >>> name_best(pd.Series({"chosen_in": 1, "folds": 6}), "5-6")
+    'Which head is best depends on the documents (5-6 on all). One chosen on other documents'
+    """
+    if 2 * row["chosen_in"] < row["folds"]:  # not so where nothing was held out
+        depends = f"Which head is best depends on the documents ({head} on all)."
+        return f"{depends} One chosen on other documents"
+    return f"Head {head}"

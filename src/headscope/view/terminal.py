@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from headscope.data.table import KIND, Tables, split_kinds
+from headscope.data.table import KIND, Tables, split_kinds, to_csv
 from headscope.registry import load_presentations
 from headscope.view.answer import Answer
 from headscope.view.behaviour import behaviour_table
@@ -58,7 +58,7 @@ def print_frame(frame: pd.DataFrame, format: Format) -> None:
     if format is Format.JSON:
         print(json.dumps(_as_records(frame)))
     elif format is Format.CSV:
-        print(frame.to_csv(index=False), end="")
+        print(to_csv(frame), end="")
     else:
         print_table(from_frame(frame), format)
 

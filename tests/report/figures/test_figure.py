@@ -110,6 +110,17 @@ def test_a_hostile_label_is_shown_as_it_is() -> None:
     assert label.replace("\x00", "\ufffd") in shown
 
 
+@pytest.mark.parametrize("name", ["special-tokens", "dependency-best", "dependency-treebanks"])
+def test_labels_that_are_names_of_javascript_change_no_mark(name: str) -> None:
+    def count_marks(label: str) -> int:
+        chart = FIGURES[name].draw(tables_for(name, 2, 3, label=label))
+        return sum(1 for _ in ElementTree.fromstring(render(chart, "svg").decode()).iter())
+
+    expected = count_marks("plain")
+    for label in ("__proto__", "constructor", "toString"):
+        assert count_marks(label) == expected, label
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [(1, 4), (24, 16)])
 def test_a_figure_draws_models_small_and_large(name: str, size: tuple[int, int]) -> None:

@@ -4,7 +4,7 @@ import pandas as pd
 
 from headscope.analyses.coreference.measure import CANDIDATES
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, cases
+from headscope.view.answer import Answer, AnswerMaker, cases, name_best
 from headscope.view.card import name_corpus
 from headscope.view.claim import in_paper_window, name_head, top_row
 from headscope.view.numbers import SHARE, held_out, percent
@@ -32,8 +32,8 @@ def _say_best(row: pd.Series, is_held_out: bool) -> Answer:
     way = "held out" if is_held_out else "chosen on the same mentions"
     corpus = f" in {row['corpus']}" if "corpus" in row else ""
     text = (
-        f"Head {head} finds what a pronoun or noun phrase refers back to in {cases(share)} "
-        f"({way}){corpus}; the nearest mention with the same head word is right in "
+        f"{name_best(row, head)} finds what a pronoun or noun phrase refers back to in "
+        f"{cases(share)} ({way}){corpus}; the nearest mention with the same head word is right in "
         f"{100 * row['head_match']:.0f}."
     )
     numbers = SHARE.estimate(held_out(row)) if is_held_out else SHARE.row(row, "accuracy")

@@ -4,7 +4,7 @@ import pandas as pd
 
 from headscope.analyses.dependency.claims import beats_offsets, is_relation
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, cases, join_words
+from headscope.view.answer import Answer, AnswerMaker, cases, join_words, name_best
 from headscope.view.card import name_corpus
 from headscope.view.claim import name_head
 from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
@@ -114,8 +114,9 @@ def _say_relation(row: pd.Series, weight: float, others: pd.DataFrame) -> Answer
     share = accuracy.value if is_held_out else row["accuracy"]
     way = "held out" if is_held_out else "chosen on the same words"
     text = (
-        f"Head {head} finds {_name_relation(row)} in {cases(share)} ({way}){name_corpus(row)}; the "
-        f"best fixed distance finds {100 * row['baseline_accuracy']:.0f}."
+        f"{name_best(row, head)} finds {_name_relation(row)} in {cases(share)} "
+        f"({way}){name_corpus(row)}; the best fixed distance finds "
+        f"{100 * row['baseline_accuracy']:.0f}."
     )
     gain = row_estimate(row, "heldout_difference", "difference_low", "difference_high")
     numbers = SHARE.estimate(accuracy) if is_held_out else SHARE.row(row, "accuracy")

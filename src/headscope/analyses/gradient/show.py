@@ -24,6 +24,7 @@ MADE_BY = "--text FILE --also gradient"
 UNLESS = "A model without a trained language-modelling head cannot have it."
 VERY_SMALL = 0.5  # of the gradient to other tokens
 THIRDS = {0: "lower layers", 1: "middle layers", 2: "upper layers"}
+ALIKE = (0.8, 1.25)  # a ratio of gradients that is about 1
 
 
 def _attended(tables: Tables) -> pd.DataFrame:
@@ -80,9 +81,12 @@ def answer_gradient(tables: Tables) -> list[Answer]:
         return []
     row, n_layers = rows.iloc[0], count_layers(tables["gradient"])
     where = name_layers(like_paper(5, 12, n_layers), n_layers)
+    times = f"{RATIO.number(row['ratio'])} times"
+    is_alike = ALIKE[0] <= row["ratio"] <= ALIKE[1]
+    as_much = f"about as much ({times})" if is_alike else f"{times} as much"
     text = (
-        f"In {where}, the loss depends {RATIO.number(row['ratio'])} times as much on attention to "
-        f"{called} as on attention to ordinary tokens."
+        f"In {where}, the loss depends {as_much} on attention to {called} as on attention to "
+        "ordinary tokens."
     )
     detail = f"Ratio of the gradients: {RATIO.row(row, 'ratio')}."
     return [Answer(text, 0.65, detail, (), "gradient")]

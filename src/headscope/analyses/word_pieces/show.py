@@ -1,0 +1,37 @@
+"""What is shown of words and their pieces (section 4.1)."""
+
+from headscope.data.table import Tables
+from headscope.view.claim import Claim, Outcome, judge
+from headscope.view.numbers import SHARE, row_estimate
+from headscope.view.presentation import SYNTAX, Presentation
+
+__all__ = ["PRESENTATION"]
+
+FEW = 0.16  # twice the paper's share
+
+
+def check_split(tables: Tables) -> Outcome:
+    """Few words are split."""
+    row = tables["word-pieces"].iloc[0]
+    shows = (
+        f"{SHARE.row(row, 'split')} of {row['words']:,} words are split; a word has "
+        f"{row['pieces']:.2f} tokens in the mean."
+    )
+    return judge(row_estimate(row, "split"), FEW, shows, is_above=False)
+
+
+PRESENTATION = Presentation(
+    section=SYNTAX,
+    claims=(
+        Claim(
+            "few-words-are-split",
+            "4.1",
+            "Few words are split into several tokens (here: under 16 %, twice the paper's share), "
+            "so what is said of words depends little on how pieces are put together.",
+            '"some words (~8% in our data) are split up into multiple tokens"',
+            ("word-pieces",),
+            "--treebank FILE",
+            check_split,
+        ),
+    ),
+)
