@@ -12,6 +12,7 @@ package. The engine does the rest: batches, intervals, shards, resuming and file
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
@@ -173,6 +174,13 @@ class SlicedSource(Source[Shown], Protocol):
         observe: Callable[[Shown], None],
     ) -> None:
         """As `attend`, with what is read off slices of `n_rows` query rows in the maps' place."""
+
+
+class PreparedSource(Source[Shown], Protocol):
+    """A source that can be made ready for many batches. The engine looks for `prepared`."""
+
+    def prepared(self) -> AbstractContextManager[None]:
+        """What every batch would set and take back is set once; all is as it was afterwards."""
 
 
 def layer_numbers(source: Any) -> list[int]:

@@ -7,11 +7,15 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from headscope.analyses.entropy.measure import Entropy
 from headscope.data.attention import LayerAttention
+from headscope.data.example import Example
 from headscope.data.reading import SUMS, MapShape, MapSlice
+from headscope.engine.measure import measure_examples
 from headscope.models import slices
 from headscope.models.loaded import wrap_model
 from headscope.models.slices import Slicing
+from headscope.options import RunOptions
 from tests.models.test_families import N_TOKENS, batch_of, each_family, seen_of, source_of
 from tests.models.tiny import FAMILIES, build_model, build_tokenizer
 
@@ -46,7 +50,7 @@ def test_slices_of_a_family_make_up_its_maps(name: str, n_rows: int) -> None:
         pairs += [(one.column_sums(), other.column_sums())]
         pairs += [(one.offset(o), other.offset(o)) for o in (-1, 0, 1)]
         for found, expected in pairs:  # later layers of random models magnify rounding
-            torch.testing.assert_close(found, expected, atol=2e-4, rtol=0)
+            torch.testing.assert_close(found, expected, atol=5e-4, rtol=0)
         assert torch.equal(one.visible, other.visible)
         assert one.is_finite().all()
 
@@ -117,3 +121,26 @@ def test_numbers_that_are_none_are_seen_without_the_maps() -> None:
     source.__dict__["_slicing"] = Slicing.ALL  # which the probe would not find here
     batch = source.batch(source.encode([e.example for e in batch_of("bert").encodings[:1]], 9))
     assert [bool(layer.is_finite().all()) for layer in read(source, batch, 4)] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["bert", "mpnet"])  # by the tap, and by fallback
+def test_a_model_is_set_once_for_many_batches_and_left_as_it_was(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build_model(name, attention="eager" if name == "mpnet" else "sdpa").train()
+    own = model.config._attn_implementation
+    source = wrap_model(model, build_tokenizer(FAMILIES[name].tokenizer), "tiny")
+    examples = [Example(str(n), text="one two three " * n) for n in range(1, 6)]
+    _ = source.n_heads  # the model is examined when it is opened
+    set_to: list[str] = []
+    change = type(model).set_attn_implementation
+    monkeypatch.setattr(
+        type(model),
+        "set_attn_implementation",
+        lambda self, name: set_to.append(name) or change(self, name),
+    )
+    result = measure_examples(examples, source, [Entropy()], RunOptions(batch_tokens=1))
+    assert result.counts.used == len(examples)
+    assert set_to == (["headscope", own] if name == "bert" else [])
+    assert model.config._attn_implementation == own
+    assert model.training

@@ -57,20 +57,15 @@ def make_pooling(
 
 def query_units(units: Ids, query_pieces: str) -> tuple[Ids, Shares]:
     """The unit that each query attends for, and its share of that unit's row."""
-    rows = units.copy()
-    shares = np.zeros(units.shape)
-    for own, share in zip(rows, shares, strict=True):
-        _, first, inverse, counts = np.unique(
-            own, return_index=True, return_inverse=True, return_counts=True
-        )
-        if query_pieces == "first":
-            is_first = np.zeros(len(own), bool)
-            is_first[first] = True
-            own[~is_first] = NO_UNIT
-            share[:] = 1
-        else:
-            share[:] = 1 / counts[inverse]
-    return rows, shares
+    apart = units + (units.max(initial=0) + 2) * np.arange(len(units))[:, None]
+    _, first, inverse, counts = np.unique(
+        apart, return_index=True, return_inverse=True, return_counts=True
+    )
+    if query_pieces == "first":
+        is_first = np.zeros(units.size, bool)
+        is_first[first] = True
+        return np.where(is_first.reshape(units.shape), units, NO_UNIT), np.ones(units.shape)
+    return units, 1 / counts[inverse].reshape(units.shape)
 
 
 def word_means(batch: Batch, query_pieces: str) -> Float[Tensor, "example word token"]:

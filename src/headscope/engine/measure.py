@@ -1,7 +1,7 @@
 """The engine: encode, batch, observe, measure, add. Analyses know nothing of what is here."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -114,12 +114,14 @@ def measure_examples(
     waiting = _Waiting(result, rankers)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
     observer = _Observer(source, named, options, result, max_tokens)
-    for members in equal_length_batches(kept, min(options.batch_tokens, observer.most_tokens)):
-        with result.timed("model"):
-            values = observer.measure(source.batch(members))
-        with result.timed("add"):
-            waiting.put(members, values)
-        n_done = _report(progress, n_done, len(members), len(encodings), n_given)
+    most_tokens = min(options.batch_tokens, observer.most_tokens)
+    with getattr(source, "prepared", nullcontext)():
+        for members in equal_length_batches(kept, most_tokens):
+            with result.timed("model"):
+                values = observer.measure(source.batch(members))
+            with result.timed("add"):
+                waiting.put(members, values)
+            n_done = _report(progress, n_done, len(members), len(encodings), n_given)
     with result.timed("add"):
         waiting.add_up()
     return result

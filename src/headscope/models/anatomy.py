@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -233,14 +234,22 @@ def argument_names(model: nn.Module) -> frozenset[str]:
     return frozenset(inspect.signature(model.forward).parameters)
 
 
+_in_eval_mode: ContextVar[nn.Module | None] = ContextVar("in_eval_mode", default=None)
+
+
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
-    """The model without dropout, and as it was again afterwards."""
+    """The model without dropout, and as it was again afterwards; within itself it costs nothing."""
+    if _in_eval_mode.get() is model:
+        yield
+        return
     training = [module for module in model.modules() if module.training]
     if training:
         model.eval()
+    token = _in_eval_mode.set(model)
     try:
         yield
     finally:
+        _in_eval_mode.reset(token)
         for module in training:
             module.training = True

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -32,7 +33,14 @@ from headscope.models.anatomy import (
 from headscope.models.encode import Encoder
 from headscope.models.norms import NormWeights, find_projections
 from headscope.models.slices import SlicedLayer, Slicing, find_slicing, observe_slices
-from headscope.models.tap import TapOutput, at_least_float32, observe_outputs, observe_tap
+from headscope.models.tap import (
+    NAME,
+    TapOutput,
+    at_least_float32,
+    observe_outputs,
+    observe_tap,
+    using_attention,
+)
 
 __all__ = [
     "WEIGHTS", "LoadedModel", "ModelView", "refuse_offloaded", "weights_digest", "wrap_model",
@@ -134,6 +142,13 @@ class LoadedModel:
             return int(getattr(self.model.get_input_embeddings(), "num_embeddings", 2**63))
         except NotImplementedError:
             return 2**63
+
+    @contextmanager
+    def prepared(self) -> Iterator[None]:
+        """Ready for many batches: what each of them would set and take back is set once."""
+        name = NAME if self.is_tapped else "eager"
+        with eval_mode(self.model), using_attention(self.model, name):
+            yield
 
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
         """Run the model and show every layer's attention, first layer first."""

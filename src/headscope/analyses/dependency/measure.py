@@ -263,8 +263,10 @@ class Dependency:
 
 
 def _has_special(batch: Batch) -> bool:
-    kinds = [encoding.kinds for encoding in batch.encodings]  # on the host: no device waits
-    return batch.remember("has special", lambda: any((k != TokenKind.TEXT).any() for k in kinds))
+    def build() -> bool:  # on the host: no device waits
+        return any((encoding.kinds != TokenKind.TEXT).any() for encoding in batch.encodings)
+
+    return batch.remember("has special", build)
 
 
 def relation_name(relation: str, coarse: bool) -> str:
