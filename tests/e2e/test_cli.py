@@ -277,7 +277,7 @@ def test_a_killed_run_resumes_to_the_same_tables(
     killed.send_signal(how)
     _, talk = killed.communicate(timeout=60)
     if how == signal.SIGINT:
-        assert killed.returncode == 2
+        assert killed.returncode == 130
         assert "--resume" in talk
         assert "Traceback" not in talk
     assert not (tmp_path / "killed/tables").exists(), "the run ended before it was killed"
@@ -320,7 +320,7 @@ def test_ctrl_c_ends_probes_that_learn_side_by_side_at_once(tmp_path: Path) -> N
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)
-    assert process.returncode == 2, said
+    assert process.returncode == 130, said
     assert "--resume" in said
     assert "terminate" not in said
     assert "Traceback" not in said
