@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,19 @@ def test_parts_make_the_run_byte_for_byte(tmp_path: Path, whole: Path, n_parts: 
     ).read_bytes()
     counts = json.loads((whole / "manifest.json").read_text())["counts"]
     assert again.manifest["counts"] == counts
+
+
+def test_what_is_kept_beside_parts_is_not_taken_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "LEAST_BYTES", 1)
+    text = tmp_path / "a.txt"
+    text.write_text(TEXT)
+    quick: dict[str, Any] = {"only": ["position"], "text": text, "examples": False}
+    run_parts(tmp_path / "parts", 2, shard_examples=8, **quick)
+    assert len(list(tmp_path.glob("parts/.indexes/*"))) == 1, "it is made once"
+    parts = [Path(name) for name in glob(f"{tmp_path}/parts/*")]  # as a shell lists them
+    merge_runs(parts, tmp_path / "merged")
 
 
 def test_parts_that_make_no_whole_are_told(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def analyze(
     repeats = plan_untrained(passes, run.null) if run.null else []
     repeats += plan_second_readings(passes)
     drawn = {id(p.corpus): (p.corpus, run.limit_of(p.role)) for p in passes}
-    indexes = folder.path.parent / "indexes" if folder else None
+    indexes = folder.path.parent / ".indexes" if folder else None  # no part or run: `merge parts/*`
     samples_of = {
         key: draw_sample(corpus, limit, run.seed, indexes)
         for key, (corpus, (limit, _)) in drawn.items()
