@@ -31,7 +31,7 @@ STUDY: dict[str, Any] = {
     "progress": False,
 }
 CHILD = "import headscope, json, sys; headscope.analyze('demo', **json.loads(sys.argv[1]))"
-MOST_WORKERS = 2  # killed in one run: a shard that loses three is left out
+MOST_WORKERS = 2  # harmed in one run: a shard that loses three is left out
 MOST_ROUNDS = 1000  # of one run that is killed again and again
 
 
@@ -139,18 +139,35 @@ def two_nodes() -> Iterator[Any]:
 
 def kill_workers(folder: Path, whole: dict[str, bytes], seconds: float, options: Any) -> str:
     """Workers die in the middle of a shard."""
-    n_killed = 0
+    return f"{harm_workers(folder, whole, psutil.Process.kill)} workers killed, tables equal"
+
+
+def starve_workers(folder: Path, whole: dict[str, bytes], seconds: float, options: Any) -> str:
+    """Workers can have no more memory, from the middle of a shard on."""
+
+    def starve(worker: psutil.Process) -> None:
+        most = worker.memory_info().vms
+        worker.rlimit(psutil.RLIMIT_AS, (most, most))
+
+    return f"{harm_workers(folder, whole, starve)} workers out of memory, tables equal"
+
+
+def harm_workers(
+    folder: Path, whole: dict[str, bytes], harm: Callable[[psutil.Process], None]
+) -> int:
+    """How many workers were harmed while they measured."""
+    n_harmed = 0
     with two_nodes() as cluster:
         child = start_run(folder, {"ray": cluster.address})
         while not is_done(child):
             time.sleep(4.0)
             busy = find_busy_workers()
-            if busy and n_killed < MOST_WORKERS:
-                busy[0].kill()
-                n_killed += 1
-    assert n_killed, "no worker was killed: the run was too short"
+            if busy and n_harmed < MOST_WORKERS:
+                harm(busy[0])
+                n_harmed += 1
+    assert n_harmed, "no worker was harmed: the run was too short"
     check(folder, whole)
-    return f"{n_killed} workers killed, tables equal"
+    return n_harmed
 
 
 def change_nodes(folder: Path, whole: dict[str, bytes], seconds: float, options: Any) -> str:
@@ -193,6 +210,7 @@ def check(folder: Path, whole: dict[str, bytes]) -> None:
 KINDS: dict[str, Callable[[Path, dict[str, bytes], float, Any], str]] = {
     "plain": kill_plain,
     "workers": kill_workers,
+    "memory": starve_workers,
     "nodes": change_nodes,
     "drivers": kill_drivers,
 }

@@ -1,5 +1,12 @@
 """Attention with known heads planted in noise: what a run must find."""
 
+import resource
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
 import torch
 
 from headscope.data.encoding import Encoding, TokenKind
@@ -34,3 +41,20 @@ def plant_twins(encoding: Encoding) -> torch.Tensor:
     maps = random_maps(encoding)
     maps[TWINS[1]] = 0.98 * maps[TWINS[0]] + 0.02 * maps[TWINS[1]]
     return maps
+
+
+@dataclass(frozen=True)
+class Starve:
+    """Planted maps that take a gigabyte; the first process at an example is denied it."""
+
+    folder: Path  # where it is noted that this has happened
+    example: str
+
+    def __call__(self, encoding: Encoding) -> torch.Tensor:
+        if encoding.example.id == self.example:
+            with suppress(FileExistsError):
+                (self.folder / "starved").touch(exist_ok=False)
+                most = psutil.Process().memory_info().vms
+                resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        np.empty(1 << 27)
+        return plant(encoding)

@@ -169,7 +169,7 @@ def headscope(
 
 @contextmanager
 def _explained(can_resume: bool) -> Iterator[None]:
-    """Turn errors a user can fix, and Ctrl-C, into a message and exit code 2."""
+    """Turn errors a user can fix (exit code 2) and Ctrl-C (130) into a message."""
     try:
         with talk.listen(), on_command_line():
             yield
@@ -186,7 +186,7 @@ def _explained(can_resume: bool) -> Iterator[None]:
         typer.echo("\nInterrupted.", err=True)
         if can_resume:
             _say_how_to_go_on()
-        raise typer.Exit(2) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _say_how_to_go_on() -> None:

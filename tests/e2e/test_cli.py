@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from headscope.cli import app
 from headscope.corpora.starter import STARTER
 from tests.conftest import DemoRun
+from tests.terminal import CTRL_C, stop_in_the_middle
 
 MEASURED = ("position", "special-tokens", "entropy")
 COMMAND = [sys.executable, "-c", "from headscope.cli import main; main()"]
@@ -236,27 +237,6 @@ def analyze_slowly(text: Path, out: Path, *more: str) -> list[str]:
     return ["analyze", "demo", "--text", str(text), "--out", str(out), *options, *more]
 
 
-def start(text: Path, out: Path, *more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, *analyze_slowly(text, out, *more)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        # A shell's background jobs, and so their children, would ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-
-
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    for _ in range(1200):
-        if path.exists():
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise AssertionError(f"{path} never appeared")
-
-
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a text that is long enough to be interrupted at, and a run over all of it."""
@@ -267,19 +247,18 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_run_resumes_to_the_same_tables(
-    tmp_path: Path, uninterrupted: Path, how: signal.Signals
+@pytest.mark.parametrize("key", [CTRL_C, None])
+def test_a_stopped_run_resumes_to_the_same_tables(
+    tmp_path: Path, uninterrupted: Path, key: bytes | None
 ) -> None:
     text = uninterrupted / "ships.txt"
-    killed = start(text, tmp_path / "killed")
-    wait_for(tmp_path / "killed/tallies/text.safetensors", killed)
-    killed.send_signal(how)
-    _, talk = killed.communicate(timeout=60)
-    if how == signal.SIGINT:
-        assert killed.returncode == 2
-        assert "--resume" in talk
-        assert "Traceback" not in talk
+    sums = tmp_path / "killed/tallies/text.safetensors"
+    command = [*COMMAND, *analyze_slowly(text, tmp_path / "killed")]
+    code, said = stop_in_the_middle(command, sums.exists, key)
+    if key:
+        assert code == 130, said
+        assert "\nInterrupted.\nWhat is finished is kept; go on with:\n  headscope analyze" in said
+        assert "Traceback" not in said
     assert not (tmp_path / "killed/tables").exists(), "the run ended before it was killed"
     resumed = call(*analyze_slowly(text, tmp_path / "killed", "--resume"))
     assert resumed.exit_code == 0, resumed.stderr
@@ -320,7 +299,7 @@ def test_ctrl_c_ends_probes_that_learn_side_by_side_at_once(tmp_path: Path) -> N
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)
-    assert process.returncode == 2, said
+    assert process.returncode == 130, said
     assert "--resume" in said
     assert "terminate" not in said
     assert "Traceback" not in said

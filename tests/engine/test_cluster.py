@@ -1,15 +1,20 @@
 """A run on a cluster of two nodes: the same tables, whatever dies."""
 
+import re
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from headscope.cli import build_app
 from headscope.corpora.collection import MemoryCorpus
 from headscope.engine import analyze as analyze_module
 from headscope.engine import checkpoint
@@ -18,13 +23,16 @@ from headscope.engine.measure import Result
 from headscope.engine.sample import draw_sample
 from headscope.engine.shards import Shard
 from headscope.engine.word_maps import SourceRecipe, StoredMaps
-from headscope.errors import InputError, StudyError
+from headscope.errors import InputError, StudyError, WriteError
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.runs.run import load_run
 from tests.engine.made import EXAMPLES, run
 from tests.engine.made_workers import Doubler, DoublerRecipe
+from tests.engine.test_many import COMMAND as MODELS_COMMAND
 from tests.engine.test_shards import tables_in
-from tests.planted import PLANTED
+from tests.making import MadeSource
+from tests.planted import PLANTED, Starve
+from tests.terminal import stop_in_the_middle
 
 ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 
@@ -78,6 +86,91 @@ def test_workers_that_differ_are_refused_before_any_work(cluster: Any, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_worker_that_runs_out_of_memory_loses_nothing(
+    cluster: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    few: dict[str, Any] = {"only": ["position"], "shard_examples": 2, "examples": False}
+    run(out=tmp_path / "plain", **few)
+    starving = MadeSource(Starve(tmp_path, EXAMPLES[9].id))
+    done = run(starving, out=tmp_path / "run", ray="auto", workers=2, **few)
+    assert "MemoryError: Unable to allocate 1.00 GiB" in caplog.text
+    assert done.manifest["status"] == "complete"
+    assert tables_in(tmp_path / "run") == tables_in(tmp_path / "plain")
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[Callable[[], None]]:
+    """A full disk at a folder; what it gives makes room on it."""
+    mount = ["mount", "-t", "tmpfs", "-o"]
+    place.mkdir(parents=True)
+    if subprocess.run([*mount, "size=4k", "tmpfs", str(place)], capture_output=True).returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        yield lambda: subprocess.run([*mount, "remount,size=9m", "tmpfs", str(place)], check=True)
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_of_the_driver_is_told_and_nothing_is_lost(
+    cluster: Any, tmp_path: Path
+) -> None:
+    run(out=tmp_path / "plain", **QUICK)
+    on_ray = {"out": tmp_path / "disk/run", "ray": "auto", "workers": 1, **QUICK}
+    with small_disk(tmp_path / "disk") as make_room:
+        with pytest.raises(WriteError, match=r"cannot be written: No space left"):
+            run(**on_ray)
+        make_room()
+        run(resume=True, **on_ray)
+        assert tables_in(tmp_path / "disk/run") == tables_in(tmp_path / "plain")
+
+
+def test_many_models_side_by_side_past_a_full_disk_and_one_that_is_not_there(
+    cluster: Any, tmp_path: Path
+) -> None:
+    folder, listed = tmp_path / "runs", tmp_path / "models.txt"
+    listed.write_text("demo\nno/such/model\nrandom-init:demo\n")
+    command = [*MODELS_COMMAND, "--models", str(listed), "--out", str(folder), "--resume"]
+    command += ["--ray", "auto"]
+    app = build_app("analyze")
+    with small_disk(folder / "demo") as make_room:
+        first = CliRunner().invoke(app, command)
+        assert first.exit_code == 3, first.output
+        assert re.search("demo failed: .*No space left on device", first.stderr)
+        assert "no/such/model failed: " in first.stderr
+        assert "2 of 3 models failed" in first.stderr
+        kept = (folder / "random-init:demo/tallies/text.safetensors").stat().st_mtime_ns
+        listed.write_text("demo\nrandom-init:demo\n")
+        make_room()
+        again = CliRunner().invoke(app, command)
+        assert again.exit_code == 0, again.output
+        assert kept == (folder / "random-init:demo/tallies/text.safetensors").stat().st_mtime_ns
+        alone = [*MODELS_COMMAND, "demo", "--out", str(tmp_path / "alone")]
+        assert CliRunner().invoke(app, alone).exit_code == 0
+        assert tables_in(folder / "demo") == tables_in(tmp_path / "alone")
+
+
+def test_ctrl_c_at_a_terminal_ends_the_workers(cluster: Any, tmp_path: Path) -> None:
+    def workers() -> list[psutil.Process]:
+        found = []
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):  # it has ended
+                found += [process] * ("ray::Actor" in " ".join(process.cmdline()))
+        return found
+
+    sums = tmp_path / "run/tallies/text.safetensors"
+    command = [sys.executable, "-m", "headscope", "analyze", "demo", "--text", "starter"]
+    command += ["--only", "position", "--shard-examples", "1", "--no-report"]
+    command += ["--out", str(tmp_path / "run"), "--ray", cluster.address]
+    code, said = stop_in_the_middle(command, lambda: sums.exists() and bool(workers()))
+    assert code == 130, said
+    assert "\nInterrupted.\nWhat is finished is kept; go on with:\n  headscope analyze" in said
+    assert "Traceback" not in said
+    deadline = time.monotonic() + 30
+    while workers() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not workers()
+
+
 def test_a_node_may_come_and_go(cluster: Any, tmp_path: Path) -> None:
     options = ClusterOptions(ray="auto")
     with open_pool(options, DoublerRecipe(Doubler(tmp_path)), FACTS) as pool:
@@ -128,7 +221,7 @@ def test_the_store_of_probes_is_the_same_written_side_by_side(cluster: Any, tmp_
 def test_clusters_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     start = time.monotonic()
-    with pytest.raises(StudyError, match=r"No Ray cluster answers at ray=.127"):
+    with pytest.raises(StudyError, match=r"No Ray cluster can be used at ray=.127"):
         run(ray="127.0.0.1:1", **QUICK)
     assert time.monotonic() - start < 60
     with pytest.raises(StudyError, match="of a Ray cluster were given"):

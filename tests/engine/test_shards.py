@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,19 @@ def test_parts_make_the_run_byte_for_byte(tmp_path: Path, whole: Path, n_parts: 
     assert again.manifest["counts"] == counts
 
 
+def test_what_is_kept_beside_parts_is_not_taken_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "LEAST_BYTES", 1)
+    text = tmp_path / "a.txt"
+    text.write_text(TEXT)
+    quick: dict[str, Any] = {"only": ["position"], "text": text, "examples": False}
+    run_parts(tmp_path / "parts", 2, shard_examples=8, **quick)
+    assert len(list(tmp_path.glob("parts/.indexes/*"))) == 1, "it is made once"
+    parts = [Path(name) for name in glob(f"{tmp_path}/parts/*")]  # as a shell lists them
+    merge_runs(parts, tmp_path / "merged")
+
+
 def test_parts_that_make_no_whole_are_told(tmp_path: Path) -> None:
     quick = {"only": ["position"], "shard_examples": 3}
     one, two, three = run_parts(tmp_path, 3, **quick)
@@ -89,14 +103,29 @@ def test_parts_that_make_no_whole_are_told(tmp_path: Path) -> None:
         merge_runs([one, two, three], tmp_path / "x")
 
 
+def test_a_second_reading_follows_the_merged_parts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    twice: dict[str, Any] = {"text": None, "treebank": EXAMPLES[:20], "shard_examples": 3}
+    twice |= {"only": ["dependency", "trees"], "combine": True}
+    run(out=tmp_path / "whole", **twice)
+    folders = run_parts(tmp_path, 3, **twice)
+    merged = tmp_path / "merged"
+    merge_runs(folders, merged)
+    assert f"Repeat the parts' command without --shard, with --out {merged} --resume" in caplog.text
+    with pytest.raises(OutputError, match="not finished"):
+        load_run(merged)
+    first = (merged / "tallies/treebank.safetensors").stat().st_mtime_ns
+    run(out=merged, resume=True, **twice)
+    assert first == (merged / "tallies/treebank.safetensors").stat().st_mtime_ns
+    assert tables_in(merged) == tables_in(tmp_path / "whole")
+
+
 def test_what_cannot_be_done_in_parts_is_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match='shard="0/3" cannot be used'):
         run(out=tmp_path / "x", shard="0/3")
     with pytest.raises(StudyError, match="without out"):
         run(shard="1/3")
-    twice: dict[str, Any] = {"text": None, "treebank": EXAMPLES[:20], "combine": True}
-    with pytest.raises(StudyError, match="trees cannot be measured in parts"):
-        run(out=tmp_path / "x", shard="1/3", only=["dependency", "trees"], **twice)
     assert not (tmp_path / "x").exists()
 
 

@@ -6,13 +6,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from headscope.engine.checkpoint import read_checkpoint, write_checkpoint
 from headscope.errors import OutputError
+from headscope.files import read_sealed, seal
 from headscope.runs import format as run_format
 from headscope.runs.folder import RunFolder
 from headscope.runs.format import FORMAT, upgrade_manifest
+from headscope.runs.run import load_run
+from tests.engine.made import run
 
 
-@pytest.mark.parametrize("number", [None, "3", 0, FORMAT - 1, True, 3.0])
+@pytest.mark.parametrize("number", [None, "3", 0, 2, True, 3.0])
 def test_a_format_that_is_too_old_or_none_is_refused(number: object) -> None:
     with pytest.raises(OutputError, match="run the analysis again"):
         upgrade_manifest({"format": number}, Path("old"))
@@ -38,6 +42,23 @@ def test_an_older_format_is_brought_up_to_date_step_by_step(
     assert made == {"format": 9, "count": 2, "counts": 4, "more": 5}
     with pytest.raises(OutputError, match="7 to 9"):  # 4 to 6 are missing: 3 cannot be brought
         upgrade_manifest({"format": 3, "count": 2}, Path("older"))
+
+
+def test_sums_without_rests_are_read_and_a_resumed_run_is_of_the_new_format(tmp_path: Path) -> None:
+    quick: dict[str, Any] = {"only": ["position"], "examples": False, "shard_examples": 8}
+    run(out=tmp_path / "run", **quick)
+    tables = {file.name: file.read_bytes() for file in (tmp_path / "run/tables").iterdir()}
+    manifest, sums = tmp_path / "run/manifest.json", tmp_path / "run/tallies/text.safetensors"
+    checkpoint = read_checkpoint(sums)
+    for tally in checkpoint.result.tallies.values():
+        assert any(rest.any() for rest in tally.rests.values()), "nothing is told apart here"
+        tally.rests.clear()
+    write_checkpoint(sums, checkpoint)
+    manifest.write_bytes(seal(read_sealed(manifest) | {"format": 3}))
+    assert load_run(tmp_path / "run").manifest["format"] == FORMAT
+    run(out=tmp_path / "run", resume=True, **quick)
+    assert read_sealed(manifest)["format"] == FORMAT
+    assert {f.name: f.read_bytes() for f in (tmp_path / "run/tables").iterdir()} == tables
 
 
 def test_a_table_says_its_format(tmp_path: Path) -> None:

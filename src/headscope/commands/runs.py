@@ -128,8 +128,9 @@ def merge(
     from headscope.engine.merge import merge_runs  # torch: only when it is needed
 
     merged = merge_runs(runs, out)
-    show_run(merged, format)
-    show_report(merged)
+    if merged.tables:  # else a second reading is still to come
+        show_run(merged, format)
+        show_report(merged)
 
 
 def layout(

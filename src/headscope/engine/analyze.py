@@ -18,7 +18,13 @@ from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import Progress, Result
 from headscope.engine.needs import tell_needs
 from headscope.engine.open_models import Models, open_models
-from headscope.engine.parts import SHARDS, check_part, finish_part, refuse_lacking
+from headscope.engine.parts import (
+    SHARDS,
+    check_part,
+    finish_part,
+    measured_in_parts,
+    refuse_lacking,
+)
 from headscope.engine.plan import (
     Pass,
     describe_study,
@@ -101,7 +107,7 @@ def analyze(
     repeats = plan_untrained(passes, run.null) if run.null else []
     repeats += plan_second_readings(passes)
     drawn = {id(p.corpus): (p.corpus, run.limit_of(p.role)) for p in passes}
-    indexes = folder.path.parent / "indexes" if folder else None
+    indexes = folder.path.parent / ".indexes" if folder else None  # no part or run: `merge parts/*`
     samples_of = {
         key: draw_sample(corpus, limit, run.seed, indexes)
         for key, (corpus, (limit, _)) in drawn.items()
@@ -124,6 +130,7 @@ def analyze(
     manifest = describe_study(whole or models.source, studied, samples, run, left_out)
     work = ShardWork(models, samples, run)
     if run.shard is not None:
+        studied = measured_in_parts(studied)
         manifest[SHARDS] = {pass_.key: len(work.shards(pass_)) for pass_ in studied}
     recipe = None
     if cluster.ray is not None:

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from logging import INFO, StreamHandler, getLogger
+from logging import INFO, WARNING, StreamHandler, getLogger
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -190,6 +190,8 @@ class Pool:
                     raise _explain_opening(error) from None
                 handle.tasks.remove(number)
                 failed, reason = number, _reason(error)
+                if not isinstance(getattr(error, "cause", None), HeadscopeError):
+                    self._end(handle, tasks.waiting)  # it may be ill: out of memory, say
             except self.ray.exceptions.RayError as error:
                 failed, reason = self._bury(handle, tasks.waiting), _reason(error)
             else:
@@ -215,9 +217,8 @@ class Pool:
 
     def _bury(self, handle: Handle, waiting: deque[int]) -> int | None:
         """Take a dead worker's tasks back; gives the one that it was doing."""
-        self.handles.remove(handle)
-        self._pending = {ref: of for ref, of in self._pending.items() if of[0] is not handle}
-        self.ray.kill(handle.actor)
+        doing = handle.tasks.popleft() if handle.tasks else None
+        self._end(handle, waiting)
         if not handle.is_ready:
             self._n_lost += 1
             if self._n_lost > ATTEMPTS * max(self._target, 1):
@@ -225,9 +226,14 @@ class Pool:
                     f"{self._n_lost} workers died while they loaded the model. Expected them to "
                     "load it; give each more memory: fewer --workers, or more --cpus-per-worker."
                 )
-            return None
-        waiting.extendleft(reversed(list(handle.tasks)[1:]))
-        return handle.tasks[0] if handle.tasks else None
+        return doing
+
+    def _end(self, handle: Handle, waiting: deque[int]) -> None:
+        """End a worker, so that another one takes its place; its tasks wait again."""
+        self.handles.remove(handle)
+        self._pending = {ref: of for ref, of in self._pending.items() if of[0] is not handle}
+        self.ray.kill(handle.actor)
+        waiting.extendleft(reversed(handle.tasks))
 
 
 @dataclass(eq=False)
@@ -342,6 +348,11 @@ def open_pool(options: ClusterOptions, recipe: Recipe, facts: Mapping[str, str])
     pool = Pool(ray, options, recipe, facts)
     try:
         yield pool
+    except ray.exceptions.RayError as error:  # what is no fault of one worker
+        raise StudyError(
+            f"The Ray cluster failed: {_reason(error)} Expected a head node that answers, and free "
+            "memory and disk on every node; see to it, and repeat the command with --resume."
+        ) from error
     finally:
         pool.close()
         leave()
@@ -360,22 +371,22 @@ def _connect(options: ClusterOptions) -> tuple[Any, Callable[[], None]]:
         ) from error
     if ray.is_initialized():  # by whoever called this
         return ray, lambda: None
-    quiet: dict[str, Any] = {"logging_level": "warning", "log_to_driver": True}
-    if options.ray == "local":
-        n_cpus = options.cpus_per_worker * (options.workers or 0) or os.cpu_count()
-        ray.init(address="local", num_cpus=n_cpus, include_dashboard=False, **quiet)
-        return ray, ray.shutdown
     address = str(options.ray)
+    local: dict[str, Any] = {}
+    if address == "local":
+        n_cpus = options.cpus_per_worker * (options.workers or 0) or os.cpu_count()
+        local = {"num_cpus": n_cpus, "include_dashboard": False}
     try:
-        if address != "auto":
+        if address not in ("auto", "local"):
             host, _, port = address.removeprefix("ray://").rpartition(":")
             socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-        ray.init(address=address, **quiet)
-    except (OSError, ValueError, ConnectionError) as error:
+        ray.init(address=address, logging_level=WARNING, log_to_driver=True, **local)
+    except (OSError, ValueError, RuntimeError) as error:  # the last: another version of Ray there
         reason = " ".join(str(error).split())[:200]
         raise StudyError(
-            f"No Ray cluster answers at --ray {address} ({reason}). Expected HOST:PORT of its head "
-            "node, auto on a machine of the cluster, or local; start one with `ray start --head`."
+            f"No Ray cluster can be used at --ray {address} ({reason}). Expected HOST:PORT of its "
+            "head node, with the same Ray and Python as here, auto on a machine of the cluster, or "
+            "local; start one with `ray start --head`."
         ) from error
     return ray, ray.shutdown
 

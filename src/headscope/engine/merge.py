@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from logging import getLogger
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from headscope.runs.run import Run, load_run
 from headscope.runs.tables import Repeat
 
 __all__ = ["merge_runs"]
+
+log = getLogger("headscope")
 
 Manifests = Sequence[Mapping[str, Any]]
 
@@ -66,9 +69,34 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
 def _merge_parts(stores: Sequence[RunFolder], manifests: Manifests, target: RunFolder) -> Run:
     """The run that was measured in parts: its tables are those of one job, to the last bit."""
     manifest, merged = join_parts([store.path for store in stores], manifests)
+    second = {key: entry for key, entry in manifest["passes"].items() if key not in merged}
+    if second:
+        return _begin_second(target, manifest, merged, second)
     described = manifest["analyses"]
     analyses = {name: restore_analysis(name, options) for name, options in described.items()}
     return _write(target, manifest, analyses, merged)
+
+
+def _begin_second(
+    target: RunFolder,
+    manifest: Mapping[str, Any],
+    merged: Mapping[str, Checkpoint],
+    second: Mapping[str, Any],
+) -> Run:
+    """A run of which the first reading is done, and a second one is still to come."""
+    begun = {**manifest, "status": "running", "tables": []}
+    _write_sums(target, merged)
+    target.write_manifest(begun)
+    names = dict.fromkeys(name for entry in second.values() for name in entry["analyses"])
+    log.warning(
+        "The parts are joined in %s; it has no tables yet. %s reads the corpus a second time, with "
+        "what the first reading of all parts gave. Repeat the parts' command without --shard, with "
+        "--out %s --resume.",
+        target.path,
+        " and ".join(names),
+        target.path,
+    )
+    return Run({}, begun, target.path)
 
 
 def _write(
@@ -77,10 +105,14 @@ def _write(
     analyses: Mapping[str, Any],
     merged: Mapping[str, Checkpoint],
 ) -> Run:
+    _write_sums(target, merged)
+    return finish_run(target, manifest, analyses, merged)
+
+
+def _write_sums(target: RunFolder, merged: Mapping[str, Checkpoint]) -> None:
     target.create()
     for key, checkpoint in merged.items():
         write_checkpoint(target.tally_path(key), checkpoint)
-    return finish_run(target, manifest, analyses, merged)
 
 
 def _load(store: RunFolder, key: str) -> Any:

@@ -19,7 +19,10 @@ from headscope.runs.manifest import find_difference
 from headscope.runs.run import Run
 from headscope.runs.tables import Repeat
 
-__all__ = ["SHARDS", "check_part", "finish_part", "join_parts", "part_in", "refuse_lacking"]
+__all__ = [
+    "SHARDS", "check_part", "finish_part", "join_parts", "measured_in_parts", "part_in",
+    "refuse_lacking",
+]  # fmt: skip
 
 log = getLogger("headscope")
 
@@ -27,18 +30,16 @@ SHARDS = "shards"  # how many each pass has, in the manifest of a part
 PART = "part"  # the status of one that is done
 
 
+def measured_in_parts(passes: Sequence[Pass]) -> list[Pass]:
+    """All passes but second readings: these know what the first reading of all parts gave."""
+    return [pass_ for pass_ in passes if pass_.repeat is not Repeat.SECOND_READING]
+
+
 def check_part(work: ShardWork, passes: Sequence[Pass], folder: RunFolder | None) -> None:
-    """Say before any work what cannot be done in parts."""
+    """Say before any work that a part has no folder, or nothing to do."""
     if folder is None:
         raise StudyError("--shard was given without --out. Expected a folder for the part; add it.")
     for pass_ in passes:
-        if pass_.repeat is Repeat.SECOND_READING:
-            names = " and ".join(analysis.name for analysis in pass_.analyses)
-            raise StudyError(
-                f"{names} cannot be measured in parts (--shard): the corpus is read a second time "
-                "with what all of the first reading gave. Expected a run without parts; leave "
-                "--shard out, or use --ray."
-            )
         if not work.own_shards(pass_):
             n_shards = len(work.shards(pass_))
             log.warning(

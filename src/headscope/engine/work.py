@@ -4,7 +4,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from itertools import islice
 from logging import getLogger
 from pathlib import Path
 from socket import gethostname
@@ -47,7 +46,7 @@ log = getLogger("headscope")
 
 PACKAGES = ("headscope", "torch", "transformers", "numpy")
 COPIES = "HEADSCOPE_CORPORA"  # the variable that names a folder of copies by digest
-NAMED_DOCUMENTS = 10  # of a shard that could not be measured
+NAMED_DOCUMENTS = 10  # in the message about a shard that could not be measured
 
 
 @dataclass(frozen=True)
@@ -109,14 +108,16 @@ class ShardWork:
         """What the manifest says of a shard that could not be measured."""
         try:
             examples = self.sample(pass_).read(shard)
-            names = list(islice(dict.fromkeys(e.own_document for e in examples), NAMED_DOCUMENTS))
+            names = list(dict.fromkeys(example.own_document for example in examples))
         except HeadscopeError:  # which may be why it failed
             names = []
+        n_more = len(names) - NAMED_DOCUMENTS
         log.warning(
-            "%s: %d examples could not be measured, of the documents %s: %s",
+            "%s: %d examples could not be measured, of the documents %s%s: %s",
             pass_.key,
             len(shard),
-            ", ".join(names),
+            ", ".join(names[:NAMED_DOCUMENTS]),
+            f" and {n_more} more (see manifest.json)" if n_more > 0 else "",
             reason,
         )
         failed = {"pass": pass_.key, "shard": shard.number, "examples": len(shard)}

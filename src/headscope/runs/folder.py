@@ -71,7 +71,9 @@ class RunFolder:
         """
         if resume and self.has_run:
             sweep_temporaries(self.path)
-            refuse_other_study(self.path, self.read_manifest(), manifest)
+            begun = self.read_manifest()
+            refuse_other_study(self.path, begun, manifest)
+            self.write_manifest(begun)  # in the format of what is written from now on
             yield
             return
         self.refuse_if_taken()
@@ -121,9 +123,9 @@ class RunFolder:
 
         path = self.path / MANIFEST
         try:
-            manifest = read_sealed(path)
-            if manifest.get("format") == FORMAT:
-                check_schema(ManifestFile, manifest)
+            manifest = upgrade_manifest(read_sealed(path), self.path)
+            check_schema(ManifestFile, manifest)
+            return manifest
         except (OSError, ValueError) as error:
             reason = shorten(getattr(error, "strerror", None) or str(error), 150)
             raise OutputError(
@@ -131,7 +133,6 @@ class RunFolder:
                 f"({reason}). Expected a folder that `headscope analyze --out` wrote; check the "
                 "path, or rebuild the run by `headscope analyze` with another --out."
             ) from error
-        return upgrade_manifest(manifest, self.path)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         write_atomically(self.path / MANIFEST, seal({**manifest, "format": FORMAT}, indent=2))

@@ -12,8 +12,9 @@ from headscope.errors import OutputError
 
 __all__ = ["FORMAT", "upgrade_manifest"]
 
-FORMAT = 3  # raised when an older headscope could not read the folder
-UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}  # format -> to the next one
+FORMAT = 4  # raised when an older headscope could not read the folder
+# format -> to the next one; sums of format 3 have no rests, which is how they are read anyway
+UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {3: dict}
 
 
 def upgrade_manifest(manifest: dict[str, Any], folder: Path) -> dict[str, Any]:
