@@ -29,7 +29,7 @@ from headscope.view.claim import (
 from headscope.view.figure import COLOURS, Chart, Figure
 from headscope.view.heads_grid import grid_figure
 from headscope.view.layer_dots import LayerDots, how_to_read
-from headscope.view.numbers import POINTS, RATIO, SHARE, percent, row_estimate
+from headscope.view.numbers import POINTS, RATIO, SHARE, Form, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 
 __all__ = ["PANELS", "PRESENTATION", "TARGETS", "check_step", "find_sink"]
@@ -61,6 +61,7 @@ NEAR_LAYER_5 = (4, 6)  # of 12
 NOTABLE = 0.05  # even attention over 128 tokens gives [CLS] 0.8 %, two [SEP]s 1.6 %
 PATTERN = {"cls": "[CLS]", "sep": "[SEP]", "punctuation": "periods and commas"}
 ALIKE = 0.5  # correlation of the profiles of two models
+CORRELATION = Form(".2f", to=" to ")
 NO_SEP = "This model's input has no closing token ([SEP])."
 SINKS = {
     "sep": "[SEP]",
@@ -277,8 +278,8 @@ def check_alike(one: Replicated, other: Replicated) -> Outcome:
             found[called] = Estimate(value, low, high)
     if not found:
         return Outcome("not measured", "They have no such tokens in common, or too few layers.")
-    said = ", ".join(f"{called} {RATIO.estimate(r)}" for called, r in found.items())
-    judged = [judge(r, ALIKE, "", RATIO).verdict for r in found.values()]
+    said = ", ".join(f"{called} {CORRELATION.estimate(r)}" for called, r in found.items())
+    judged = [judge(r, ALIKE, "", CORRELATION).verdict for r in found.values()]
     return Outcome(all_of(judged), f"Correlation over layers of the attention to {said}.")
 
 
