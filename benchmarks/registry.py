@@ -13,6 +13,7 @@ from benchmarks import (
     scale,
     slices,
     speed,
+    tally,
 )
 from benchmarks.row import Benchmark
 
@@ -31,4 +32,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "probes": probes.run,
     "explore": explore.run,
     "scale": scale.run,
+    "tally": tally.run,
 }

@@ -146,13 +146,13 @@ def test_things_mentioned_once_compete_only_when_asked_to() -> None:
         assert nearest["correct"].item() == expected
 
 
-def test_distances_equal_the_slow_reference() -> None:
+def test_distances_and_contrasts_equal_the_slow_reference() -> None:
     encodings = [encode_words(example) for example in EXAMPLES]
     maps = [random_maps(encoding).numpy() for encoding in encodings]
     result = measure_examples(EXAMPLES, MadeSource(), [Coreference()], RunOptions())
     tables = Coreference().summarize(result.tallies["coreference"])
-    table = tables["coreference-distance"]
-    assert_equals_reference(table, "coreference-distance", maps, encodings)
+    for name in ("coreference-distance", "coreference-contrasts"):
+        assert_equals_reference(tables[name], name, maps, encodings)
 
 
 def test_words_without_tokens_neither_ask_nor_compete() -> None:

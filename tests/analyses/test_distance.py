@@ -62,6 +62,18 @@ def test_nearest_heads_are_the_closest_pairs_in_order() -> None:
         assert rows["rank"].tolist() == [1, 2, 3, 4, 5]
 
 
+def test_sums_of_all_pairs_need_no_second_float() -> None:
+    source, half = MadeSource(), len(EXAMPLES) // 2
+    first, *others = (
+        measure_examples(part, source, [Distance(128)], RunOptions()).tallies["distance"]
+        for part in (EXAMPLES[:half], EXAMPLES[half:], EXAMPLES[3:], EXAMPLES[5:])
+    )
+    for other in others:
+        first += other
+    assert not first.rests
+    assert first.totals["divergence"].any()
+
+
 def test_means_within_and_between_layers_equal_plain_means() -> None:
     encodings = [encode_words(example) for example in EXAMPLES]
     expected = distance([random_maps(e).numpy() for e in encodings], encodings)

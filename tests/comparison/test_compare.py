@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,31 @@ def test_the_answer_names_what_one_run_alone_has(planted: Comparison) -> None:
     kinds = planted.tables["kinds"].set_index(["kind", "run"])["heads"]
     assert kinds["previous token", "planted"] == 1
     assert kinds["previous token", "random"] == 0
+
+
+def test_claims_about_two_models_are_judged_for_the_first_run_and_each_other(
+    tmp_path: Path,
+) -> None:
+    only = {"only": ["special-tokens"]}
+    folders = [
+        make_run(tmp_path, name, partial(random_maps, seed=seed), **only)
+        for seed, name in enumerate(("a", "b"))
+    ]
+    found = hs.compare(folders)
+    claims = found.tables["claims"].query("claim == 'two-models-attend-alike'").set_index("run")
+    assert claims.loc["a", "verdict"] == "not measured"
+    assert claims.loc["b", "verdict"] != "not measured"
+    profiles = [
+        run.tables["special-tokens"]
+        .query("source == 'all' and target == 'sep'")
+        .groupby("layer")["weight"]
+        .mean()
+        .tolist()
+        for run in found.runs.values()
+    ]
+    expected = reference.correlate_layers(*profiles)
+    assert f"[SEP] {expected:.2f} [" in claims.loc["b", "shows"]
+    assert any("Two models show" in answer for answer in found.answers)
 
 
 def test_models_of_different_shapes_are_compared_by_depth_and_best_by_best(

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from headscope.data.encoding import Encoding
-from tests.references.coreference import coreference, coreference_distance, gap
+from tests.references.coreference import contrasts, coreference, coreference_distance, gap
 from tests.references.cross import monotonicity, word_alignment
 from tests.references.dependency import dependency
 from tests.references.distance import distance
@@ -34,6 +34,7 @@ REFERENCES = {
     "dependency": dependency,
     "trees": trees,
     "coreference": coreference,
+    "coreference-contrasts": contrasts,
     "coreference-distance": coreference_distance,
     "gap": gap,
     "monotonicity": monotonicity,
@@ -51,6 +52,7 @@ VALUE_COLUMN = {
     "dependency": "accuracy",
     "trees": "accuracy",
     "coreference": "accuracy",
+    "coreference-contrasts": "difference",
     "coreference-distance": "accuracy",
     "gap": "accuracy",
     "monotonicity": "correlation",

@@ -66,3 +66,22 @@ def first_and_lasting(verdicts: Sequence[tuple[int, bool]]) -> tuple[int | None,
     first = [step for step, holds in verdicts if holds]
     lasting = [s for s, _ in verdicts if all(holds for step, holds in verdicts if step >= s)]
     return (min(first) if first else None, min(lasting) if lasting else None)
+
+
+def correlate_layers(one: list[float], other: list[float]) -> float:
+    """Pearson's correlation over layers, the longer curve read off at the depths of the shorter."""
+    n = min(len(one), len(other))
+    a, b = ([_at_depth(curve, (layer + 0.5) / n) for layer in range(n)] for curve in (one, other))
+    mean_a, mean_b = sum(a) / n, sum(b) / n
+    above = sum((x - mean_a) * (y - mean_b) for x, y in zip(a, b, strict=True))
+    squares = [sum((x - m) ** 2 for x in part) for part, m in ((a, mean_a), (b, mean_b))]
+    return above / float(squares[0] * squares[1]) ** 0.5
+
+
+def _at_depth(curve: list[float], depth: float) -> float:
+    n = len(curve)
+    place = depth * n - 0.5  # in layers
+    before = min(max(int(place // 1), 0), n - 1)
+    after = min(before + 1, n - 1)
+    share = min(max(place - before, 0.0), 1.0)
+    return (1 - share) * curve[before] + share * curve[after]

@@ -5,6 +5,7 @@ from typing import Any
 
 from headscope.data.encoding import Encoding
 from headscope.data.mention import Mention
+from headscope.stats.bucket import bucket_of
 from tests.references.dependency import predict, word_map
 from tests.references.measures import Maps, Rows, heads
 
@@ -147,3 +148,66 @@ def coreference_distance(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
 
 def gap(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     return score(maps, encodings, ask_gap, ["all", "masculine", "feminine"])
+
+
+def contrasts(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    """The head that other folds choose over all mentions, minus each rule, by type of mention."""
+    kinds = ("all", "pronoun", "proper", "nominal")
+    fold_of = [bucket_of(e.example.own_document) % 8 for e in encodings]
+    names = [
+        (layer, head, direction)
+        for layer, head in heads(maps)
+        for direction in ("mention-to-antecedent", "antecedent-to-mention")
+    ]
+    rows: Rows = {}
+    for candidates in ("mentions", "words"):
+        right = [  # by example: question -> groups, heads that are right, rules that are right
+            list(_answers(example, encoding, candidates, names))
+            for example, encoding in zip(maps, encodings, strict=True)
+        ]
+        gains: dict[tuple[str, str], list[int]] = {}
+        for fold in set(fold_of):
+            inside = [
+                q for f, asked in zip(fold_of, right, strict=True) if f == fold for q in asked
+            ]
+            others = [
+                q for f, asked in zip(fold_of, right, strict=True) if f != fold for q in asked
+            ]
+            if not inside or not others:
+                continue
+            chosen = max(names, key=lambda name: sum(name in found for _, found, _ in others))
+            for groups, found, rules in inside:
+                for system, is_right in rules.items():
+                    for kind in set(groups) & set(kinds):
+                        gain = int(chosen in found) - int(is_right)
+                        gains.setdefault((kind, system), []).append(gain)
+        means = {key: sum(gain) / len(gain) for key, gain in gains.items()}
+        rows |= {(candidates, *key): mean for key, mean in means.items()}
+        for kind, system in means:
+            if kind in ("pronoun", "proper") and ("nominal", system) in means:
+                more = means["nominal", system] - means[kind, system]
+                rows[candidates, f"nominal - {kind}", system] = more
+    return rows
+
+
+def _answers(
+    example: Any, encoding: Encoding, candidates: str, names: Sequence[tuple[int, int, str]]
+) -> Iterator[tuple[list[str], set[tuple[int, int, str]], dict[str, bool]]]:
+    """Of each question its groups, the heads that answer it, and whether each rule does."""
+    words = {(layer, head): word_map(example[layer][head], encoding) for layer, head, _ in names}
+    for mention, others, answers, groups in ask_coreference(encoding):
+        right = {m.head for m in answers}
+        competing = {m.head for m in others}
+        if candidates == "words":
+            competing = present_words(encoding) - {mention.head}
+        found = {
+            (layer, head, direction)
+            for layer, head, direction in names
+            if by_head(words[layer, head], mention, competing, direction) in right
+        }
+        forms = encoding.example.words or ()
+        picked = {
+            system: by_rule(system, mention, others, forms)
+            for system in ("nearest", "head-match", "rule-based")
+        }
+        yield groups, found, {s: m is not None and m.head in right for s, m in picked.items()}

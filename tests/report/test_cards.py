@@ -47,6 +47,8 @@ def relation(name: str, layer: int, head: int, accuracy: float) -> dict[str, obj
         "heldout_accuracy": accuracy - 0.01,
         "heldout_low": accuracy - 0.05,
         "heldout_high": accuracy + 0.03,
+        "chosen_in": 7,
+        "folds": 8,
         "offset": -2,
         "baseline_accuracy": 0.4,
         "heldout_difference": accuracy - 0.41,
@@ -110,6 +112,15 @@ def test_a_best_head_has_its_relation_with_baseline_and_direction(tables: Tables
     assert text == (
         "85.8 % [81.8-89.8] held out (best offset 40.0 %, -2); the head attends to its dependent"
     )
+
+
+def test_a_head_that_few_folds_chose_has_no_held_out_score(tables: Tables) -> None:
+    best = tables["dependency-best"].assign(chosen_in=3)
+    cards = make_cards({**tables, "dependency-best": best})
+    said = " ".join(f"{card.gist} {fact.text}" for card in cards for fact in card.facts)
+    assert "only 3 of 8 folds chose it" in said
+    assert " held out (" not in said
+    assert "the best head for" not in said
 
 
 def test_the_relation_a_head_finds_best_is_told_even_where_an_offset_is_better() -> None:

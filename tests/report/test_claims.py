@@ -12,6 +12,7 @@ from headscope.analyses.entropy.measure import Entropy
 from headscope.analyses.gradient.measure import Gradient
 from headscope.analyses.position.measure import Position
 from headscope.analyses.special_tokens.measure import SpecialTokens
+from headscope.analyses.special_tokens.show import check_alike
 from headscope.data.depth import like_paper
 from headscope.stats.interval import Estimate
 from headscope.stats.tally import Tally
@@ -19,6 +20,7 @@ from headscope.view.claim import (
     Claim,
     Finding,
     Passing,
+    Replicated,
     all_of,
     check_claims,
     judge,
@@ -223,6 +225,8 @@ def relation(
         "heldout_accuracy": accuracy,
         "heldout_low": accuracy - 0.01,
         "heldout_high": accuracy + 0.01,
+        "chosen_in": 8,
+        "folds": 8,
         "offset": 1,
         "baseline_accuracy": offset,
         "heldout_difference": gap,
@@ -280,6 +284,8 @@ def coreference(own: dict[str, float], match: float, rules: dict[str, float]) ->
             "heldout_accuracy": accuracy,
             "heldout_low": accuracy - 0.01,
             "heldout_high": accuracy + 0.01,
+            "chosen_in": 8,
+            "folds": 8,
             "nearest": 0.2,
             "head_match": match,
             "rule_based": rules[kind],
@@ -664,6 +670,45 @@ def test_what_holds_untrained_says_nothing_about_training() -> None:
     assert said.startswith("3 of 4 claims of the paper hold, 1 do not, 0 are undecided (")
     assert said.endswith("Of those that hold, 1 hold for the untrained model too.")
     assert sum_up(check_claims(tables)).endswith("add --null 1.")
+
+
+def test_what_is_about_the_data_is_not_judged_untrained() -> None:
+    pieces = pd.DataFrame(
+        {"words": [900], "pieces": 1.1, "split": 0.05, "low": 0.04, "high": 0.06, "treebank": "a"}
+    )
+    found = check_claims({"word-pieces": pieces}, {"word-pieces": pieces.assign(draw=1)})
+    (own,) = (finding for finding in found if finding.claim.name == "few-words-are-split")
+    assert (own.verdict, own.untrained, own.note) == ("holds", (), "")
+    assert own.untrained_in_short == "-"
+    of_data = {claim.name for claim in CLAIMS if claim.is_of_data}
+    assert of_data == {claim.name for claim in CLAIMS if "about the data" in claim.says}
+
+
+def _profile(weights: Mapping[str, list[float]], seed: int = 1) -> Replicated:
+    """A table of two heads a layer, and what it is without each of three documents."""
+    rows = [
+        {"layer": layer, "head": head, "source": "all", "target": target, "weight": weight}
+        for target, own in weights.items()
+        for layer, weight in enumerate(own, start=1)
+        for head in (1, 2)
+    ]
+    noise = 0.001 * np.random.default_rng(seed).normal(size=(4, len(rows)))
+    noise[0] = 0
+    values = np.full((65, len(rows)), np.nan)
+    values[:4] = np.array([row["weight"] for row in rows]) + noise
+    return Replicated(pd.DataFrame(rows), values)
+
+
+def test_two_models_attend_alike_where_their_layers_do() -> None:
+    rising, falling = [0.1, 0.2, 0.5, 0.6], [0.6, 0.4, 0.2, 0.1]
+    one = _profile({"sep": rising, "cls": falling}, seed=0)
+    same = check_alike(one, _profile({"sep": [0.0, 0.3, 0.5, 0.9], "cls": falling}))
+    assert same.verdict == "holds"
+    assert "[CLS] 1.00" in same.shows
+    assert check_alike(one, _profile({"sep": falling, "cls": falling})).verdict == "does not hold"
+    assert check_alike(one, _profile({"first": rising})).verdict == "not measured"
+    one.values[1:] = np.nan  # a single document
+    assert check_alike(one, one).verdict == "undecided"
 
 
 def test_most_draws_decide_what_holds_untrained() -> None:

@@ -7,8 +7,15 @@ import pytest
 from scipy.stats import t as student
 
 from headscope.analyses.special_tokens.measure import SpecialTokens
-from headscope.stats.contrast import find_step, over_layers, ratio_estimate, untrained_columns
+from headscope.stats.contrast import (
+    correlate,
+    find_step,
+    over_layers,
+    ratio_estimate,
+    untrained_columns,
+)
 from headscope.stats.tally import Tally
+from tests.references.comparison import correlate_layers
 
 N_BUCKETS, N_LAYERS, N_HEADS = 64, 7, 5
 USED = [3, 11, 12, 40]  # buckets with documents
@@ -161,3 +168,18 @@ def test_an_untrained_model_is_compared_bucket_by_bucket() -> None:
         or (columns["untrained_difference_high"] - columns["untrained_difference_low"] < 1e-9).all()
     )
     assert over_layers(shared, [1, 2])[0] == pytest.approx(shared[0].mean())
+
+
+@pytest.mark.parametrize("n_layers", [(3, 3), (12, 6), (5, 7)])
+def test_curves_of_two_models_correlate_as_plain_loops_say(n_layers: tuple[int, int]) -> None:
+    draws = np.random.default_rng(0)
+    one, other = (draws.random((4, n)) for n in n_layers)
+    found = correlate(one, other)
+    expected = [correlate_layers(a.tolist(), b.tolist()) for a, b in zip(one, other, strict=True)]
+    assert found.tolist() == pytest.approx(expected)
+
+
+def test_flat_or_short_curves_do_not_correlate() -> None:
+    rising = np.arange(5.0)[None]
+    assert np.isnan(correlate(rising, np.ones((1, 5)))).all()
+    assert np.isnan(correlate(rising[:, :2], rising)).all()

@@ -5,6 +5,7 @@ import pytest
 
 from headscope.errors import StudyError
 from headscope.view.behaviour import find_kind, label_heads, list_kinds, list_thresholds
+from headscope.view.presentation import find_notable_heads
 
 HEADS = pd.DataFrame({"layer": [1, 1, 2], "head": [1, 2, 1]})
 
@@ -14,9 +15,16 @@ def weights(target: str, *values: float, **columns: str) -> pd.DataFrame:
 
 
 def best(
-    relation: str, layer: int, head: int, p_value: float, gain: float = 0.1, count: int = 50
+    relation: str,
+    layer: int,
+    head: int,
+    p_value: float,
+    gain: float = 0.1,
+    count: int = 50,
+    chosen_in: int = 4,
 ) -> pd.DataFrame:
     row = {"relation": relation, "layer": layer, "head": head, "count": count}
+    row |= {"chosen_in": chosen_in, "folds": 8}
     return pd.DataFrame([{**row, "p_value": p_value, "heldout_difference": gain}])
 
 
@@ -57,6 +65,7 @@ def test_breadth_is_a_share_of_even_attention_and_comes_last() -> None:
         (best("all", 1, 1, 0.01), False),  # no relation of its own
         (best("punct", 1, 1, 0.01), False),  # says little of a head
         (best("obj", 1, 1, 0.01, count=49), False),  # too few words
+        (best("obj", 1, 1, 0.01, chosen_in=3), False),  # most folds chose another head
     ],
 )
 def test_only_relations_better_than_offsets_count(row: pd.DataFrame, is_labelled: bool) -> None:
@@ -69,16 +78,22 @@ def test_the_best_heads_at_coreference_are_labelled_when_there_are_any() -> None
         "candidates": "mentions",
         "layer": [2, 1],
         "head": 1,
+        "direction": "mention-to-antecedent",
         "heldout_accuracy": 0.6,
         "heldout_low": 0.55,
         "head_match": 0.5,
         "count": 50,
+        "chosen_in": 4,
+        "folds": 8,
     }
     found = labels({"coreference-best": pd.DataFrame(best)})
     assert found == ["coreference of pronouns", "other", "coreference"]
-    for change in ({"head_match": 0.7}, {"head_match": 0.56}, {"count": 49}):
+    (notable,) = find_notable_heads("coreference", {"coreference-best": pd.DataFrame(best)})
+    assert (notable.layer, notable.head) == (1, 0)
+    for change in ({"head_match": 0.7}, {"head_match": 0.56}, {"count": 49}, {"chosen_in": 3}):
         unsure = pd.DataFrame({**best, **change})
         assert labels({"coreference-best": unsure}) == ["other"] * 3
+        assert not find_notable_heads("coreference", {"coreference-best": unsure})
 
 
 def test_thresholds_are_options() -> None:

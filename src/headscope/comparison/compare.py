@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
 
+import pandas as pd
+
 from headscope.comparison.answer import answer_comparison
-from headscope.comparison.findings import best_heads, check_runs, claims_table, kinds_table
+from headscope.comparison.findings import (
+    best_heads,
+    check_runs,
+    claims_table,
+    judge_pairs,
+    kinds_table,
+)
 from headscope.comparison.load import Loaded, RunLike, different_options, load_runs
 from headscope.comparison.measures import compare_depth, compare_heads, compare_measures
 from headscope.comparison.replicates import Replicates, read_replicates
@@ -58,8 +66,9 @@ def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Compar
     loaded = load_runs(list(runs))
     replicates = _read_all(loaded)
     findings, first = check_runs(loaded.runs), next(iter(loaded.runs))
+    pairs = judge_pairs(replicates, list(loaded.runs))
     tables = {
-        "claims": claims_table(findings),
+        "claims": pd.concat([claims_table(findings), pairs], ignore_index=True),
         "kinds": kinds_table(loaded.runs),
         "best": best_heads(loaded.runs),
         "measures": compare_measures(replicates, first),
@@ -72,6 +81,11 @@ def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Compar
         log.warning("%s is left out: %s", folder, reason)
     tables = RunTables(tables)
     answers = answer_comparison(list(loaded.runs), tables)
+    answers += [
+        f"{row.says} {row.run}: {row.verdict}. {row.shows}"
+        for row in pairs.itertuples()
+        if row.verdict != "not measured"
+    ]
     made = Comparison(loaded.runs, tables, answers, loaded.notes, loaded.left_out)
     if out is not None:
         made.write(out)

@@ -1,17 +1,18 @@
 """What each run has: claims that hold, kinds of heads, and the best head of each question."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from headscope.comparison.replicates import find_keys
+from headscope.comparison.replicates import Replicates, find_keys
 from headscope.data.table import split_kinds
+from headscope.registry import load_presentations
 from headscope.runs.run import Run
 from headscope.view.behaviour import behaviour_table, list_behaviours, list_labels
-from headscope.view.claim import Finding, check_claims
+from headscope.view.claim import Finding, Outcome, PairClaim, Replicated, check_claims
 
-__all__ = ["best_heads", "check_runs", "claims_table", "kinds_table"]
+__all__ = ["best_heads", "check_runs", "claims_table", "judge_pairs", "kinds_table"]
 
 CLAIM_COLUMNS = ("claim", "section", "says", "run", "verdict", "shows")
 KIND_COLUMNS = ("kind", "run", "heads", "layer", "head", "share", "low", "high")
@@ -33,6 +34,36 @@ def claims_table(findings: Mapping[str, list[Finding]]) -> pd.DataFrame:
         for f in [found[place]]
     ]
     return pd.DataFrame(rows, columns=list(CLAIM_COLUMNS))
+
+
+def judge_pairs(found: Mapping[str, Replicates], runs: Sequence[str]) -> pd.DataFrame:
+    """The claims about two models, in the columns of claims: the first run with each other."""
+    claims: list[PairClaim] = [
+        claim for shown in load_presentations().values() for claim in shown.pair_claims
+    ]
+    first, *others = runs
+    rows = []
+    for claim in claims:
+        alone = Outcome("not measured", "It is about two models: see the other runs.")
+        outcomes = {first: alone} | {
+            name: _judge_pair(claim, found.get(first), found.get(name)) for name in others
+        }
+        rows += [
+            (claim.name, claim.section, claim.says, name, outcome.verdict, outcome.shows)
+            for name, outcome in outcomes.items()
+        ]
+    return pd.DataFrame(rows, columns=list(CLAIM_COLUMNS))
+
+
+def _judge_pair(claim: PairClaim, *runs: Replicates | None) -> Outcome:
+    sides = [
+        Replicated(run.tables[claim.needs[0]].reset_index(), run.values[claim.needs])
+        for run in runs
+        if run is not None and claim.needs in run.values
+    ]
+    if len(sides) < len(runs):
+        return Outcome("not measured", f"A run has no table {claim.needs[0]}, or not its sums.")
+    return claim.check(*sides)
 
 
 def kinds_table(runs: Mapping[str, Run]) -> pd.DataFrame:

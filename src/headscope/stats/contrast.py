@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headscope.stats.interval import Estimate, align, count_buckets, estimate
 
-__all__ = ["Step", "find_step", "over_layers", "ratio_estimate", "untrained_columns"]
+__all__ = ["Step", "correlate", "find_step", "over_layers", "ratio_estimate", "untrained_columns"]
 
 Array = NDArray[np.float64]
 
@@ -37,6 +37,37 @@ def ratio_estimate(above: Array, below: Array) -> Estimate[Array]:
     ratio = np.divide(above, below, out=np.full(above.shape, np.nan), where=is_known)
     value, low, high = estimate(np.log(ratio))
     return Estimate(np.exp(value), np.exp(low), np.exp(high))
+
+
+def correlate(
+    one: Float[Array, "replicate layer"], other: Float[Array, "replicate layer_"]
+) -> Float[Array, " replicate"]:
+    """Pearson's correlation of two curves over layers; NaN for fewer than three, or a flat one.
+
+    The longer one is read off at the depths of the shorter one's layers.
+
+    >>> correlate(np.array([[1.0, 2.0, 4.0]]), np.array([[3.0, 5.0, 9.0]]))
+    array([1.])
+    """
+    n_layers = min(one.shape[1], other.shape[1])
+    if n_layers < 3:
+        return np.full(len(one), np.nan)
+    one, other = (_at_depths(curve, n_layers) for curve in (one, other))
+    missing = np.isnan(one).all(axis=1) & np.isnan(other).all(axis=1)
+    parts = [np.where(np.isnan(curve), curve[:1], curve) for curve in (one, other)]
+    parts = [part - part.mean(axis=1, keepdims=True) for part in parts]
+    above = (parts[0] * parts[1]).sum(axis=1)
+    below = np.sqrt((parts[0] ** 2).sum(axis=1) * (parts[1] ** 2).sum(axis=1))
+    found: Array = np.divide(
+        above, below, out=np.full(len(one), np.nan), where=~missing & (below > 1e-12)
+    )
+    return found
+
+
+def _at_depths(curve: Float[Array, "replicate layer"], n_layers: int) -> Array:
+    """The curve at the middles of so many layers, by straight lines between its own."""
+    depths = [(np.arange(n) + 0.5) / n for n in (n_layers, curve.shape[1])]
+    return np.stack([np.interp(depths[0], depths[1], row) for row in curve])
 
 
 class Step(NamedTuple):

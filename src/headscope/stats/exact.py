@@ -33,8 +33,8 @@ def on_grid(values: Array) -> Array:
     return np.divide(values, STEPS, out=values)
 
 
-def add_exactly(one: ExactSum, other: ExactSum, in_place: bool = False) -> ExactSum:
-    """The sum of both, without loss: Knuth's TwoSum. It may be put in the place of the first.
+def add_exactly(one: ExactSum, other: ExactSum) -> ExactSum:
+    """The sum of both, without loss, in the place of the first: Knuth's TwoSum.
 
     >>> a, b = (ExactSum(np.array([x])) for x in (1.0, 2.0**-55))
     >>> total, rest = add_exactly(a, b)
@@ -43,21 +43,20 @@ def add_exactly(one: ExactSum, other: ExactSum, in_place: bool = False) -> Exact
     """
     first, second = one.total.reshape(-1), other.total.reshape(-1)
     rests = [part.rest.reshape(-1) for part in (one, other) if part.rest is not None]
-    total = first if in_place else np.empty_like(first)
-    rest = rests[0] if in_place and one.rest is not None else None
+    rest = rests[0] if one.rest is not None else None
     for start in range(0, len(first), CHUNK):  # in the cache, and without large copies
         some = slice(start, start + CHUNK)
         near, lost = _add_two(first[some], second[some])
         for known in rests:
             lost += known[some]
-        np.add(near, lost, out=total[some])
-        lost -= total[some] - near
+        np.add(near, lost, out=first[some])
+        lost -= first[some] - near
         if rest is None and lost.any():
             rest = np.zeros_like(first)
         if rest is not None:
             rest[some] = lost
     shape = one.total.shape
-    return ExactSum(total.reshape(shape), None if rest is None else rest.reshape(shape))
+    return ExactSum(first.reshape(shape), None if rest is None else rest.reshape(shape))
 
 
 def _add_two(first: Array, second: Array) -> tuple[Array, Array]:

@@ -41,42 +41,38 @@ class Tally:
         values: Mapping[str, Float[NDArray[np.floating[Any]], "example layer ..."]],
     ) -> None:
         """Add every example's values to the totals of its bucket."""
-        is_in = torch.from_numpy((buckets == np.arange(N_BUCKETS)[:, None]).astype(float))
+        used, places = np.unique(np.asarray(buckets, np.int64), return_inverse=True)
+        is_in = torch.from_numpy((places == np.arange(len(used))[:, None]).astype(float))
         for name, value in values.items():
-            chosen = torch.ones_like(is_in[:1]) if name.startswith(PLAIN) else is_in
+            is_plain = name.startswith(PLAIN)
+            chosen = is_in.new_ones(1, len(buckets)) if is_plain else is_in
             # torch's product, as NumPy's threads would fight with the model's
             sums = chosen @ torch.from_numpy(value).double().flatten(1)  # [bucket, column]
             added = on_grid(sums.numpy()).reshape(len(chosen), *value.shape[1:])
-            self._put(name, ExactSum(added))
+            shape = (1 if is_plain else N_BUCKETS, *value.shape[1:])
+            self._put(name, shape, np.zeros(1, int) if is_plain else used, ExactSum(added))
 
     def __add__(self, other: "Tally") -> "Tally":
-        total = Tally(dict(self.totals), dict(self.rests))
-        for name, value in other.totals.items():
-            total._put(name, ExactSum(value, other.rests.get(name)))
+        total = Tally()
+        total += self
+        total += other
         return total
 
     def __iadd__(self, other: "Tally") -> "Tally":
         """Add another one in place: sums over many heads are large."""
         for name, value in other.totals.items():
-            if name not in self.totals:
-                self.totals[name] = value.copy()
-                if name in other.rests:
-                    self.rests[name] = other.rests[name].copy()
-                continue
-            own = ExactSum(self.totals[name], self.rests.get(name))
-            added = ExactSum(value, other.rests.get(name))
-            self.totals[name], rest = add_exactly(own, added, in_place=True)
-            if rest is not None:
-                self.rests[name] = rest
+            self._put(name, value.shape, slice(None), ExactSum(value, other.rests.get(name)))
         return self
 
-    def _put(self, name: str, value: ExactSum) -> None:
-        if name in self.totals:
-            value = add_exactly(ExactSum(self.totals[name], self.rests.get(name)), value)
-        self.totals[name] = value.total
-        self.rests.pop(name, None)
-        if value.rest is not None:
-            self.rests[name] = value.rest
+    def _put(self, name: str, shape: tuple[int, ...], rows: Any, added: ExactSum) -> None:
+        """Add to these rows of a total."""
+        if name not in self.totals:
+            self.totals[name] = np.zeros(shape)
+        total, rest = self.totals[name], self.rests.get(name)
+        own = ExactSum(total[rows], None if rest is None else rest[rows])
+        total[rows], new_rest = add_exactly(own, added)
+        if new_rest is not None:
+            self.rests.setdefault(name, np.zeros(shape) if rest is None else rest)[rows] = new_rest
 
     def __bool__(self) -> bool:
         return bool(self.totals)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from headscope.data.table import Tables, split_kinds
 from headscope.registry import load_presentations
-from headscope.view.numbers import SHARE
+from headscope.view.numbers import SHARE, is_agreed
 
 __all__ = [
     "Answer",
@@ -166,7 +166,7 @@ def name_best(row: pd.Series, head: str) -> str:
     >>> name_best(pd.Series({"chosen_in": 1, "folds": 6}), "5-6")
     'Which head is best depends on the documents (5-6 on all). One chosen on other documents'
     """
-    if 2 * row["chosen_in"] < row["folds"]:  # not so where nothing was held out
+    if not is_agreed(row):
         depends = f"Which head is best depends on the documents ({head} on all)."
         return f"{depends} One chosen on other documents"
     return f"Head {head}"

@@ -18,15 +18,17 @@ from headscope.view.figure import (
     name_and_interval,
     number,
 )
+from headscope.view.numbers import is_agreed
 from headscope.view.table import Column
 
-__all__ = ["BestBars", "corpus_columns", "split_corpora"]
+__all__ = ["IN_BRACKETS", "BestBars", "corpus_columns", "split_corpora"]
 
 BAR, ON_ALL = "#A6CEEB", COLOURS[0]
 TICKS = (COLOURS[1], COLOURS[2], COLOURS[3])
 STEP = 19
 ALL = "on all data, as in the paper"
 PERCENT = ".1%"
+IN_BRACKETS = "A head in brackets was chosen in fewer than half of the folds: its bar is of others."
 
 
 def split_corpora(best: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -67,7 +69,9 @@ class BestBars:
         """The bars; where there is a column of panels, one for each of its values."""
         table = table.assign(low=table[self.ends[0]], high=table[self.ends[1]])
         columns = [self.label, self.value, "low", "high", self.on_all, self.panel, *self.ticks]
-        columns += ["layer", "head"] if self.has_heads else []
+        if self.has_heads:
+            columns += ["layer", "head", "agreed"]
+            table = table.assign(agreed=is_agreed(table))
         n_lines = table.groupby(self.panel)[self.label].size().max() if self.panel else len(table)
         chart = alt.layer(*self._layers()).properties(
             width=330, height=STEP * int(n_lines), data=mark_data(table, [*columns, *self.carried])
@@ -104,7 +108,9 @@ class BestBars:
         layers += [mark(diamond, self.on_all, ALL)] if self.on_all else []
         if self.has_heads:  # named in a column of their own
             text = base.mark_text(align="left", dx=8, fontSize=10.5, color=TEXT)
-            layers.append(text.encode(down, x=alt.value("width"), text="name:N"))
+            called = "datum.agreed ? datum.name : '(' + datum.name + ')'"
+            text = text.transform_calculate(called=called)
+            layers.append(text.encode(down, x=alt.value("width"), text="called:N"))
         return layers
 
     def _across(self, column: str) -> alt.X:

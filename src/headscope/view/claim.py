@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
+from jaxtyping import Float
+from numpy.typing import NDArray
 
 from headscope.data.depth import halves, name_layers
 from headscope.data.table import Tables, split_kinds
@@ -19,7 +22,9 @@ __all__ = [
     "Claim",
     "Finding",
     "Outcome",
+    "PairClaim",
     "Passing",
+    "Replicated",
     "Verdict",
     "all_of",
     "beside_untrained",
@@ -38,6 +43,7 @@ __all__ = [
     "top_row",
 ]
 
+Array = NDArray[np.float64]
 Verdict = Literal["holds", "does not hold", "undecided", "not measured"]
 
 CORPUS_LABELS = ("treebank", "corpus")
@@ -70,10 +76,39 @@ class Claim:
     check: Callable[[Tables], Outcome]
     figure: str | None = None  # the figure that shows it
     unless: str = ""  # of which models the tables cannot be made
+    is_of_data: bool = False  # about the text or the tokenizer: training has no part in it
 
     def missing(self, tables: Tables) -> list[str]:
         """The tables it needs that are not there or empty."""
         return [name for name in self.needs if not len(tables.get(name, ()))]
+
+
+class Replicated(NamedTuple):
+    """A table of a run, and one of its columns on all data and without each bucket."""
+
+    rows: pd.DataFrame
+    values: Float[Array, "replicate row"]
+
+    def by_layer(self, is_chosen: "pd.Series[bool]") -> Float[Array, "replicate layer"]:
+        """The mean of these rows in each layer; NaN without a bucket that has none of them."""
+        values, layers = self.values[:, is_chosen], self.rows["layer"][is_chosen].to_numpy()
+        is_missing = np.isnan(values).all(axis=1, keepdims=True)
+        values = np.where(np.isnan(values), values[:1], values)
+        means = [values[:, layers == layer].mean(axis=1) for layer in np.unique(layers)]
+        profile = np.stack(means, axis=1) if means else np.empty((len(values), 0))
+        return np.where(is_missing, np.nan, profile)
+
+
+@dataclass(frozen=True)
+class PairClaim:
+    """A finding of the paper about two models, and how to see whether it is true of two others."""
+
+    name: str
+    section: str
+    says: str
+    paper: str
+    needs: tuple[str, str]  # a table and its column
+    check: Callable[[Replicated, Replicated], Outcome]
 
 
 @dataclass(frozen=True)
@@ -83,7 +118,7 @@ class Finding:
     claim: Claim
     verdict: Verdict
     shows: str  # in a sentence with numbers; or why it was not measured, and what measures it
-    untrained: tuple[Verdict, ...] = ()  # of the same model untrained, by draw (`--null`)
+    untrained: tuple[Verdict, ...] = ()  # of the same model untrained, by draw; none of data
 
     @property
     def holds_untrained(self) -> bool:
@@ -94,6 +129,8 @@ class Finding:
     def untrained_in_short(self) -> str:
         """The verdict on the untrained model; of several draws, how many of them hold."""
         n_holding, n_draws = self.untrained.count("holds"), len(self.untrained)
+        if not n_draws:
+            return "-"
         return self.untrained[0] if n_draws == 1 else f"holds in {n_holding} of {n_draws} draws"
 
     @property
@@ -123,7 +160,7 @@ def check_claims(tables: Tables, untrained: Tables | None = None) -> list[Findin
             claim,
             outcome.verdict,
             said * (outcome.verdict != "not measured") + outcome.shows,
-            tuple(draw[place].verdict for draw in draws),
+            () if claim.is_of_data else tuple(draw[place].verdict for draw in draws),
         )
         for place, (claim, outcome) in enumerate(found)
     ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from headscope.stats.interval import Estimate
@@ -17,9 +18,11 @@ __all__ = [
     "SMALL",
     "Form",
     "held_out",
+    "is_agreed",
     "p_value",
     "percent",
     "row_estimate",
+    "say_held_out",
 ]
 
 
@@ -104,3 +107,24 @@ def row_estimate(row: Any, column: str, low: str = "low", high: str = "high") ->
 def held_out(row: Any) -> Estimate[float]:
     """The held-out accuracy of a row of best heads, with its interval."""
     return row_estimate(row, "heldout_accuracy", "heldout_low", "heldout_high")
+
+
+def is_agreed(best: Any) -> Any:
+    """Whether half of the folds or more chose the best head on all data, of a row or of each row.
+
+    Otherwise its held-out score is mostly that of other heads, so it is not shown as its own. True
+    where nothing was held out.
+
+    >>> is_agreed({"chosen_in": 7, "folds": 8}), is_agreed({"chosen_in": 1, "folds": 6})
+    (np.True_, np.False_)
+    """
+    chosen_in, folds = (np.asarray(best[name], np.float64) for name in ("chosen_in", "folds"))
+    return ~(2 * chosen_in < folds)
+
+
+def say_held_out(row: Any, is_own: bool) -> str:
+    """The held-out accuracy of a best head; where it is mostly that of others, that on all data."""
+    if is_own:
+        return f"{SHARE.estimate(held_out(row))} held out"
+    few = f"only {row.chosen_in} of {row.folds} folds chose it"
+    return f"{SHARE.row(row, 'accuracy')} on all data; {few}, so it has no held-out score"

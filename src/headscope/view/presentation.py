@@ -12,7 +12,7 @@ from headscope.registry import load_presentations
 from headscope.view.answer import AnswerMaker
 from headscope.view.behaviour import Behaviour, Labels, behaviour_table
 from headscope.view.card import FactMaker
-from headscope.view.claim import Claim
+from headscope.view.claim import Claim, PairClaim
 from headscope.view.figure import Figure
 from headscope.view.table import TextTable
 
@@ -159,6 +159,7 @@ class Presentation:
     section: Section = MORE
     figures: tuple[Figure, ...] = ()
     claims: tuple[Claim, ...] = ()
+    pair_claims: tuple[PairClaim, ...] = ()  # about two models, judged where runs are compared
     answers: tuple[AnswerMaker, ...] = ()  # sentences for the answer in short
     facts: tuple[FactMaker, ...] = ()  # what the card of a head says
     printed: tuple[PrintedTable, ...] = ()

@@ -14,19 +14,22 @@ from headscope.analyses.coreference.measure import CANDIDATES, DIRECTIONS, Coref
 from headscope.data.example import Example
 from headscope.data.table import Tables
 from headscope.view import card
+from headscope.view.answer import name_best
 from headscope.view.behaviour import Kind, Labels
-from headscope.view.best_bars import BestBars, corpus_columns, split_corpora
-from headscope.view.claim import (
-    Claim,
-    Outcome,
-    all_of,
-    in_paper_window,
-    judge,
-    name_head,
-    top_row,
-)
+from headscope.view.best_bars import IN_BRACKETS, BestBars, corpus_columns, split_corpora
+from headscope.view.claim import Claim, Outcome, all_of, in_paper_window, judge, name_head, top_row
 from headscope.view.figure import COLOURS, Chart, Figure
-from headscope.view.numbers import PERCENT, POINTS, SHARE, Form, held_out, percent, row_estimate
+from headscope.view.numbers import (
+    PERCENT,
+    POINTS,
+    SHARE,
+    Form,
+    held_out,
+    is_agreed,
+    percent,
+    row_estimate,
+    say_held_out,
+)
 from headscope.view.presentation import (
     ANTECEDENTS,
     NotableHead,
@@ -52,12 +55,7 @@ WAYS = {
     "mention-to-antecedent": "the mention attends to its antecedent",
     "antecedent-to-mention": "the antecedent attends to the mention",
 }
-PLURALS = {
-    "all": "mentions",
-    "pronoun": "pronouns",
-    "proper": "names",
-    "nominal": "noun phrases",
-}
+PLURALS = {"all": "mentions", "pronoun": "pronouns", "proper": "names", "nominal": "noun phrases"}
 LABELS = {
     kind: "coreference" if kind == "all" else f"coreference of {plural}"
     for kind, plural in PLURALS.items()
@@ -220,16 +218,17 @@ def draw_best(tables: Tables) -> Chart:
 
 def best_head_facts(tables: Tables) -> card.Facts:
     """The types of mention of which it is the best head."""
-    for row in card.rows_of(_among_mentions(tables["coreference-best"])):
+    best = _among_mentions(tables["coreference-best"])
+    for row, is_own in zip(card.rows_of(best), is_agreed(best), strict=True):
         text = (
-            f"{SHARE.estimate(held_out(row))} held out (same head word "
+            f"{say_held_out(row, is_own)} (same head word "
             f"{percent(row.head_match)} %, rules {percent(row.rule_based)} %); "
             f"{WAYS[str(row.direction)]}"
         )
         topic = f"best head for antecedents, {row.mention_type} mentions{card.name_corpus(row)}"
         share = row.accuracy if pd.isna(row.heldout_accuracy) else row.heldout_accuracy
         what = f"antecedents of {PLURALS[str(row.mention_type)]}"
-        gist = f"the best head for {what}, at {SHARE.number(share)}" * bool(row.count)
+        gist = f"the best head for {what}, at {SHARE.number(share)}" * bool(row.count and is_own)
         yield (int(row.layer), int(row.head)), card.Fact(topic, text, gist=gist)
 
 
@@ -247,12 +246,12 @@ def find_labels(tables: Tables, mention_type: str) -> pd.DataFrame:
     rows = _among_mentions(best[best["mention_type"] == mention_type])
     rows = rows.rename(columns={"heldout_accuracy": "share"})
     is_known = (rows["heldout_low"] > rows["head_match"]) & (rows["count"] >= MIN_COUNT)
-    return rows.assign(label=LABELS[mention_type], is_known=is_known)
+    return rows.assign(label=LABELS[mention_type], is_known=is_known & is_agreed(rows))
 
 
 def find_notable_heads(tables: Tables) -> list[NotableHead]:
-    """The best head for antecedents of all mentions."""
-    best = tables.get("coreference-best", pd.DataFrame())
+    """The head that is labelled for antecedents of all mentions."""
+    best = find_labels(tables, "all")
     if best.empty:
         return []
     return [
@@ -264,8 +263,7 @@ def find_notable_heads(tables: Tables) -> list[NotableHead]:
             (DIRECTIONS.index(row["direction"]), 0),
             partial(list_pairs, direction=row["direction"]),
         )
-        for row in _over_all(best).to_dict("records")
-        if row["count"] > 0
+        for row in best[best["is_known"]].to_dict("records")
     ]
 
 
@@ -290,9 +288,9 @@ def check_head_match(row: pd.Series, tables: Tables) -> Outcome:
     if more is None:
         return Outcome("not measured", NOT_HELD_OUT)
     shows = (
-        f"Head {name_head(row)} finds {SHARE.estimate(held_out(row))} of the antecedents held out "
-        f"(on all data {percent(row['accuracy'])} %), the nearest mention with the same head word "
-        f"{percent(row['head_match'])} %: {POINTS.row(more, 'difference')}."
+        f"{name_best(row, name_head(row))} finds {SHARE.estimate(held_out(row))} of the "
+        f"antecedents held out (on all data {percent(row['accuracy'])} %), the nearest mention "
+        f"with the same head word {percent(row['head_match'])} %: {POINTS.row(more, 'difference')}."
     )
     return judge(row_estimate(more, "difference"), CLEARLY, shows, POINTS)
 
@@ -301,8 +299,8 @@ def check_rules(row: pd.Series, tables: Tables) -> Outcome:
     """The best head is at most 5 points below the rules, held out."""
     gain = row_estimate(row, "heldout_difference", "difference_low", "difference_high")
     shows = (
-        f"Head {name_head(row)} finds {SHARE.estimate(held_out(row))} held out, the rules "
-        f"{percent(row['rule_based'])} %: {POINTS.estimate(gain)}."
+        f"{name_best(row, name_head(row))} finds {SHARE.estimate(held_out(row))} held out, the "
+        f"rules {percent(row['rule_based'])} %: {POINTS.estimate(gain)}."
     )
     return judge(gain, -NEAR, shows, POINTS)
 
@@ -406,6 +404,7 @@ CLAIMS = (
         ("coreference-length", "dependency-length"),
         "--coref FILE --treebank FILE",
         check_lengths,
+        is_of_data=True,
     ),
 )
 BEST_FIGURE = Figure(
@@ -416,7 +415,7 @@ BEST_FIGURE = Figure(
         "often a mention attends most to a right antecedent, of the earlier mentions or of all "
         "words, with its 95 % interval. The head is chosen on other documents than it is scored "
         "on. The diamond is chosen and scored on all of them, as in the paper. Ticks are rules "
-        "that need no model; they choose among mentions."
+        f"that need no model; they choose among mentions. {IN_BRACKETS}"
     ),
     needs=("coreference-best",),
     made_by="--coref FILE",

@@ -9,6 +9,7 @@ from headscope.analyses.dependency import tables as arcs
 from headscope.analyses.dependency.tables import is_single
 from headscope.data.table import Tables
 from headscope.stats.interval import Estimate
+from headscope.view.answer import name_best
 from headscope.view.claim import (
     CAUSAL,
     Claim,
@@ -102,7 +103,7 @@ def check_overall(tables: Tables) -> Outcome:
         return Outcome("not measured", "The treebank has no words.")
     row = rows.iloc[0]
     shows = (
-        f"The best head, {name_head(row)}, finds {SHARE.estimate(held_out(row))} of all arcs held "
+        f"{name_best(row, name_head(row))} finds {SHARE.estimate(held_out(row))} of all arcs held "
         f"out, the best offset {_baseline(row)}: {POINTS.estimate(_gain(row))}.{_untrained(row)}"
     )
     return judge(_gain(row), SUBSTANTIAL, shows, POINTS, is_above=False)
@@ -147,8 +148,8 @@ def check_relation(tables: Tables, relation: str) -> Outcome:
         few = f"Words of {row[NAME]} in the treebank: {row['count']}"
         return Outcome("not measured", f"{few}. Expected {MIN_COUNT} or more.")
     shows = (
-        f"Head {name_head(row)} finds {SHARE.estimate(held_out(row))} of {row[NAME]} held out (on "
-        f"all data {percent(row['accuracy'])} %), the best offset {_baseline(row)}."
+        f"{name_best(row, name_head(row))} finds {SHARE.estimate(held_out(row))} of {row[NAME]} "
+        f"held out (on all data {percent(row['accuracy'])} %), the best offset {_baseline(row)}."
         f"{_untrained(row)}"
     )
     return judge(held_out(row), WELL, shows)

@@ -30,6 +30,7 @@ from headscope.analyses.dependency.tables import (
     TABLES,
     Head,
     best_heads,
+    correct_p,
     is_single,
     make_tables,
     pool_treebanks,
@@ -54,7 +55,6 @@ from headscope.options import option, require
 from headscope.stats import accuracy
 from headscope.stats.ranking import Values
 from headscope.stats.tally import Tally
-from headscope.stats.tests import holm
 
 __all__ = [
     "ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency", "Head", "best_heads",
@@ -169,7 +169,7 @@ class Dependency:
         best = tables["dependency-best"]
         if "treebank" not in best:
             return dict(tables)
-        best = best.assign(p_value=holm(best["p_raw"].to_numpy(dtype=float)))
+        best = best.assign(p_value=correct_p(best["relation"], best["p_raw"]))
         return {
             **tables,
             "dependency-best": best,

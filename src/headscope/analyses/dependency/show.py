@@ -30,10 +30,18 @@ from headscope.data.table import Tables
 from headscope.data.tree import ROOT
 from headscope.view import card
 from headscope.view.behaviour import Kind, Labels
-from headscope.view.best_bars import BestBars, corpus_columns, split_corpora
+from headscope.view.best_bars import IN_BRACKETS, BestBars, corpus_columns, split_corpora
 from headscope.view.figure import COLOURS, Chart, Figure, number
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
-from headscope.view.numbers import PERCENT, SHARE, held_out, p_value, percent
+from headscope.view.numbers import (
+    PERCENT,
+    SHARE,
+    held_out,
+    is_agreed,
+    p_value,
+    percent,
+    say_held_out,
+)
 from headscope.view.presentation import (
     SYNTAX,
     NotableHead,
@@ -265,15 +273,16 @@ def _furthest_above(
 def best_head_facts(tables: Tables) -> card.Facts:
     """The relations of which it is the best head."""
     best = tables["dependency-best"]
-    for row in card.rows_of(best[is_relation(best)]):
+    best = best[is_relation(best)]
+    for row, is_own in zip(card.rows_of(best), is_agreed(best), strict=True):
         text = (
-            f"{SHARE.estimate(held_out(row))} held out (best offset "
+            f"{say_held_out(row, is_own)} (best offset "
             f"{percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
         )
         topic = f"best head for {row.relation}{card.name_corpus(row)}"
         plain = name_plainly(str(row.relation))
         called = f"{row.relation} ({plain})" if plain else str(row.relation)
-        gist = f"the best head for {called}, at {SHARE.number(row.heldout_accuracy)}"
+        gist = f"the best head for {called}, at {SHARE.number(row.heldout_accuracy)}" * bool(is_own)
         yield (int(row.layer), int(row.head)), card.Fact(topic, text, gist=gist)
 
 
@@ -307,7 +316,7 @@ def find_labels(tables: Tables) -> pd.DataFrame:
     best = tables.get("dependency-best", pd.DataFrame())
     if best.empty:
         return best
-    is_known = beats_offsets(best) & is_relation(best)
+    is_known = beats_offsets(best) & is_relation(best) & is_agreed(best)
     named = best.rename(columns={"relation": "label", "heldout_accuracy": "share"})
     return named.assign(is_known=is_known)
 
@@ -318,7 +327,7 @@ def find_notable_heads(tables: Tables) -> list[NotableHead]:
     if best.empty:
         return []
     shown = (
-        best[beats_offsets(best) & is_relation(best)]
+        best[beats_offsets(best) & is_relation(best) & is_agreed(best)]
         .sort_values("count", ascending=False)
         .head(NOTABLE_RELATIONS)
     )
@@ -359,7 +368,7 @@ FIGURES = (
             "at the right): how often the word it attends to most is the right one, with its 95 % "
             "interval. The head is chosen on other documents than it is scored on. The diamond is "
             "chosen and scored on all of them, as in the paper. The tick is what the best fixed "
-            "distance gets, which needs no model."
+            f"distance gets, which needs no model. {IN_BRACKETS}"
         ),
         needs=("dependency-best",),
         made_by="--treebank FILE",

@@ -14,7 +14,7 @@ from headscope.stats.heldout import choose_best
 from headscope.stats.tally import PLAIN, Tally
 from headscope.stats.tests import compare, holm, max_null_p, pool_random_effects
 
-__all__ = ["TABLES", "best_heads", "is_single", "make_tables", "pool_treebanks"]
+__all__ = ["TABLES", "best_heads", "correct_p", "is_single", "make_tables", "pool_treebanks"]
 
 DIRECTIONS = ["dependent-to-head", "head-to-dependent"]
 OFFSETS = [offset for offset in range(-10, 11) if offset != 0]
@@ -73,7 +73,7 @@ def make_tables(tally: Tally) -> dict[str, pd.DataFrame]:
     columns = ["relation", "layer", "head", "direction", "visible_share", "visible_accuracy"]
     rows = [_best_row(tally, relation) for relation in relations]
     best = accuracy.best_table(rows, TABLES["dependency-best"][: -len(columns[4:])])
-    best["p_value"] = holm(best["p_raw"].to_numpy(dtype=float))
+    best["p_value"] = correct_p(best["relation"], best["p_raw"])
     tables = {
         "dependency": every,
         "dependency-offset": _table_by_relation(tally, "offset", offsets),
@@ -92,6 +92,19 @@ def is_single(relation: str) -> bool:
     (True, False, False)
     """
     return relation != ALL and " (" not in relation
+
+
+def correct_p(relations: "pd.Series[str]", p_raw: "pd.Series[float]") -> NDArray[np.float64]:
+    """Holm's p-values over relations and `all`, each question once.
+
+    Possessives with and without their rule, and `all` without punctuation, ask one of these again:
+    they have none.
+
+    >>> correct_p(pd.Series(["all", "poss", "poss (no 's rule)"]), pd.Series([0.04, 0.01, 0.01]))
+    array([0.04, 0.02,  nan])
+    """
+    is_question = relations.map(lambda relation: relation == ALL or is_single(relation))
+    return holm(np.asarray(p_raw.where(is_question.astype(bool)), np.float64))
 
 
 def _chance(tally: Tally, relation: str, accuracy: float, count: float) -> dict[str, float]:
@@ -231,4 +244,4 @@ def _direction_table(tally: Tally, relations: Sequence[str]) -> pd.DataFrame:
         found = compare(ways[0].heldout, ways[1].heldout, ways[0].heldout_count)
         rows.append((relation, int(count.sum()), *shares, *found[:4]))
     table = pd.DataFrame(rows, columns=list(DIRECTION_COLUMNS))
-    return table.assign(p_value=holm(table["p_value"].to_numpy(dtype=float)))
+    return table.assign(p_value=correct_p(table["relation"], table["p_value"]))

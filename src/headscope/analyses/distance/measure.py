@@ -22,6 +22,7 @@ __all__ = ["Distance", "list_heads", "max_heads_option", "rows_option", "scale_t
 
 
 ALL_ROWS = 10**9  # more than any example has
+STEPS = 2.0**24  # in a nat, to which sums are rounded: below 2^29 they add up in one float64
 
 
 def rows_option() -> Any:
@@ -87,14 +88,17 @@ class Distance:
 def scale_to_all_rows(
     divergence: NDArray[np.float64], attention: AttentionRows
 ) -> dict[str, Tensor]:
-    """Sums over the sampled rows, scaled to all rows of each example, and what they are over."""
+    """Sums over the sampled rows, scaled to all rows of each example, and what they are over.
+
+    They are rounded to 2^-24 nats, so that a tally of all pairs needs no rests.
+    """
     n_examples, n_rows, *_ = attention.weights.shape
     n_tokens = attention.batch.n_tokens
     heads = torch.tensor(attention.n_heads, dtype=torch.float64)  # [layer]
     of_heads = torch.tensor(attention.of_heads or attention.n_heads, dtype=torch.float64)
     ones = torch.ones(n_examples, dtype=torch.float64)
     return {
-        "divergence": torch.from_numpy(divergence * (n_tokens / n_rows)),
+        "divergence": torch.from_numpy(np.rint(divergence * (STEPS * n_tokens / n_rows)) / STEPS),
         "heads": heads.expand(n_examples, -1),  # [example, layer]
         "of_heads": of_heads.expand(n_examples, -1),
         "rows": ones * n_tokens,

@@ -4,7 +4,7 @@ import pandas as pd
 
 from headscope.analyses.coreference.show import WAYS
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker
+from headscope.view.answer import Answer, AnswerMaker, name_best
 from headscope.view.best_bars import corpus_columns
 from headscope.view.card import FactMaker, Facts, accuracy_facts
 from headscope.view.claim import name_head
@@ -52,8 +52,8 @@ def answer_names(tables: Tables) -> list[Answer]:
     row = rows.iloc[0]
     head, found = name_head(row), held_out(row)
     text = (
-        f"Of two names, head {head} attends to the right one for {100 * found.value:.0f} of 100 "
-        "pronouns (held out)."
+        f"{name_best(row, head)} attends to the right one of two names for "
+        f"{100 * found.value:.0f} of 100 pronouns (held out)."
     )
     detail = f"{SHARE.estimate(found)} of {row['count']} pronouns."
     return [Answer(text, 0.75, detail, (head,))]

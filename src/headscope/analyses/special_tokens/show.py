@@ -8,11 +8,15 @@ from headscope.analyses.special_tokens.answers import ANSWERS
 from headscope.analyses.special_tokens.measure import MIDDLE, THIRDS
 from headscope.data.depth import PAPER_LAYERS, count_layers, like_paper, name_layers, thirds
 from headscope.data.table import Tables
+from headscope.stats.contrast import correlate
+from headscope.stats.interval import Estimate, estimate
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, share_facts
 from headscope.view.claim import (
     Claim,
     Outcome,
+    PairClaim,
+    Replicated,
     Verdict,
     all_of,
     beside_untrained,
@@ -25,7 +29,7 @@ from headscope.view.claim import (
 from headscope.view.figure import COLOURS, Chart, Figure
 from headscope.view.heads_grid import grid_figure
 from headscope.view.layer_dots import LayerDots, how_to_read
-from headscope.view.numbers import POINTS, RATIO, SHARE, percent, row_estimate
+from headscope.view.numbers import POINTS, RATIO, SHARE, Form, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 
 __all__ = ["PANELS", "PRESENTATION", "TARGETS", "check_step", "find_sink"]
@@ -55,6 +59,9 @@ HIGH = 2  # times as much as before
 MORE_FREQUENT = 1  # other tokens; in the paper's data "the"
 NEAR_LAYER_5 = (4, 6)  # of 12
 NOTABLE = 0.05  # even attention over 128 tokens gives [CLS] 0.8 %, two [SEP]s 1.6 %
+PATTERN = {"cls": "[CLS]", "sep": "[SEP]", "punctuation": "periods and commas"}
+ALIKE = 0.5  # correlation of the profiles of two models
+CORRELATION = Form(".2f", to=" to ")
 NO_SEP = "This model's input has no closing token ([SEP])."
 SINKS = {
     "sep": "[SEP]",
@@ -258,6 +265,24 @@ def check_frequent(tables: Tables) -> Outcome:
     return Outcome("holds" if is_frequent else "does not hold", shows)
 
 
+def check_alike(one: Replicated, other: Replicated) -> Outcome:
+    """The profiles of two models over layers correlate, for each class of tokens both have."""
+    found = {}
+    for target, called in PATTERN.items():
+        profiles = [
+            side.by_layer((side.rows["source"] == "all") & (side.rows["target"] == target))
+            for side in (one, other)
+        ]
+        value, low, high = map(float, estimate(correlate(*profiles), (-1.0, 1.0)))
+        if not pd.isna(value):
+            found[called] = Estimate(value, low, high)
+    if not found:
+        return Outcome("not measured", "They have no such tokens in common, or too few layers.")
+    said = ", ".join(f"{called} {CORRELATION.estimate(r)}" for called, r in found.items())
+    judged = [judge(r, ALIKE, "", CORRELATION).verdict for r in found.values()]
+    return Outcome(all_of(judged), f"Correlation over layers of the attention to {said}.")
+
+
 def _claim(
     name: str,
     says: str,
@@ -378,12 +403,26 @@ CLAIMS = (
         ("token-frequency",),
         "--text FILE",
         check_frequent,
+        is_of_data=True,
+    ),
+)
+PAIR_CLAIMS = (
+    PairClaim(
+        "two-models-attend-alike",
+        "3.2",
+        "Two models show a similar pattern of attention to special tokens (here: the mean "
+        "attention of a layer to [CLS], to [SEP], and to periods and commas correlates over 0.5 "
+        "between them, over layers).",
+        '"A similar pattern occurs for the uncased BERT model"',
+        ("special-tokens", "weight"),
+        check_alike,
     ),
 )
 PRESENTATION = Presentation(
     section=SURFACE,
     figures=FIGURES,
     claims=CLAIMS,
+    pair_claims=PAIR_CLAIMS,
     answers=ANSWERS,
     facts=(FactMaker(("special-tokens",), special_token_facts),),
     behaviours=(
