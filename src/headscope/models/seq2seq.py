@@ -233,7 +233,6 @@ def _observe_outputs(
         outputs = model(**inputs, output_attentions=True, return_dict=True)
     for kind, name in OUTPUTS.items():
         for weights in outputs.get(name) or ():
-            n_queries, n_keys = weights.shape[-2:]
-            causal = torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool).tril()
-            visible = visible_keys(causal if kind is DECODER else None, n_queries, n_keys)
+            causal = torch.ones_like(weights[:1, :1], dtype=torch.bool).tril()
+            visible = visible_keys(causal if kind is DECODER else None, weights)
             observe(TapOutput(at_least_float32(weights), visible))
