@@ -401,8 +401,9 @@ class RowBuffer:
 
     def _find(self, which: object, places: NDArray[np.int64]) -> Tensor:
         """Places where the batch is: they are the same in every layer, and moved there once."""
+        batch: Batch = self._batch
         key = (self, which, len(places))
-        return self._batch.remember(key, lambda: torch.tensor(places, device=self._batch.device))
+        return batch.remember(key, lambda: torch.tensor(places, device=batch.device))
 
     def rows(self) -> AttentionRows:
         """The rows of all layers since the batch began; valid until the next begins."""

@@ -32,7 +32,7 @@ from headscope.models.tap import (
     visible_keys,
 )
 
-__all__ = ["Part", "Seq2SeqModel"]
+__all__ = ["OneKind", "Part", "Seq2SeqModel"]
 
 PROBE = Example("probe", text="a b c d e f g h", text_pair="a b")
 ENCODER, DECODER, CROSS = AttentionKind
@@ -189,6 +189,38 @@ class Seq2SeqModel(ModelView):
             f"({failures[1]}). Expected softmax attention with the same number of heads in every "
             "layer of a kind."
         )
+
+
+@dataclass(frozen=True)
+class OneKind(ModelView):
+    """One kind of attention of an encoder-decoder, as a source of its own."""
+
+    emits: ClassVar[Watch] = Watch.ATTENTION
+    whole: Seq2SeqModel
+    kind: AttentionKind
+
+    @property
+    def model(self) -> LoadedModel:
+        return self.whole.encoder
+
+    @property
+    def n_layers(self) -> int:
+        return self.whole.parts[self.kind].n_layers
+
+    @property
+    def n_heads(self) -> int:
+        return self.whole.parts[self.kind].n_heads
+
+    @property
+    def layer_numbers(self) -> tuple[int, ...]:
+        return tuple(range(self.n_layers))
+
+    def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
+        return self.whole.encode(examples, max_tokens)
+
+    def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
+        """Run the model and show the layers of this kind."""
+        self.whole.attend(batch, lambda layer: observe(layer) if layer.kind is self.kind else None)
 
 
 def _shapes(batch: Batch) -> dict[AttentionKind, tuple[int, int]]:
