@@ -220,10 +220,12 @@ class Analysis(Protocol):
     def tables(self) -> Mapping[str, tuple[str, ...]]:
         """The columns of each table it gives."""
 
-    def measure(self, observed: Any) -> Mapping[str, "Tensor"]:
+    def measure(self, observed: Any) -> Mapping[str, "Tensor | Callable[[], Tensor]"]:
         """Sums and counts for one layer of a batch; the first axis of each array is the example.
 
         What is the same in every layer, or known at one alone, may be returned for that one alone.
+        A function is called after the last layer: for what must be computed on the host, which
+        would make a device wait at every layer.
         """
 
     def summarize(self, tally: "Tally") -> Mapping[str, "pd.DataFrame"]:

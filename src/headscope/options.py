@@ -357,6 +357,10 @@ class ShowOptions:
     head: str | None = option(None, "One head, as 8-10: layer 8, head 10.", shown_default="all")
     layer: int | None = option(None, "All heads of this layer.")
     words: bool = option(False, "Attention between words instead of tokens.")
+    target: str | None = option(None, "What an encoder-decoder writes when it reads the text.")
+    attention: str | None = option(
+        None, "With --target: cross, decoder or encoder attention.", shown_default="cross"
+    )
     treebank: str | None = option(None, "Take a sentence of this treebank, its arcs in red.")
     sentence: str | None = option(None, "The sentence's id in --treebank (# sent_id).")
     relation: str | None = option(None, "Mark the arcs of this relation alone, e.g. det.")
@@ -375,6 +379,8 @@ class ShowOptions:
     def __post_init__(self) -> None:
         require(self.view in VIEWS, "view", self.view, f"one of {', '.join(VIEWS)}")
         require(self.pieces in PIECES, "pieces", self.pieces, " or ".join(PIECES))
+        is_whole = self.attention is None or self.target is not None
+        require(is_whole, "attention", self.attention, "--target TEXT beside it")
         is_enough = self.strongest is None or self.strongest > 0
         require(is_enough, "strongest", self.strongest, "at least 1")
 

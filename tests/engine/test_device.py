@@ -1,12 +1,14 @@
 """What runs on a device stays there until a batch is done.
 
 No accelerator is needed: tensors on torch's `meta` device have no numbers, so anything that asks
-for one (`.cpu()`, `.item()`, `.tolist()`, `if tensor:`) fails, and a watcher refuses operations
-that mix tensors of two devices, which fail on a real one.
+for one (`.cpu()`, `.item()`, `.tolist()`, `.numpy()`, `if tensor:`) fails. A watcher refuses
+operations that mix tensors of two devices, which fail on a real one, and after the first layer
+of a batch all that moves from one device to the other.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,83 +18,102 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from headscope.contracts import Watch
-from headscope.data.attention import LayerAttention, LayerChange, LayerGradient
+from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
-from headscope.engine.measure import Result, RowBuffer, _Observer, name_analyses
+from headscope.engine.measure import (
+    Result,
+    RowBuffer,
+    _Observer,
+    measure_examples,
+    name_analyses,
+)
 from headscope.errors import ModelError
 from headscope.kernels.jensen_shannon import sum_pairs_in_torch, sum_pairs_on_device
 from headscope.models.loaded import wrap_model
+from headscope.models.seq2seq import Seq2SeqModel
 from headscope.options import RunOptions
 from headscope.registry import ANALYSES
-from tests.making import MadeSource, make_example
+from tests.making import MadeSource, make_example, make_pair
 from tests.models.tiny import FAMILIES, build_model, build_tokenizer
 
 META = torch.device("meta")
-MOVES = ("aten._to_copy", "aten.copy_")
-ON_THE_HOST = {"trees"}  # compiled code for the CPU reads word maps layer by layer
+MOVES = ("aten._to_copy", "aten.copy_", "aten.to.")
 
 
 class OneDevice(TorchDispatchMode):
-    """An error for an operation on tensors of two devices; numbers (no axis) may be anywhere."""
+    """An error for an operation on tensors of two devices; numbers (no axis) may be anywhere.
+
+    What moves from one to the other is an error too once `may_move` is taken away.
+    """
+
+    may_move = True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor) and t.ndim]
-        devices = {tensor.device.type for tensor in tensors}
-        if len(devices) > 1 and not str(func).startswith(MOVES):
+        result = func(*args, **(kwargs or {}))
+        may_move = self.may_move and str(func).startswith(MOVES)
+        tensors = [t for t in tree_leaves((args, kwargs, result)) if isinstance(t, Tensor)]
+        devices = {tensor.device.type for tensor in tensors if tensor.ndim}
+        if len(devices) > 1 and not may_move:
             raise RuntimeError(f"{func} mixes tensors on {sorted(devices)}")
-        return func(*args, **(kwargs or {}))
+        return result
 
 
-def make_batch() -> Batch:
-    source = MadeSource()
-    encodings = source.encode([make_example(seed, n_words=6) for seed in range(4)], 512)
-    same = [e for e in encodings if len(e) == len(encodings[0])]
-    return Batch(tuple(same), META)
+def make_batch(watch: Watch = Watch.ATTENTION) -> Batch:
+    """Four examples of one length."""
+    is_across = watch is Watch.CROSS_ATTENTION
+    make = make_pair if is_across else make_example
+    examples = [make(seed, n_words=6) for seed in range(4)]
+    return Batch(tuple(MadeSource(emits=watch).encode(examples, 512)), META)
 
 
-def observations(watch: Watch, batch: Batch) -> Iterator[Any]:
-    """Two layers of five heads on the device."""
-    n_examples, n_tokens = len(batch), batch.n_tokens
+def observations(watch: Watch, batch: Batch, device: OneDevice) -> Iterator[Any]:
+    """Two layers of five heads on the device; after the first, nothing may move."""
+    source = MadeSource(emits=watch)
+    n_queries = (batch.target if watch is Watch.CROSS_ATTENTION else batch).n_tokens
     for layer in range(2):
-        weights = torch.rand(n_examples, 5, n_tokens, n_tokens, device=META)
-        if watch is Watch.GRADIENT:
-            yield LayerGradient(layer, weights, batch)
-        elif watch is Watch.CHANGE:
-            is_measured = torch.ones(5, dtype=torch.bool, device=META)
-            yield LayerChange(
-                layer, weights[:, :, 0, :3], is_measured, weights[:, 0, 0, 0], "loss", batch
-            )
-        else:
-            yield LayerAttention.full(layer, weights, batch)
+        weights = torch.rand(len(batch), 5, n_queries, batch.n_tokens, device=META)
+        yield source._show(layer, weights, batch)
+        device.may_move = False
 
 
-LAYER_BY_LAYER = [
-    name
-    for name, kind in ANALYSES.load_all()
-    if not kind.watches.compares_layers and kind.watches is not Watch.CROSS_ATTENTION
+def variants(name: str) -> list[Any]:
+    """An analysis as it is by default, and with each of its choices turned round."""
+    kind = ANALYSES.find(name).load()
+    others = [
+        {f.name: "first" if f.name == "query_pieces" else not f.default}
+        for f in fields(kind)
+        if f.name == "query_pieces" or isinstance(f.default, bool)
+    ]
+    return [kind(), *(kind(**other) for other in others)]
+
+
+LAYER_BY_LAYER = [name for name, kind in ANALYSES.load_all() if not kind.watches.compares_layers]
+SHOWN = [(name, ANALYSES.find(name).load().watches) for name in LAYER_BY_LAYER]
+SHOWN += [
+    (name, Watch.CROSS_ATTENTION)
+    for name in LAYER_BY_LAYER
+    if getattr(ANALYSES.find(name).load(), "measures_cross", False)
 ]
 
 
-@pytest.mark.parametrize("name", LAYER_BY_LAYER)
-def test_analyses_measure_where_the_model_is(name: str) -> None:
-    if name in ON_THE_HOST:
-        pytest.skip("measured by compiled code on the CPU")
-    analysis, batch = ANALYSES.find(name).load()(), make_batch()
-    with OneDevice():
-        for observed in observations(analysis.watches, batch):
-            assert observed.is_finite().device == META
-            for array, values in analysis.measure(observed).items():
-                assert values.device == META, array
+@pytest.mark.parametrize(("name", "watch"), SHOWN)
+def test_analyses_measure_where_the_model_is(name: str, watch: Watch) -> None:
+    for analysis in variants(name):
+        with OneDevice() as device:
+            for observed in observations(watch, make_batch(watch), device):
+                assert observed.is_finite().device == META
+                for array, values in analysis.measure(observed).items():
+                    assert callable(values) or values.device == META, array
 
 
 def test_rows_of_all_layers_are_kept_and_compared_on_the_device() -> None:
-    batch, buffer = make_batch(), RowBuffer(4, 0, 2, 5)
-    with OneDevice():
+    batch, buffer = make_batch(), RowBuffer(4, 0, 2, 3)
+    with OneDevice() as device:
         buffer.begin_batch()
-        for attention in observations(Watch.ATTENTION, batch):
+        for attention in observations(Watch.ATTENTION, batch, device):
             attention.read(buffer)
         sums = sum_pairs_on_device(buffer.rows().weights, 0)
-    assert (sums.device, sums.shape) == (META, (len(batch), 10, 10))
+    assert (sums.device, sums.shape) == (META, (len(batch), 6, 6))
 
 
 def test_sums_on_the_device_are_those_of_the_reference() -> None:
@@ -112,21 +133,22 @@ class _Shows:
         self.watch = watch
 
     def attend(self, batch: Batch, observe: Any) -> None:
-        with OneDevice():
-            for observed in observations(self.watch, batch):
+        with OneDevice() as device:
+            for observed in observations(self.watch, batch, device):
                 observe(observed)
         raise StopAsyncIteration  # the engine got through all layers without reading a number
 
 
-@pytest.mark.parametrize("watch", [Watch.ATTENTION, Watch.GRADIENT, Watch.CHANGE])
+@pytest.mark.parametrize(
+    "watch", [Watch.ATTENTION, Watch.CROSS_ATTENTION, Watch.GRADIENT, Watch.CHANGE]
+)
 def test_the_engine_reads_nothing_before_the_last_layer(watch: Watch) -> None:
-    names = set(LAYER_BY_LAYER) - ON_THE_HOST
-    analyses = [a for name in names if (a := ANALYSES.find(name).load()()).watches is watch]
+    analyses = [ANALYSES.find(name).load()() for name, shown in SHOWN if shown is watch]
     assert analyses
     source: Any = _Shows(watch)
     observer = _Observer(source, name_analyses(analyses), RunOptions(), Result())
     with pytest.raises(StopAsyncIteration):
-        observer.measure(make_batch())
+        observer.measure(make_batch(watch))
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "modernbert", "t5"])
@@ -138,10 +160,48 @@ def test_the_tap_runs_a_model_without_reading_its_device(family: str) -> None:
     left_out = () if FAMILIES[family].is_causal else ("attention_mask",)
     inputs = {name: ids for name, ids in encoding.inputs.items() if name not in left_out}
     source.model.to(META)
-    seen: list[LayerAttention] = []
-    with OneDevice():
-        source.attend(Batch((replace(encoding, inputs=inputs),), META), seen.append)
-    assert [attention.weights.device for attention in seen] == [META] * 3
+    assert observe(source, Batch((replace(encoding, inputs=inputs),), META)) == [META] * 3
+
+
+def test_the_tap_runs_an_encoder_decoder_without_reading_its_device() -> None:
+    model = build_model("t5", decoder_start_token_id=0, num_decoder_layers=2)
+    source = Seq2SeqModel(wrap_model(model, build_tokenizer("t5"), "t5"))
+    assert [part.n_layers for part in source.parts.values()] == [3, 2, 2]
+    (encoding,) = source.encode([make_pair(1, n_words=6)], 20)
+    inputs = {"input_ids": encoding.inputs["input_ids"]}
+    source.whole.to(META)
+    assert observe(source, Batch((replace(encoding, inputs=inputs),), META)) == [META] * 7
+
+
+def observe(source: Any, batch: Batch) -> list[torch.device]:
+    """Where the layers are that a source shows; after the first, nothing may move."""
+    seen: list[torch.device] = []
+    with OneDevice() as device:
+
+        def see(attention: LayerAttention) -> None:
+            seen.append(attention.weights.device)
+            assert attention.visible.device == META
+            device.may_move = False
+
+        source.attend(batch, see)
+    return seen
+
+
+def test_what_is_computed_on_the_host_waits_for_the_last_layer() -> None:
+    kind: Any = ANALYSES.find("position").load()
+
+    class Later(kind):  # type: ignore[misc]
+        def measure(self, attention: LayerAttention) -> dict[str, Any]:
+            measured = super().measure(attention)
+            return {name: partial(torch.clone, value) for name, value in measured.items()}
+
+    examples = [make_example(seed) for seed in range(3)]
+    now, later = (
+        measure_examples(examples, MadeSource(), [own()], RunOptions()).tallies["position"]
+        for own in (kind, Later)
+    )
+    assert now.totals.keys() == later.totals.keys()
+    assert all((later.totals[name] == total).all() for name, total in now.totals.items())
 
 
 def test_numbers_that_are_none_are_told_once_the_batch_is_done() -> None:

@@ -15,17 +15,23 @@ import torch
 
 import headscope as hs
 from headscope.analyses.position.measure import Position
+from headscope.contracts import AttentionKind
 from headscope.data.example import Example
 from headscope.data.link import Link
+from headscope.engine.head_views import view_heads
 from headscope.errors import InputError, StudyError
+from headscope.models.loaded import wrap_model
+from headscope.models.seq2seq import OneKind, Seq2SeqModel
 from headscope.runs.run import Run
 from headscope.view.card import make_cards
 from headscope.view.claim import check_claims
+from headscope.view.drawing import without_special
 from headscope.view.figure import list_figures
 from headscope.view.table import Format
 from headscope.view.terminal import print_run
 from tests.toy_seq2seq import N_WORDS, TASKS, toy_examples, toy_tokenizer, train_toy
 
+ENCODER, DECODER, CROSS = AttentionKind
 KINDS = ["encoder", "decoder", "cross"]
 OF_ALL_KINDS = ["position", "special-tokens", "entropy", "max-weight", "distance", "layout"]
 
@@ -308,3 +314,62 @@ def test_the_page_is_written(tmp_path: Path) -> None:
     page = run_of("reverse").report(tmp_path / "report.html").read_text()
     assert 'id="figure-monotonicity"' in page
     assert "Cross attention" in page
+
+
+# `headscope show` draws what the toys do.
+
+
+@each_task
+@pytest.mark.parametrize("view", ["lines", "matrix"])
+def test_cross_attention_is_drawn_from_the_target_to_the_source(task: str, view: str) -> None:
+    example = toy_examples(task, 1)[0]
+    rows = run_of(task).tables["monotonicity"]
+    best = rows.loc[rows["correlation"].abs().idxmax()]
+    drawing = hs.show(
+        train_toy(task),
+        example.text,
+        tokenizer=toy_tokenizer(),
+        target=example.text_pair,
+        head=(int(best["layer"]), int(best["head"])),
+        view=view,
+    )
+    assert "cross attention, head" in drawing.title
+    for word in f"{example.text} {example.text_pair}".split():
+        assert f">{word}</text>" in drawing.svg.replace("</title>", ">")
+
+
+def test_each_kind_is_drawn_with_its_own_tokens() -> None:
+    example = Example("a", text="w1 w2 w3 w4 w5", text_pair="w1 w2 w3")
+    source = OneKind(Seq2SeqModel(wrap_model(train_toy("copy"), toy_tokenizer())), CROSS)
+    sizes = {}
+    for kind in AttentionKind:
+        own = replace(source, kind=kind)
+        (shown,) = view_heads(own, example, [(0, 1)])
+        sizes[kind.value] = shown.weights.shape
+        seen: list[Any] = []
+        own.whole.attend(own.batch(own.encode([example], 40)), seen.append)
+        (layer,) = (a for a in seen if a.kind is kind and a.layer == 0)
+        np.testing.assert_array_equal(shown.weights, layer.weights[0, 1].double().numpy())
+        np.testing.assert_allclose(without_special(shown).weights.shape, np.array(
+            [5 if kind is ENCODER else 3, 3 if kind is DECODER else 5]))  # fmt: skip
+    assert sizes["cross"] == (sizes["decoder"][0], sizes["encoder"][0])
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"target": "w1", "attention": "self"}, "Expected one of encoder, decoder, cross"),
+        ({"attention": "cross"}, 'Expected target="TEXT" beside it'),
+        ({"target": "w1", "head": "1-1", "view": "text"}, "Cross attention is between two texts"),
+        ({"target": "w1", "words": True}, "its words are not known"),
+        ({"target": "w1", "layer": 9}, "has no layer 9"),
+    ],
+)
+def test_what_cannot_be_drawn_of_a_target_is_told(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(StudyError, match=error):
+        hs.show(train_toy("copy"), "w1 w2", tokenizer=toy_tokenizer(), **options)
+
+
+def test_a_target_needs_a_decoder() -> None:
+    with pytest.raises(StudyError, match="demo is no encoder-decoder"):
+        hs.show("demo", "a text", target="another")

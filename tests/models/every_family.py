@@ -53,6 +53,8 @@ MODULE = {
     **{name: SIZES[name] for name in ("num_key_value_heads", "head_dim", "intermediate_size")},
     "vocab_size": SIZES["vocab_size"],
 }
+TINY_PART = {name: value for name, value in MODULE.items() if name != "head_dim"}
+TINY_PART |= {"num_key_value_heads": HEADS, "hidden_size_global": 64}
 LATENT = {"num_key_value_heads": HEADS, "n_shared_experts": 1}  # keys and values of their own
 # What a family needs beside that: its default configuration contradicts itself, or these sizes.
 OWN_SIZES: dict[str, dict[str, Any]] = {
@@ -65,6 +67,12 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "mlp_layer_types": ["dense"] * LAYERS,
     },
     "bamba": {"attn_layer_indices": [3]},
+    "blt": {
+        **{f"{part}_config": TINY_PART for part in ("patcher", "encoder", "decoder")},
+        "global_config": {**TINY_PART, "hidden_size": 64, "intermediate_size": 40},
+        "encoder_hash_byte_group_vocab": 400,
+        "patching_batch_size": None,
+    },
     "bigbird_pegasus": {"attention_type": "original_full"},
     "canine": {"vocab_size": None},
     "cohere_compass_text": {
@@ -80,6 +88,13 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     "deepseek_v3": LATENT,
     "deepseek_v32": LATENT,
     "dots1": {"num_key_value_heads": GROUPS},
+    "dots3_note_text": {
+        **LATENT,
+        **{f"swa_{name}_heads": HEADS // 2 for name in ("num_attention", "num_key_value")},
+        **{f"swa_{name}_lora_rank": 16 for name in ("q", "kv")},
+        **{f"swa_{name}head_dim": SIZE for name in ("qk_nope_", "qk_rope_", "v_")},
+        "swa_head_dim": 2 * SIZE,
+    },
     "esmc": {"num_key_value_heads": None},
     "falcon_h1": {"mamba_d_ssm": 64},
     "funnel": {

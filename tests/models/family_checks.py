@@ -261,4 +261,4 @@ def shorten(error: Exception, family: str) -> str:
     within = re.search(r"AttentionInterface \((.*)\)", reason)
     reason = within[1] if within else reason
     reason = reason.replace("no layer uses it", "no layer uses the interface")
-    return reason.partition(". Expected")[0][:LONGEST]
+    return re.split(r"\. Expected| but it was not found", reason)[0][:LONGEST]

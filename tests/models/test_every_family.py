@@ -9,25 +9,21 @@ from tests.models.family_page import PAGE, row_of
 
 # One of each kind of answer.
 SAMPLE = ["bert", "gpt2", "llama", "t5", "albert", "mpnet", "gpt_oss", "qwen3_next", "bitnet"]
-SAMPLE += ["diffllama", "zamba2", "gemma3n_text", "squeezebert", "bros", "fsmt", "mamba"]
+SAMPLE += ["diffllama", "zamba2", "gemma3n_text", "squeezebert", "bros", "fsmt", "mamba", "blt"]
 
 LINES = PAGE.read_text().splitlines()
-is_of_this_version = pytest.mark.skipif(
-    not any(f"transformers {transformers.__version__}." in line for line in LINES),
-    reason="docs/families.md was written with another version of transformers",
-)
 
 
-@is_of_this_version
 @pytest.mark.parametrize("family", SAMPLE)
 def test_the_page_says_what_a_family_can_do(family: str) -> None:
     answer = examine(family)
     assert not answer.is_wrong, answer.why
-    assert row_of(answer) in LINES
+    assert row_of(answer) in LINES, "run `make families`"
 
 
-@is_of_this_version
 def test_every_text_family_has_a_row() -> None:
+    if not any(f"transformers {transformers.__version__}." in line for line in LINES):
+        pytest.skip("docs/families.md was written with another version of transformers")
     rows = [line.split("|")[1].strip() for line in LINES if line.startswith("|")][2:]
     assert rows == text_families()[0]
 

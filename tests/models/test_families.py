@@ -369,11 +369,11 @@ def test_mask_of_one_row_speaks_for_every_query(n_rows: int, dtype: torch.dtype)
     hidden = torch.finfo(dtype).min if dtype.is_floating_point else False
     shown = 0.0 if dtype.is_floating_point else True
     mask = torch.where(is_visible, shown, hidden).to(dtype)
-    assert visible_keys(mask, n_queries=3, n_keys=4).tolist() == [3, 3, 3]
+    assert visible_keys(mask, torch.zeros(1, 1, 3, 4)).tolist() == [3, 3, 3]
 
 
 def test_no_mask_means_that_every_key_is_visible() -> None:
-    assert visible_keys(None, n_queries=3, n_keys=5).tolist() == [5, 5, 5]
+    assert visible_keys(None, torch.zeros(1, 1, 3, 5)).tolist() == [5, 5, 5]
 
 
 @pytest.mark.parametrize("name", ["bert", "t5", "gpt2", "gemma2", "modernbert", "gpt_neo"])

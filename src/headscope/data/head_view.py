@@ -29,10 +29,22 @@ class HeadView:
     is_special: tuple[bool, ...]
     weights: Float[NDArray[np.floating[Any]], "query key"]
     marked: tuple[tuple[int, int], ...] = ()  # pairs (from, to) to draw in red, as gold arcs are
+    keys: tuple[str, ...] | None = None  # the units attended to, where they are others
+    special_keys: tuple[bool, ...] | None = None
+
+    @property
+    def key_units(self) -> tuple[str, ...]:
+        """The units attended to."""
+        return self.units if self.keys is None else self.keys
+
+    @property
+    def is_special_key(self) -> tuple[bool, ...]:
+        return self.is_special if self.special_keys is None else self.special_keys
 
     def __post_init__(self) -> None:
-        n_units = len(self.units)
-        if self.weights.shape != (n_units, n_units) or len(self.is_special) != n_units:
+        n_units, n_keys = len(self.units), len(self.key_units)
+        sizes = (len(self.is_special), len(self.is_special_key))
+        if self.weights.shape != (n_units, n_keys) or sizes != (n_units, n_keys):
             raise ValueError(f"A view of {n_units} units must have so many rows and columns.")
         if any(not 0 <= unit < n_units for pair in self.marked for unit in pair):
             raise ValueError("A marked pair lies outside the units.")
@@ -98,7 +110,8 @@ class HeadView:
             for row, column in zip(rows, columns, strict=True)
         ]
         special = [int(special) for special in self.is_special]
-        return {**vars(self), "is_special": special, "weights": kept}
+        values = {name: value for name, value in vars(self).items() if not name.endswith("keys")}
+        return {**values, "is_special": special, "weights": kept}
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> "HeadView":

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from headscope.contracts import AttentionSource, layer_numbers
+from headscope.contracts import AttentionKind, AttentionSource, layer_numbers
 from headscope.data.attention import LayerAttention, head_name
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
@@ -54,9 +54,17 @@ def view_heads(
         arcs = _gold_arcs(example, relation, direction)
     (encoding,) = encode_whole(source, [example], max_tokens)
     maps = run_heads(source, [encoding], [(0, *head) for head in heads])
+    rows, keys = _sides(encoding, getattr(source, "kind", None))
     return [
-        make_view(encoding, head, maps[0, *head], by_words, arcs, later_piece) for head in heads
+        make_view(rows, head, maps[0, *head], by_words, arcs, later_piece, keys) for head in heads
     ]
+
+
+def _sides(encoding: Encoding, kind: AttentionKind | None) -> tuple[Encoding, Encoding | None]:
+    """The tokens that attend, and those attended to where they are others."""
+    if kind in (None, AttentionKind.ENCODER) or encoding.target is None:
+        return encoding, None
+    return encoding.target, encoding if kind is AttentionKind.CROSS else None
 
 
 def make_view(
@@ -66,15 +74,14 @@ def make_view(
     by_words: bool,
     arcs: Collection[tuple[int, int]],
     later_piece: str = "",
+    keys: Encoding | None = None,
 ) -> HeadView:
     """What a head does with an example, from its map between tokens; `arcs` are pairs of words."""
     owners = _unit_of_each_token(encoding, by_words)
-    units, is_special = _name_units(encoding, owners, by_words)
-    if later_piece and not by_words:
-        units = tuple(
-            later_piece + unit if is_later else unit
-            for unit, is_later in zip(units, _find_later_pieces(encoding), strict=True)
-        )
+    units, is_special = _name_units(encoding, owners, by_words, later_piece)
+    if keys is not None:  # of cross attention, between tokens
+        others = _name_units(keys, np.arange(len(keys)), False, later_piece)
+        return HeadView(encoding.example.id, *head, units, is_special, weights, (), *others)
     first_unit = _first_units(encoding, owners)
     marked = tuple(
         (first_unit[start], first_unit[end])
@@ -174,7 +181,7 @@ def _places(encoding: Encoding) -> list[tuple[int, int]]:
 
 
 def _name_units(
-    encoding: Encoding, owners: NDArray[np.int64], by_words: bool
+    encoding: Encoding, owners: NDArray[np.int64], by_words: bool, later_piece: str
 ) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     """What each unit is called, and whether it is a special token, by its first token."""
     _, firsts = np.unique(owners, return_index=True)
@@ -185,13 +192,16 @@ def _name_units(
         else encoding.surfaces[first]
         for first in firsts
     )
+    if later_piece and not by_words:
+        later = zip(names, _find_later_pieces(encoding), strict=True)
+        names = tuple(later_piece + name if is_later else name for name, is_later in later)
     return names, tuple(bool(encoding.kinds[first] != TokenKind.TEXT) for first in firsts)
 
 
 def _find_later_pieces(encoding: Encoding) -> list[bool]:
     """Which tokens continue the word of the token before them."""
-    if encoding.example.words is not None:
-        words = encoding.word_ids.tolist()
+    words = encoding.word_ids.tolist()
+    if max(words, default=-1) >= 0:
         return [
             place > 0 and word >= 0 and word == words[place - 1]
             for place, word in _places(encoding)

@@ -44,6 +44,7 @@ SHARED = "word pieces that cover two words (each counts for the larger part)"
 DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after all others
 
 Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
+Measured = Mapping[str, Tensor | Callable[[], Tensor]]  # of one layer, by an analysis
 Progress = Callable[[int], None]  # told how many examples are done
 ByKind = Mapping[AttentionKind, Sequence[Analysis]]  # of an encoder-decoder that is measured whole
 
@@ -272,7 +273,7 @@ class _Observer:
 
     def measure(self, batch: Batch) -> dict[str, Values]:
         """The values of a batch, by the names of tallies."""
-        layers: dict[str, dict[int, Mapping[str, Tensor]]] = {a.name: {} for a in self.of_layers}
+        layers: dict[str, dict[int, Measured]] = {a.name: {} for a in self.of_layers}
         is_finite: list[tuple[int, Tensor]] = []
         numbers = layer_numbers(self.source)
         for buffer in self.buffers.values():
@@ -317,9 +318,12 @@ def heads_a_layer(source: Source[Any], max_heads: int) -> int:
     return min(source.n_heads, max(1, max_heads // source.n_layers))
 
 
-def _stack_layers(measured: Mapping[int, Mapping[str, Tensor]]) -> Values:
+def _stack_layers(measured: Mapping[int, Measured]) -> Values:
     """The values of all layers side by side, in order; of what a single layer gave, one."""
-    layers = [measured[layer] for layer in sorted(measured)]
+    layers = [
+        {name: value() if callable(value) else value for name, value in measured[layer].items()}
+        for layer in sorted(measured)
+    ]
     return {
         name: torch.stack([layer[name] for layer in layers if name in layer], dim=1).cpu().numpy()
         for name in dict.fromkeys(name for layer in layers for name in layer)
@@ -372,7 +376,7 @@ class RowBuffer:
             self._batch, self._has_sink = layer.batch, layer.has_sink
             self._queries = choose_rows(layer.batch, self.n_rows, self.seed)
             self._rows = self._make_room(layer)
-        self._heads = spread_heads(of_heads, self.n_heads).tolist()
+        self._heads = spread_heads(of_heads, self.n_heads)
         self._first = sum(kept for kept, _ in self._shown)
         self._shown.append((len(self._heads), of_heads))
         return self
@@ -381,7 +385,7 @@ class RowBuffer:
         """Copy those of the chosen rows that are in a slice."""
         weights = part.weights
         if len(self._heads) < weights.shape[1]:
-            weights = weights[:, self._heads]
+            weights = weights.index_select(1, self._find("heads", self._heads))
         n_keys = weights.shape[-1]
         into = self._rows[:, :, self._first : self._first + len(self._heads)]
         for place, example in enumerate(range(part.examples.start, part.examples.stop)):
@@ -389,12 +393,19 @@ class RowBuffer:
             low, high = np.searchsorted(rows, [part.rows.start, part.rows.stop])
             if low == high:
                 continue
-            own = weights[place][:, rows[low:high] - part.first_row]  # [head, row, key]
+            chosen = self._find((example, part.first_row), rows[low:high] - part.first_row)
+            own = weights[place].index_select(1, chosen)  # [head, row, key]
             into[example, low:high, :, :n_keys] = own.transpose(0, 1)
             into[example, low:high, :, n_keys:] = 0
             if self._has_sink:
                 missing = (1 - own.sum(-1)).clamp_min(0)  # [head, row]
                 into[example, low:high, :, -1] = missing.T
+
+    def _find(self, which: object, places: NDArray[np.int64]) -> Tensor:
+        """Places where the batch is: they are the same in every layer, and moved there once."""
+        batch: Batch = self._batch
+        key = (self, which, len(places))
+        return batch.remember(key, lambda: torch.tensor(places, device=batch.device))
 
     def rows(self) -> AttentionRows:
         """The rows of all layers since the batch began; valid until the next begins."""

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
+from headscope.contracts import AttentionKind, AttentionSource, CorpusRole, layer_numbers
 from headscope.corpora.opening import as_corpora
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.example import Example
@@ -15,12 +15,15 @@ from headscope.data.running_text import word_spans
 from headscope.engine.head_views import all_heads, name_layers, view_heads
 from headscope.engine.open_models import open_source
 from headscope.errors import StudyError, suggest
+from headscope.models.loaded import LoadedModel
+from headscope.models.seq2seq import OneKind, Seq2SeqModel
 from headscope.options import (
     ModelOptions,
     ShowOptions,
     build_options,
     collect_options,
     refuse_unknown,
+    require,
 )
 from headscope.view.drawing import (
     Drawing,
@@ -46,8 +49,9 @@ def show(
 
     `words` draws words instead of tokens. A `sentence` of a `treebank`, by its id, has its
     dependency arcs in red; `relation` keeps to those of one kind. `red` words have all attention
-    they give and get in red. `options` are those of `headscope.options.ShowOptions` and
-    `ModelOptions`; `headscope show --help` lists them.
+    they give and get in red. With a `target` an encoder-decoder is drawn whole: its `attention`
+    of one kind, "cross", "decoder" or "encoder". `options` are those of
+    `headscope.options.ShowOptions` and `ModelOptions`; `headscope show --help` lists them.
 
     >>> import headscope
     >>> drawing = headscope.show("demo", "The cat sat on the mat.", head="1-3")
@@ -56,16 +60,20 @@ def show(
     """
     refuse_unknown(options, collect_options(ShowOptions, ModelOptions))
     chosen: ShowOptions = build_options(ShowOptions, options)
+    is_kind = chosen.attention in (None, *AttentionKind)
+    require(is_kind, "attention", chosen.attention, f"one of {', '.join(AttentionKind)}")
     size = read_size(chosen.size) if chosen.size else (None, None)
     style = PaperStyle(*size, chosen.font, chosen.palette, chosen.background)
     heads = _read_heads(chosen.head, chosen.layer)
-    example = _find_example(text, chosen.treebank, chosen.sentence, chosen.words)
+    example = _find_example(text, chosen)
     if chosen.relation is not None and chosen.treebank is None:
         raise StudyError(
             f"Relation {chosen.relation!r} was asked for, but a plain text has none. Expected a "
             "sentence with a tree; pass --treebank FILE --sentence ID, or leave --relation out."
         )
     source = open_source(model, tokenizer, build_options(ModelOptions, options))
+    if chosen.target is not None:
+        source = _take_kind(source, AttentionKind(chosen.attention or AttentionKind.CROSS))
     layer = chosen.layer
     numbers = layer_numbers(source)
     if layer is not None and layer - 1 not in numbers:
@@ -82,12 +90,27 @@ def show(
         direction=chosen.direction,
         later_piece="##" if chosen.pieces == "marked" else "",
     )
+    if views[0].keys is not None and (chosen.view == "text" or chosen.span is not None):
+        raise StudyError(
+            "Cross attention is between two texts, which --view text and --span cannot draw. "
+            "Expected --view lines or matrix without a span; leave them out."
+        )
     if chosen.span is not None:
         first, last = _read_span(chosen.span, len(views[0].units))
         views = [view.between(first, last) for view in views]
     red = [chosen.red] if isinstance(chosen.red, str) else chosen.red
     _refuse_absent_words(views[0], red)
     return style_drawing(_draw(source, views, chosen, red), style)
+
+
+def _take_kind(source: AttentionSource, kind: AttentionKind) -> AttentionSource:
+    """One kind of attention of an encoder-decoder that is given a target."""
+    if not (isinstance(source, LoadedModel) and source.whole is not None):
+        raise StudyError(
+            f"{source.name} is no encoder-decoder, so it writes nothing of its own. Expected a "
+            "model such as T5 or BART; leave --target out."
+        )
+    return OneKind(Seq2SeqModel(source), kind)
 
 
 def _read_span(span: str, n_units: int) -> tuple[int, int]:
@@ -106,10 +129,12 @@ def _draw(
     source: AttentionSource, views: list[HeadView], chosen: ShowOptions, red: Collection[str]
 ) -> Drawing:
     name, layer, hide_special = Path(source.name).name, chosen.layer, chosen.hide_special
+    if isinstance(source, OneKind):
+        name = f"{name}, {source.kind} attention"
     if len(views) == 1:
         (view,) = views
         title = f"{name}, head {head_name(view.layer, view.head)}"
-        is_long = len(view.units) > LONG_TEXT
+        is_long = len(view.units) > LONG_TEXT and view.keys is None
         if chosen.view == "matrix":
             return draw_matrix(without_special(view) if hide_special else view, title)
         if chosen.view == "text" or (chosen.view == "auto" and is_long):
@@ -150,8 +175,9 @@ def _read_heads(head: str | tuple[int, int] | None, layer: int | None) -> list[t
     return [found]
 
 
-def _find_example(text: str | None, treebank: Any, sentence: str | None, words: bool) -> Example:
-    if text is not None and treebank is not None:
+def _find_example(text: str | None, chosen: ShowOptions) -> Example:
+    treebank, sentence = chosen.treebank, chosen.sentence
+    if (text is not None or chosen.target is not None) and treebank is not None:
         raise StudyError(
             "Both a text and a treebank were given. Expected one of them; leave the other out."
         )
@@ -167,9 +193,9 @@ def _find_example(text: str | None, treebank: Any, sentence: str | None, words: 
             "The text is empty. Expected a sentence or two; write them after the model's name, or "
             "take one from a treebank: --treebank FILE --sentence ID."
         )
-    if not words:
-        return Example("the text", text=text)
-    return split_words("the text", text.strip())
+    if chosen.words and chosen.target is None:
+        return split_words("the text", text.strip())
+    return Example("the text", text=text, text_pair=chosen.target)
 
 
 def split_words(id: str, text: str) -> Example:
@@ -202,8 +228,8 @@ def _find_sentence(corpus: Any, sentence: str | None) -> Example:
 
 def _refuse_absent_words(view: HeadView, red: Collection[str]) -> None:
     for word in red:
-        if not find_words(view.units, [word]):
-            known = dict.fromkeys(view.units)
+        known = dict.fromkeys((*view.units, *(view.keys or ())))
+        if not any(find_words(units, [word]) for units in (view.units, view.key_units)):
             raise StudyError(
                 f"The text has no word {word!r} to draw in red.{suggest(word, known)} Expected "
                 f"one of: {', '.join(known)}; name one of them."

@@ -37,6 +37,10 @@ Inputs = Mapping[str, Tensor]
 Observe = Callable[[PreTrainedModel, Inputs, Callable[[TapOutput], None]], None]
 
 
+class ShapeError(ModelError):
+    """Attention that is not between the tokens of the input."""
+
+
 class Anatomy(NamedTuple):
     """What a run shows of a model."""
 
@@ -55,6 +59,8 @@ def examine(model: PreTrainedModel, inputs: Inputs, name: str) -> Anatomy:
         try:
             return _examine(observe, model, inputs, failures)
         except Exception as error:  # any model file may fail here in its own way
+            if isinstance(error, ShapeError) and observe is observe_tap:
+                raise  # outputs may leave out just the layers of that shape
             is_ours = isinstance(error, ModelError)
             failures.append(f"{error}" if is_ours else f"{type(error).__name__}: {error}")
     _refuse_other_inputs(model, inputs, name)
@@ -116,7 +122,7 @@ def run(
 def check_shape(weights: Tensor, n_tokens: int, name: str) -> None:
     """An error for anything but a weight for each pair of tokens."""
     if weights.ndim != 4 or weights.shape[-2:] != (n_tokens, n_tokens):
-        raise ModelError(
+        raise ShapeError(
             f"{name} gives attention of shape {tuple(weights.shape)} for {n_tokens} tokens. "
             "Expected one weight for each pair of tokens; choose another model."
         )

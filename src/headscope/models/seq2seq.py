@@ -32,7 +32,7 @@ from headscope.models.tap import (
     visible_keys,
 )
 
-__all__ = ["Part", "Seq2SeqModel"]
+__all__ = ["OneKind", "Part", "Seq2SeqModel"]
 
 PROBE = Example("probe", text="a b c d e f g h", text_pair="a b")
 ENCODER, DECODER, CROSS = AttentionKind
@@ -191,6 +191,38 @@ class Seq2SeqModel(ModelView):
         )
 
 
+@dataclass(frozen=True)
+class OneKind(ModelView):
+    """One kind of attention of an encoder-decoder, as a source of its own."""
+
+    emits: ClassVar[Watch] = Watch.ATTENTION
+    whole: Seq2SeqModel
+    kind: AttentionKind
+
+    @property
+    def model(self) -> LoadedModel:
+        return self.whole.encoder
+
+    @property
+    def n_layers(self) -> int:
+        return self.whole.parts[self.kind].n_layers
+
+    @property
+    def n_heads(self) -> int:
+        return self.whole.parts[self.kind].n_heads
+
+    @property
+    def layer_numbers(self) -> tuple[int, ...]:
+        return tuple(range(self.n_layers))
+
+    def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
+        return self.whole.encode(examples, max_tokens)
+
+    def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
+        """Run the model and show the layers of this kind."""
+        self.whole.attend(batch, lambda layer: observe(layer) if layer.kind is self.kind else None)
+
+
 def _shapes(batch: Batch) -> dict[AttentionKind, tuple[int, int]]:
     """How many queries and keys each kind of attention has."""
     n_source, n_target = batch.n_tokens, batch.target.n_tokens
@@ -233,7 +265,6 @@ def _observe_outputs(
         outputs = model(**inputs, output_attentions=True, return_dict=True)
     for kind, name in OUTPUTS.items():
         for weights in outputs.get(name) or ():
-            n_queries, n_keys = weights.shape[-2:]
-            causal = torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool).tril()
-            visible = visible_keys(causal if kind is DECODER else None, n_queries, n_keys)
+            causal = torch.ones_like(weights[:1, :1], dtype=torch.bool).tril()
+            visible = visible_keys(causal if kind is DECODER else None, weights)
             observe(TapOutput(at_least_float32(weights), visible))

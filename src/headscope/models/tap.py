@@ -52,7 +52,7 @@ def observe_tap(model: PreTrainedModel, inputs: Inputs, observe: Observer) -> No
     def attend(module: nn.Module, *args: Any, **options: Any) -> Tensor:
         output, weights = find_eager(type(module))(module, *args, **options)
         values, mask = values_and_mask(args, options)
-        visible = visible_keys(mask, weights.shape[-2], weights.shape[-1])
+        visible = visible_keys(mask, weights)
         parts = (at_least_float32(part) for part in (values, output))
         observe(TapOutput(at_least_float32(weights), visible, module, *parts))
         return output
@@ -92,10 +92,13 @@ def at_least_float32(numbers: Tensor) -> Tensor:
     return numbers.float() if numbers.dtype.itemsize < 4 else numbers
 
 
-def visible_keys(mask: Tensor | None, n_queries: int, n_keys: int) -> Int[Tensor, " query"]:
+def visible_keys(mask: Tensor | None, weights: Tensor) -> Int[Tensor, " query"]:
     """How many keys each query may look at, by the model's own mask (None: all of them)."""
+    n_queries, n_keys = weights.shape[-2:]
     pairs = visible_pairs(mask, n_queries, n_keys)
-    return torch.full((n_queries,), n_keys) if pairs is None else pairs.sum(-1)
+    if pairs is not None:
+        return pairs.sum(-1)
+    return torch.full((n_queries,), n_keys, device=weights.device)
 
 
 def visible_pairs(

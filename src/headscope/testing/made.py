@@ -194,7 +194,7 @@ class MadeSource:
             return LayerGradient(layer, weights, batch)
         if self.emits is Watch.CHANGE:
             changes = weights.diagonal(dim1=-2, dim2=-1)[..., :1].repeat(1, 1, N_MODES)
-            measured = torch.ones(weights.shape[1], dtype=torch.bool)
+            measured = torch.ones(weights.shape[1], dtype=torch.bool, device=weights.device)
             base = weights.new_ones(len(weights))
             return LayerChange(layer, changes, measured, base, "loss", batch)
         if self.emits is Watch.CROSS_ATTENTION:

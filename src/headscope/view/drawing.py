@@ -88,30 +88,39 @@ def find_words(units: Sequence[str], words: Collection[str]) -> frozenset[int]:
 
 def without_special(view: HeadView) -> HeadView:
     """The same without special tokens; the other weights stay as they are."""
-    kept = [unit for unit, special in enumerate(view.is_special) if not special]
+    kept, kept_keys = (
+        [unit for unit, special in enumerate(is_special) if not special]
+        for is_special in (view.is_special, view.is_special_key)
+    )
     place = {unit: number for number, unit in enumerate(kept)}
     return replace(
         view,
         units=tuple(view.units[unit] for unit in kept),
         is_special=(False,) * len(kept),
-        weights=view.weights[np.ix_(kept, kept)],
+        keys=view.keys and tuple(view.keys[unit] for unit in kept_keys),
+        special_keys=view.special_keys and (False,) * len(kept_keys),
+        weights=view.weights[np.ix_(kept, kept_keys)],
         marked=tuple((place[a], place[b]) for a, b in view.marked if a in place and b in place),
     )
 
 
 def _lay_out(views: Sequence[HeadView], title: str) -> Cell:
     """Room for the title, the longest token and the most tokens; long texts get small rows."""
-    n_rows = max((len(view.units) for view in views), default=0)
+    n_rows = _count_rows(views)
     row = float(np.interp(n_rows, [24, 128], [18, 10]))
-    names = {shorten(show_unit(unit)) for view in views for unit in view.units}
+    names = {shorten(show_unit(unit)) for view in views for unit in (*view.units, *view.key_units)}
     column = max(map(estimate_width, names), default=0) * _font_size(row) + PAD
     spare = _title_width(title) - 2 * column  # what the title needs beyond the tokens
     gap = max(float(np.clip(0.4 * row * n_rows, 90, 280)), spare)
     return Cell(column, gap, column, 2.6 * TITLE_SIZE, row, n_rows)
 
 
+def _count_rows(views: Sequence[HeadView]) -> int:
+    return max((len(units) for v in views for units in (v.units, v.key_units)), default=0)
+
+
 def _lay_out_bare(views: Sequence[HeadView]) -> Cell:
-    n_rows = max((len(view.units) for view in views), default=0)
+    n_rows = _count_rows(views)
     return Cell(0, BARE_WIDTH, 0, 1.4 * BARE_TITLE_SIZE, BARE_HEIGHT / max(n_rows, 1), n_rows)
 
 
@@ -124,12 +133,10 @@ def _font_size(row: float) -> float:
 
 
 def _draw_cell(view: HeadView, cell: Cell, red: Collection[str], title: str) -> str:
-    reds = find_words(view.units, red)
-    lines = find_lines(view, reds, cell)
-    left, right = (
-        [_draw_unit(view, unit, cell, reds, is_from) for unit in range(len(view.units))]
-        for is_from in (True, False)
-    )
+    reds, key_reds = (find_words(units, red) for units in (view.units, view.key_units))
+    lines = find_lines(view, reds, key_reds, cell)
+    left = [_draw_unit(view, unit, cell, reds, True) for unit in range(len(view.units))]
+    right = [_draw_unit(view, unit, cell, key_reds, False) for unit in range(len(view.key_units))]
     middle = cell.left + cell.gap / 2
     small = f'font-size="{0.75 * TITLE_SIZE}" fill-opacity=".65"'
     under = 2.1 * TITLE_SIZE
@@ -145,12 +152,13 @@ def _draw_cell(view: HeadView, cell: Cell, red: Collection[str], title: str) -> 
 
 def _draw_unit(view: HeadView, unit: int, cell: Cell, reds: frozenset[int], is_from: bool) -> str:
     """A token at its place, with what it attends to as a tooltip where it attends."""
-    name = show_unit(view.units[unit])
+    name = show_unit((view.units if is_from else view.key_units)[unit])
+    is_special = (view.is_special if is_from else view.is_special_key)[unit]
     x = cell.left - PAD if is_from else cell.left + cell.gap + PAD
     y = cell.top + cell.row * (unit + 0.5) + 0.35 * _font_size(cell.row)
     anchor = ' text-anchor="end"' if is_from else ""
     colour = f' fill="{RED}"' if unit in reds else ""
-    faint = ' fill-opacity=".65"' if view.is_special[unit] and not colour else ""
+    faint = ' fill-opacity=".65"' if is_special and not colour else ""
     said = _strongest(view, unit) if is_from else name
     tip = f"<title>{escape_text(said)}</title>" if is_from or shorten(name) != name else ""
     return (
@@ -162,7 +170,7 @@ def _draw_unit(view: HeadView, unit: int, cell: Cell, reds: frozenset[int], is_f
 def _strongest(view: HeadView, unit: int, count: int = 3) -> str:
     """What a token attends to most, in words."""
     order = np.argsort(-view.weights[unit], kind="stable")[:count]
-    shares = [f"{show_unit(view.units[k])} {view.weights[unit, k]:.0%}" for k in order]
+    shares = [f"{show_unit(view.key_units[k])} {view.weights[unit, k]:.0%}" for k in order]
     return f"{show_unit(view.units[unit])} → {', '.join(shares)}"
 
 
@@ -173,8 +181,8 @@ def _describe(view: HeadView) -> str:
 
 
 def _draw_bare(view: HeadView, cell: Cell, red: Collection[str]) -> str:
-    reds = find_words(view.units, red)
-    lines = find_lines(view, reds, cell)
+    reds, key_reds = (find_words(units, red) for units in (view.units, view.key_units))
+    lines = find_lines(view, reds, key_reds, cell)
     name = head_name(view.layer, view.head)
     return (
         f"<title>Head {name}</title>"

@@ -69,11 +69,13 @@ class Lines:
         return round(self.cell.top + self.cell.row * (unit + 0.5), 1)
 
 
-def find_lines(view: HeadView, reds: Collection[int], cell: Cell) -> Lines:
+def find_lines(
+    view: HeadView, reds: Collection[int], key_reds: Collection[int], cell: Cell
+) -> Lines:
     """A line for each weight that is not faint; red at red units and on marked pairs."""
     marked = set(view.marked)
     lines = tuple(
-        Line(a, b, float(view.weights[a, b]), a in reds or b in reds or (a, b) in marked)
+        Line(a, b, float(view.weights[a, b]), a in reds or b in key_reds or (a, b) in marked)
         for a, b in np.argwhere(view.weights >= FAINT).tolist()
     )
     missed = tuple(pair for pair in view.marked if view.weights[pair] < OVERLOOKED)

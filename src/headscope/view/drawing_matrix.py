@@ -20,20 +20,24 @@ SHADES = 20
 
 def draw_matrix(view: HeadView, title: str | None = None) -> Drawing:
     """One head over one example; the darker a cell, the more weight. Marked pairs are framed."""
-    n_units = len(view.units)
-    cell = max(SMALLEST, min(LARGEST, SIDE / max(n_units, 1)))
+    sides = [[shorten(show_unit(u)) for u in units] for units in (view.units, view.key_units)]
+    n_units, n_keys = map(len, sides)
+    cell = max(SMALLEST, min(LARGEST, SIDE / max(n_units, n_keys, 1)))
     step = max(1, ceil(LEGIBLE / cell))  # every so many words are named
     size = round(min(0.74 * max(cell, LEGIBLE), 12), 1)
-    names = [shorten(show_unit(unit)) for unit in view.units]
-    shown = range(0, n_units, step)
-    room = 6 + size * max((estimate_width(names[unit]) for unit in shown), default=0)
+    shown, shown_keys = ([(i, names[i]) for i in range(0, len(names), step)] for names in sides)
+    room = 6 + size * max((estimate_width(name) for _, name in shown + shown_keys), default=0)
     heading = f"Head {head_name(view.layer, view.head)}" if title is None else title
     top = MARGIN + 2 * TITLE_SIZE + room
-    left, side = MARGIN + room, cell * n_units
-    words = "".join(_name(names[unit], left, top, cell, unit, size) for unit in shown)
+    left, width, height = MARGIN + room, cell * n_keys, cell * n_units
+    words = "".join(_name_row(name, left, top + cell * (i + 0.5), size) for i, name in shown)
+    words += "".join(
+        _name_column(name, left + cell * (i + 0.5), top, size) for i, name in shown_keys
+    )
     named = f" One word in {step} is named." * (step > 1)
     note = f"Rows attend to columns.{named}"
-    svg_width, svg_height = ceil(left + side + MARGIN), ceil(top + side + MARGIN + TITLE_SIZE)
+    across = max(left + width, MARGIN + 1.1 * TITLE_SIZE * estimate_width(heading))
+    svg_width, svg_height = ceil(across + MARGIN), ceil(top + height + MARGIN + TITLE_SIZE)
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{svg_width}" height="{svg_height}" '
         f'viewBox="0 0 {svg_width} {svg_height}" role="img" '
@@ -41,23 +45,23 @@ def draw_matrix(view: HeadView, title: str | None = None) -> Drawing:
         f"<title>{escape_text(heading)}</title>"
         f'<text x="{MARGIN}" y="{MARGIN + TITLE_SIZE}" font-weight="bold" '
         f'font-size="{TITLE_SIZE}">{escape_text(heading)}</text>'
-        f'<rect x="{left:.1f}" y="{top:.1f}" width="{side:.1f}" height="{side:.1f}" fill="none" '
+        f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" fill="none" '
         f'stroke="currentColor" stroke-opacity=".3"/>{_draw_cells(view, left, top, cell)}'
         f'<g font-size="{size}">{words}</g>{_frame_marked(view, left, top, cell)}'
-        f'<text x="{left:.1f}" y="{top + side + TITLE_SIZE:.1f}" font-size="10">{note}</text></svg>'
+        f'<text x="{left:.1f}" y="{top + height + TITLE_SIZE:.1f}" font-size="10">{note}</text>'
+        "</svg>"
     )
     return Drawing(svg, svg_width, svg_height, heading)
 
 
-def _name(name: str, left: float, top: float, cell: float, unit: int, size: float) -> str:
-    """A word beside its row and above its column."""
-    middle = cell * (unit + 0.5)
-    text = escape_text(name)
-    x, y = left + middle + 0.35 * size, top - 4
-    return (
-        f'<text x="{left - 4:.1f}" y="{top + middle + 0.35 * size:.1f}" text-anchor="end">{text}'
-        f'</text><text transform="translate({x:.1f} {y:.1f}) rotate(-90)">{text}</text>'
-    )
+def _name_row(name: str, left: float, middle: float, size: float) -> str:
+    place = f'x="{left - 4:.1f}" y="{middle + 0.35 * size:.1f}"'
+    return f'<text {place} text-anchor="end">{escape_text(name)}</text>'
+
+
+def _name_column(name: str, middle: float, top: float, size: float) -> str:
+    place = f"translate({middle + 0.35 * size:.1f} {top - 4:.1f}) rotate(-90)"
+    return f'<text transform="{place}">{escape_text(name)}</text>'
 
 
 def _draw_cells(view: HeadView, left: float, top: float, cell: float) -> str:

@@ -84,6 +84,7 @@ class QuestionBatch(NamedTuple):
 
     unit_of_word: Int[np.ndarray, "example word"]  # words that are asked about are counted, else -1
     units: Int[Tensor, "example question"]  # of the head word of the mention
+    is_first: Bool[Tensor, "example question"]  # whether that is the first word
     is_candidate: Bool[Tensor, "example candidates question word"]  # by CANDIDATES
     is_right: Bool[Tensor, "example question word"]
     counts_for: Float[Tensor, "example question group"]  # 0 for padding
@@ -252,7 +253,7 @@ def build_questions(
             is_right[i, j, list(answers)] = True
             counts_for[i, j, [groups.index(name) for name in names]] = 1
             baselines[i] += counts_for[i, j][:, None] * score_rules(questions[j], forms)
-    arrays = (units, is_candidate, is_right, counts_for, baselines)
+    arrays = (units, units == unit_of_word[:, :1], is_candidate, is_right, counts_for, baselines)
     on_device = (torch.from_numpy(array).to(batch.device) for array in arrays)
     return QuestionBatch(unit_of_word, *on_device)
 
@@ -297,8 +298,7 @@ def _score_heads(
     rows, columns = rows.gather(2, units), columns.gather(2, units)  # [ex., head, question, word]
     if analysis.ignore_first_word:
         rows[..., 0] = 0
-        first = torch.from_numpy(questions.unit_of_word[:, :1]).to(questions.units.device)
-        columns = columns.masked_fill((questions.units == first)[:, None, :, None], 0)
+        columns = columns.masked_fill(questions.is_first[:, None, :, None], 0)
     scores = torch.stack([rows, columns], dim=2)[:, :, :, None]  # [..., direction, 1, question, w]
     best = scores.where(questions.is_candidate[:, None, None], 0).max(dim=-1)
     is_right = questions.is_right[:, None, None, None].expand(*best.indices.shape, n_words)

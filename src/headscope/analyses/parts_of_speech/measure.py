@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool
-from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.analyses.special_tokens.classes import class_names, classify
@@ -33,7 +32,7 @@ NOUNS, NOT_NOUNS = "nouns", "not nouns"
 NOUN_TAGS = frozenset({"NOUN", "PROPN", "NN", "NNS", "NNP", "NNPS"})  # universal, then Penn's
 PRONOUN_TAGS = frozenset({"PRON", "PRP", "PRP$", "WP", "WP$"})
 
-Sources = dict[str, Bool[NDArray[np.bool_], "example word"]]
+Sources = dict[str, Bool[Tensor, "example word"]]
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class PartsOfSpeech:
         from_words = attention.read(*self.reads).weights  # [example, head, word, target]
         values = {}
         for name, is_source in sources.items():
-            chosen = torch.from_numpy(is_source).to(from_words)  # [example, word]
+            chosen = is_source.to(from_words.dtype)  # [example, word]
             values[f"weight/{name}"] = torch.einsum("ehwt,ew->eht", from_words, chosen)
             if attention.layer == 0:
                 values[f"words/{name}"] = chosen.sum(-1)  # [example]
@@ -107,7 +106,7 @@ class PartsOfSpeech:
 def _find_sources(batch: Batch) -> Sources:
     """Which words with tokens are of each source."""
     has_tokens = words_with_tokens(batch)
-    sources: Sources = {name: np.zeros(has_tokens.shape, bool) for name in (NOUNS, NOT_NOUNS)}
+    sources = {name: np.zeros(has_tokens.shape, bool) for name in (NOUNS, NOT_NOUNS)}
     for i, encoding in enumerate(batch.encodings):
         for word, tag in enumerate(encoding.example.tags or ()):
             if not has_tokens[i, word]:
@@ -117,4 +116,4 @@ def _find_sources(batch: Batch) -> Sources:
                 names.append(NOUNS if tag in NOUN_TAGS else NOT_NOUNS)
             for name in names:
                 sources.setdefault(name, np.zeros(has_tokens.shape, bool))[i, word] = True
-    return sources
+    return {name: torch.from_numpy(mask).to(batch.device) for name, mask in sources.items()}

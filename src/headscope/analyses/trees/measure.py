@@ -1,6 +1,6 @@
 """Whole parses from attention: maximum spanning trees over words, against trees without a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -39,7 +39,7 @@ BASELINES = {"adjacent chain": "undirected", "right-branching": "dependent-to-he
 COMBINED_TREES = ["undirected", "dependent-to-head"]  # heads are turned so that rows are dependents
 COLUMNS = ("system", "layer", "head", "tree", *SCORE_COLUMNS)
 
-Array = NDArray[np.floating[Any]]
+Count = Callable[[], Tensor]
 
 
 class Arcs(NamedTuple):
@@ -91,19 +91,21 @@ class Trees:
         both = [tables["trees"], repeated["trees"]]
         return {**tables, "trees": pd.concat(both, ignore_index=True)}
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor | Count]:
         """Arcs found by example and head; the baselines and the number of arcs once."""
         arcs = attention.batch.remember("arcs", lambda: _read_arcs(attention.batch))
-        weights = word_weights(attention, self.query_pieces).cpu().numpy()
-        values = _measure_baselines(arcs) if attention.layer == 0 else {}
+        weights = word_weights(attention, self.query_pieces)  # [example, head, word, other]
+        values: dict[str, Tensor | Count] = {}
+        if attention.layer == 0:
+            baselines = _measure_baselines(arcs).items()
+            values |= {name: found.to(weights.device) for name, found in baselines}
         if not self.chosen:
-            return values | {HEADS: torch.from_numpy(count_arcs(weights, *arcs))}
-        total = attention.batch.remember("combined", lambda: np.zeros_like(weights[:, :1]))
+            return values | {HEADS: _count(weights, arcs)}
+        total = attention.batch.remember("combined", lambda: torch.zeros_like(weights[:, :1]))
         last = max(layer for heads in self.chosen for layer, _, _ in heads)
         self._add_heads(total, weights, attention)
         if attention.layer == last:
-            found = count_arcs(total, *arcs)[:, 0, : len(COMBINED_TREES)]  # [example, tree]
-            values[COMBINED] = torch.from_numpy(found)
+            values[COMBINED] = _count(total, arcs, np.s_[:, 0, : len(COMBINED_TREES)])
         return values
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
@@ -121,13 +123,22 @@ class Trees:
         table = pd.concat(rows, ignore_index=True)
         return {"trees": table.astype({"layer": "Int64", "head": "Int64"})}
 
-    def _add_heads(self, total: Array, weights: Array, attention: LayerAttention) -> None:
+    def _add_heads(self, total: Tensor, weights: Tensor, attention: LayerAttention) -> None:
         """Add the chosen heads of this layer, each turned so that rows are dependents."""
         for i, encoding in enumerate(attention.batch.encodings):
             heads = self.chosen[fold_of(bucket_of(encoding.example.own_document))]
             for layer, head, direction in heads:
                 if layer == attention.layer:
                     total[i, 0] += weights[i, head].T if direction else weights[i, head]
+
+
+def _count(weights: Tensor, arcs: Arcs, part: Any = ...) -> Tensor | Count:
+    """Arcs found by each head; compiled code counts on the CPU, so a device is not waited for."""
+
+    def count() -> Tensor:
+        return torch.from_numpy(count_arcs(weights.cpu().numpy(), *arcs)[part])
+
+    return count() if weights.device.type == "cpu" else count
 
 
 def _read_arcs(batch: Batch) -> Arcs:

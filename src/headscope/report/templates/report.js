@@ -72,7 +72,7 @@ function drawRest() {
   drawOnce(next);
   whenAtRest(drawRest);
 }
-addEventListener("load", () => setTimeout(() => whenAtRest(drawRest), 500));
+addEventListener("load", () => whenAtRest(drawRest));
 addEventListener("beforeprint", () => waiting.forEach(drawOnce));
 
 // Light and dark.
