@@ -178,17 +178,20 @@ def test_dots_of_the_scatter_are_brushed_and_opened(visit: Visit) -> None:
     assert visit.text_of("#head-title") == "Head 1-1"
 
 
-def test_a_head_over_the_corpus_has_examples_of_every_tenth(visit: Visit) -> None:
+def test_a_head_over_the_corpus_has_examples_of_its_whole_range(visit: Visit) -> None:
     visit.page.locator("#spread-part summary").click()
-    visit.page.locator("#spread-role").wait_for(timeout=120_000)
-    visit.page.locator("#spread-role").select_option("position: next")
-    rows = visit.page.locator(".tenth")
-    assert rows.count() == 10
-    counts = [int(rows.nth(i).locator(".value").nth(1).inner_text()) for i in range(10)]
-    assert sum(counts) == 25  # all texts of the demo
-    id = rows.locator("button").first.get_attribute("title").partition(":")[0]
-    rows.locator("button").first.click()
+    visit.page.locator("#spread-role").wait_for()
+    with visit.page.expect_response(re.compile("/spread$")):
+        visit.page.locator("#spread-role").select_option("position: next")
+    visit.page.locator("#spread-body", has_text="25 examples").wait_for()  # all texts of the demo
+    rows = visit.page.locator(".range-part")
+    counts = [int(rows.nth(i).locator(".value").nth(1).inner_text()) for i in range(rows.count())]
+    assert sum(counts) == 25
+    id = rows.locator("button").first.get_attribute("title")
+    with visit.page.expect_response(re.compile("/map$")):
+        rows.locator("button").first.click()
     assert f"id={id}" in visit.page.url
+    assert visit.said == []
 
 
 def test_several_heads_are_overlaid_or_subtracted(visit: Visit) -> None:

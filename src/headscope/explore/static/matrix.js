@@ -35,32 +35,38 @@ export function layMatrix(names, width) {
 export function mapImage(units, colours, isDifference) {
   const n = units.names.length, block = Math.ceil(n / MOST_PIXELS), size = Math.ceil(n / block);
   const weights = block > 1 ? poolBlocks(units.weights, n, block, size) : units.weights;
-  const full = fullColour(weights);
-  const more = shades(colours.low, colours.high), less = shades(colours.low, colours.negative);
+  const { roots, full } = findRoots(weights);
+  const more = shadesOf(shades(colours.low, colours.high), full);
+  const less = isDifference ? shadesOf(shades(colours.low, colours.negative), full) : more;
   const canvas = document.createElement("canvas");
   canvas.dataset.full = String(full);
   canvas.width = canvas.height = size;
   const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const image = context.createImageData(size, size);
   const pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < pixels.length; i++) {
-    const weight = weights[i], shade = Math.round(255 * Math.sqrt(Math.min(1, Math.abs(weight) / full)));
-    pixels[i] = isDifference && weight < 0 ? less[shade] : more[shade];
-  }
+  for (let i = 0; i < pixels.length; i++) pixels[i] = (isDifference && weights[i] < 0 ? less : more)[roots[i]];
   context.putImageData(image, 0, 0);
   return canvas;
 }
 
-/** The weight from which a cell has the full colour: one that few cells are above. In a long text
- * all weights are small, and would be pale beside 1.
+/** The roots of weights in thousandths, and the weight from which a cell has the full colour: one
+ * that few cells are above. In a long text all weights are small, and would be pale beside 1.
  * @param {Float32Array} weights */
-export function fullColour(weights) {
-  const bins = new Uint32Array(1001);
-  for (let i = 0; i < weights.length; i++) bins[Math.round(1000 * Math.min(1, Math.sqrt(Math.abs(weights[i]))))]++;
-  let above = 0, bin = 1000;
-  while (bin > 0 && (above += bins[bin]) <= weights.length * FEW) bin--;
-  return Math.max(0.01, (bin / 1000) ** 2);
+function findRoots(weights) {
+  const roots = new Uint16Array(weights.length), counts = new Uint32Array(1001);
+  for (let i = 0; i < weights.length; i++) {
+    const root = Math.min(1000, (1000 * Math.sqrt(Math.abs(weights[i])) + 0.5) | 0);
+    roots[i] = root;
+    counts[root]++;
+  }
+  let above = 0, root = 1000;
+  while (root > 0 && (above += counts[root]) <= weights.length * FEW) root--;
+  return { roots, full: Math.max(0.01, (root / 1000) ** 2) };
 }
+
+/** The shade of each root in thousandths.
+ * @param {Uint32Array} table @param {number} full */
+const shadesOf = (table, full) => Uint32Array.from({ length: 1001 }, (_, root) => table[Math.round(Math.min(255, 255 * root / 1000 / Math.sqrt(full)))]);
 
 /** Sums over the keys of a block, means over its queries, as between words.
  * @param {Float32Array} weights @param {number} n @param {number} block @param {number} size */

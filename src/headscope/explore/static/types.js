@@ -1,7 +1,7 @@
 // The values that the modules pass on, for the type checker alone.
 
-/** @typedef {{name: string, path: string, layers: number, heads: number, maxTokens: number,
- *   objective: string | null, whyNoHead: string}} Model */
+/** @typedef {{name: string, path: string, layers: number[], heads: number, maxTokens: number,
+ *   part: string, objective: string | null, whyNoHead: string}} Model */
 
 /** @typedef {{gist: string, facts: [string, string][], behaviours: string[], kind: string,
  *   words: string}} Card */
@@ -39,7 +39,7 @@
  *   place?: number | null, true?: number | null,
  *   predictions?: [string, number, number][]}} Change */
 
-/** @typedef {{role: string, corpus: string, count: number, mean: number, tenths: {low: number,
- *   high: number, count: number, examples: [string, number, string][]}[]}} Spread */
+/** @typedef {{roles: string[], role: string, corpus: string,
+ *   rows: {id: string, text: string, score: number, count: number}[]}} Spread */
 
 export {};
