@@ -68,8 +68,10 @@ export function attend(queries, keys, ranges, size) {
     query.set(queries.subarray(q * size, (q + 1) * size));
     scores.fill(0);
     for (let i = 0; i < padded; i += 8) {
-      const [a, b, c, d, e, f, g, h] = query.subarray(i, i + 8);
-      const [A, B, C, D, E, F, G, H] = turned.slice(i, i + 8);
+      const a = query[i], b = query[i + 1], c = query[i + 2], d = query[i + 3];
+      const e = query[i + 4], f = query[i + 5], g = query[i + 6], h = query[i + 7];
+      const A = turned[i], B = turned[i + 1], C = turned[i + 2], D = turned[i + 3];
+      const E = turned[i + 4], F = turned[i + 5], G = turned[i + 6], H = turned[i + 7];
       for (let k = first; k < end; k++) scores[k] += a * A[k] + b * B[k] + c * C[k] + d * D[k] + e * E[k] + f * F[k] + g * G[k] + h * H[k];
     }
     softmax(scores, first, end, weights, q * n);
