@@ -86,11 +86,7 @@ def measure_file(browser: Any, path: Path, settings: Settings) -> Iterator[Row]:
         page.wait_for_selector(DRAWN, timeout=60_000)
         first.append(page.evaluate("performance.now()") / 1000)
         page.wait_for_timeout(1000)  # nobody clicks sooner, and layers are unpacked meanwhile
-        another.append(
-            page.evaluate(
-                ANOTHER_HEAD, OTHER_HEADS
-            )
-        )
+        another.append(page.evaluate(ANOTHER_HEAD, OTHER_HEADS))
         frames.append(page.evaluate(FRAMES))
         page.close()
     yield Row(NAME, "first view of the file", min(first), "s", under(1.5))
