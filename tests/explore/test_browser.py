@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -98,6 +99,9 @@ def test_a_typed_sentence_shows_the_models_weights(visit: Visit) -> None:
         shown = visit.shown_weight(row, column)
         assert shown == pytest.approx(expected[row, column], abs=PRECISION + 1e-6)
     assert "9 tokens" in visit.text_of("#note")
+    bars = [bar.bounding_box() for bar in visit.page.locator(".weight-bar").all()]
+    assert len(bars) > 2
+    assert all(low["y"] >= high["y"] + 15 for high, low in pairwise(bars))  # names can be read
     assert visit.said == []
 
 

@@ -233,7 +233,7 @@ export function makeHead(boot, source) {
 function bar(name, weight) {
   const filled = make("span", { class: weight < 0 ? "fill negative" : "fill" });
   filled.style.width = `${Math.min(100, 100 * Math.abs(weight))}%`;
-  return make("div", { class: "bar" }, make("span", { class: "name" }, name), make("span", { class: "track" }, filled), make("span", { class: "value" }, sayWeight(weight)));
+  return make("div", { class: "weight-bar" }, make("span", { class: "name" }, name), make("span", { class: "track" }, filled), make("span", { class: "value" }, sayWeight(weight)));
 }
 
 /** @param {import("./types.js").Looked} looked */
