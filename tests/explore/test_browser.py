@@ -29,6 +29,11 @@ from tests.explore.made import TEXT, demo_models, make_session, true_map
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>document.title='taken'</script> \" ' & ="
 DRAWN = "#work:not([hidden]) canvas.attention"
+WIDTH = """([font, text]) => {
+  const ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = font;
+  return ruler.measureText(text).width;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -295,6 +300,24 @@ def test_pictures_and_numbers_are_saved(visit: Visit) -> None:
     head, *_, weight = rows[2 * n + 4].split(",")
     assert float(weight) == pytest.approx(true_map(TEXT, 2, 8)[2, 3], abs=1e-4)
     assert head == "3-9"
+
+
+def test_long_names_are_shortened_to_the_room_there_is(browser: Any, server: LiveServer) -> None:
+    text = quote("The electroencephalographically WWWWWWWWWWWWWWWWWWWW lighthousekeeper slept.")
+    opened = Visit(browser, f"{server.address}#words=true&text={text}", width=400)
+    opened.page.locator("#keep-part summary").click()
+    for view in ("Lines", "Matrix"):
+        opened.page.get_by_role("button", name=view).click()
+        with opened.page.expect_download() as saved:
+            opened.page.locator("#keep-svg").click()
+        texts = ElementTree.parse(saved.value.path()).findall("{*}text")
+        ends = [one for one in texts if one.get("text-anchor") == "end" and one.text != "from"]
+        assert len(ends) == 8
+        for one in ends:
+            font = f"{one.get('font-size')}px system-ui, sans-serif"
+            width = opened.page.evaluate(WIDTH, [font, one.text])
+            assert width <= float(one.get("x")), (view, one.text)
+    opened.page.close()
 
 
 def test_empty_text_is_told_and_the_last_view_stays(visit: Visit) -> None:
