@@ -342,7 +342,7 @@ def test_windows_of_documents_are_found_again(demo_run: DemoRun) -> None:
 
 def test_a_run_without_examples_of_the_range_says_how_to_get_them(demo_run: DemoRun) -> None:
     run = replace(load_run(demo_run.folder), folder=None)
-    with pytest.raises(StudyError, match="again with --out"):
+    with pytest.raises(StudyError, match="analyze` again with"):
         make_session(run).spread({"head": "1-3"}, go_on)
 
 

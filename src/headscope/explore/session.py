@@ -4,7 +4,6 @@ from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,6 @@ class Session:
     def boot(self) -> dict[str, Any]:
         """What the page knows from the start."""
         return {
-            "version": version("headscope"),
             "isLive": True,
             "models": [describe_model(models) for models in self.models],
             "shelf": self.shelf.list(),
@@ -162,7 +160,6 @@ def describe_model(models: Models) -> dict[str, Any]:
         "path": source.name,
         "layers": [number + 1 for number in layer_numbers(source)],
         "heads": source.n_heads,
-        "maxTokens": source.max_tokens,
         "part": "encoder" if models.has_decoder else "",
         "objective": find_objective(type(head.model).__name__) if head else None,
         "whyNoHead": models.why_no_head,
