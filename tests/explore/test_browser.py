@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,6 +29,11 @@ from tests.explore.made import TEXT, demo_models, make_session, true_map
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>document.title='taken'</script> \" ' & ="
 DRAWN = "#work:not([hidden]) canvas.attention"
+WIDTH = """([font, text]) => {
+  const ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = font;
+  return ruler.measureText(text).width;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +104,9 @@ def test_a_typed_sentence_shows_the_models_weights(visit: Visit) -> None:
         shown = visit.shown_weight(row, column)
         assert shown == pytest.approx(expected[row, column], abs=PRECISION + 1e-6)
     assert "9 tokens" in visit.text_of("#note")
+    bars = [bar.bounding_box() for bar in visit.page.locator(".weight-bar").all()]
+    assert len(bars) > 2
+    assert all(low["y"] >= high["y"] + 15 for high, low in pairwise(bars))  # names can be read
     assert visit.said == []
 
 
@@ -178,17 +187,20 @@ def test_dots_of_the_scatter_are_brushed_and_opened(visit: Visit) -> None:
     assert visit.text_of("#head-title") == "Head 1-1"
 
 
-def test_a_head_over_the_corpus_has_examples_of_every_tenth(visit: Visit) -> None:
+def test_a_head_over_the_corpus_has_examples_of_its_whole_range(visit: Visit) -> None:
     visit.page.locator("#spread-part summary").click()
-    visit.page.locator("#spread-role").wait_for(timeout=120_000)
-    visit.page.locator("#spread-role").select_option("position: next")
-    rows = visit.page.locator(".tenth")
-    assert rows.count() == 10
-    counts = [int(rows.nth(i).locator(".value").nth(1).inner_text()) for i in range(10)]
-    assert sum(counts) == 25  # all texts of the demo
-    id = rows.locator("button").first.get_attribute("title").partition(":")[0]
-    rows.locator("button").first.click()
+    visit.page.locator("#spread-role").wait_for()
+    with visit.page.expect_response(re.compile("/spread$")):
+        visit.page.locator("#spread-role").select_option("position: next")
+    visit.page.locator("#spread-body", has_text="25 examples").wait_for()  # all texts of the demo
+    rows = visit.page.locator(".range-part")
+    counts = [int(rows.nth(i).locator(".value").nth(1).inner_text()) for i in range(rows.count())]
+    assert sum(counts) == 25
+    id = rows.locator("button").first.get_attribute("title")
+    with visit.page.expect_response(re.compile("/map$")):
+        rows.locator("button").first.click()
     assert f"id={id}" in visit.page.url
+    assert visit.said == []
 
 
 def test_several_heads_are_overlaid_or_subtracted(visit: Visit) -> None:
@@ -288,6 +300,24 @@ def test_pictures_and_numbers_are_saved(visit: Visit) -> None:
     head, *_, weight = rows[2 * n + 4].split(",")
     assert float(weight) == pytest.approx(true_map(TEXT, 2, 8)[2, 3], abs=1e-4)
     assert head == "3-9"
+
+
+def test_long_names_are_shortened_to_the_room_there_is(browser: Any, server: LiveServer) -> None:
+    text = quote("The electroencephalographically WWWWWWWWWWWWWWWWWWWW lighthousekeeper slept.")
+    opened = Visit(browser, f"{server.address}#words=true&text={text}", width=400)
+    opened.page.locator("#keep-part summary").click()
+    for view in ("Lines", "Matrix"):
+        opened.page.get_by_role("button", name=view).click()
+        with opened.page.expect_download() as saved:
+            opened.page.locator("#keep-svg").click()
+        texts = ElementTree.parse(saved.value.path()).findall("{*}text")
+        ends = [one for one in texts if one.get("text-anchor") == "end" and one.text != "from"]
+        assert len(ends) == 8
+        for one in ends:
+            font = f"{one.get('font-size')}px system-ui, sans-serif"
+            width = opened.page.evaluate(WIDTH, [font, one.text])
+            assert width <= float(one.get("x")), (view, one.text)
+    opened.page.close()
 
 
 def test_empty_text_is_told_and_the_last_view_stays(visit: Visit) -> None:

@@ -1,14 +1,20 @@
 """What the page is told: tokens, maps, and what changes without a head."""
 
 import json
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from headscope.data.attention import LayerChange
+import headscope as hs
+from headscope.analyses.position.measure import Position
+from headscope.data.attention import LayerChange, head_name
 from headscope.data.example import Example
+from headscope.engine.head_views import all_heads
+from headscope.engine.measure import measure_examples
 from headscope.engine.open_models import Models
 from headscope.errors import StudyError
 from headscope.explore.change import find_means, measure_change
@@ -18,12 +24,16 @@ from headscope.explore.session import Session
 from headscope.explore.texts import Shelf, describe_tokens, encode_text, open_shelf, read_texts
 from headscope.models.ablation import MODES, AblationSource
 from headscope.models.language import HiddenStateOutcome
-from headscope.models.loaded import LoadedModel
+from headscope.models.loaded import LoadedModel, wrap_model
+from headscope.options import RunOptions
 from headscope.runs.run import load_run
 from tests.conftest import DemoRun
 from tests.explore.made import TEXT, demo_models, make_session, true_map
+from tests.models import every_family
 from tests.models.test_families import source_of
 from tests.models.test_gradients import language_model
+from tests.models.tiny import build_tokenizer
+from tests.toy_seq2seq import toy_examples, toy_tokenizer, train_toy
 
 SENTENCE = "The old boat sails home before the storm."
 
@@ -155,6 +165,63 @@ def test_texts_of_a_file_are_its_lines(tmp_path: Path) -> None:
         read_texts(str(path))
 
 
+# Models whose heads are named otherwise.
+
+
+@cache
+def hybrid() -> LoadedModel:
+    """A model with attention in its layers 2 and 4 alone."""
+    return wrap_model(every_family.build("zamba2"), build_tokenizer("roberta"), "zamba2")
+
+
+def test_layers_of_a_hybrid_have_the_models_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, asked = hybrid(), {"text": SENTENCE, "head": "4-3"}
+    session = Session([Models(source)], Shelf())
+    assert session.boot()["models"][0]["layers"] == [2, 4]
+    encoding, _ = encode_text(source, Example("the text", text=SENTENCE))
+    found: dict[int, torch.Tensor] = {}
+    source.attend(source.batch([encoding]), lambda a: found.setdefault(a.layer, a.weights[0]))
+    expected = found[1][2].double().numpy()
+    for kept_bytes in (10**9, 0):
+        monkeypatch.setattr("headscope.explore.maps.KEPT_BYTES", kept_bytes)
+        session._looks.clear()
+        roots = np.frombuffer(session.map(asked, go_on), "<u2").astype(float) / 65535
+        assert np.abs(roots.reshape(expected.shape) ** 2 - expected).max() <= PRECISION
+    with pytest.raises(StudyError, match="layers 2, 4"):
+        session.map({**asked, "head": "1-1"}, go_on)
+
+
+def test_the_head_of_a_hybrid_that_is_switched_off_is_the_one_that_was_named() -> None:
+    source = hybrid()
+    encoding, _ = encode_text(source, Example("the text", text=SENTENCE))
+    found: dict[int, LayerChange] = {}
+    means = find_means(source, [Example("m", text=SENTENCE)])
+    ablated = AblationSource(HiddenStateOutcome(source), means, [(3, 2)])
+    ablated.attend(source.batch([encoding]), lambda change: found.update({change.layer: change}))
+    told = measure_change(Models(source), encoding, [(3, 2)], "zero", None, None)
+    assert told["mean"] > 0
+    assert told["mean"] == pytest.approx(float(found[1].changes[0, 2, 0]), abs=1e-6)
+
+
+def test_of_an_encoder_decoder_the_encoder_is_shown_and_said(tmp_path: Path) -> None:
+    run = hs.analyze(
+        train_toy("copy"), tokenizer=toy_tokenizer(), text=toy_examples("copy", 20),
+        only=["position"], progress=False, out=tmp_path / "run",
+    )  # fmt: skip
+    models = Models(wrap_model(train_toy("copy"), toy_tokenizer()))
+    session = Session([models], Shelf(), run)
+    boot = session.boot()
+    assert boot["models"][0]["part"] == "encoder"
+    source = models.source
+    assert set(boot["run"]["cards"]) == {head_name(*head) for head in all_heads(source)}
+    table = run.tables["position"]
+    own = table[(table["attention"] == "encoder") & (table["target"] == "next")]
+    (measure,) = [m for m in boot["run"]["measures"] if m["name"] == "next (weight)"]
+    assert measure["values"] == pytest.approx(own["weight"].tolist(), rel=1e-4)
+    told = session.spread({"head": "1-1", "role": "position: next"}, go_on)
+    assert sum(row["count"] for row in told["rows"]) == 20
+
+
 # Switching heads off.
 
 
@@ -244,3 +311,45 @@ def test_the_page_knows_the_run_and_its_plain_words(demo_run: DemoRun) -> None:
     assert measure["values"][place] == pytest.approx(float(row["weight"].iloc[0]), rel=1e-4)
     assert measure["low"][place] == pytest.approx(float(row["low"].iloc[0]), rel=1e-4)
     assert not any(name.startswith("dependency best") for name in measures)
+
+
+def test_a_head_over_the_corpus_has_an_example_of_every_part_of_its_range(
+    demo_run: DemoRun,
+) -> None:
+    run = load_run(demo_run.folder)
+    session = make_session(run)
+    told = session.spread({"head": "1-3", "role": "position: previous"}, go_on)
+    scores = [row["score"] for row in told["rows"]]
+    assert scores == sorted(scores, reverse=True)
+    assert sum(row["count"] for row in told["rows"]) == 25  # all texts of the demo
+    assert "dependency: det" in told["roles"]
+    assert {"coreference: all (coref-128)", "coreference: all (coref-512)"} <= set(told["roles"])
+    row = told["rows"][0]
+    example = session._example({"id": row["id"]})
+    (encoding,) = session.models[0].source.encode([example], 128)
+    result = measure_examples([example], session.models[0].source, [Position()], RunOptions())
+    ((_, score),) = result.rankings["position"].find("previous", "best", (0, 2))
+    assert row["score"] == pytest.approx(score, abs=1e-3)
+    assert len(encoding) > 2
+
+
+def test_windows_of_documents_are_found_again(demo_run: DemoRun) -> None:
+    session = make_session(load_run(demo_run.folder))
+    told = session.spread({"head": "2-2", "role": "coreference: all (coref-128)"}, go_on)
+    assert all(row["id"] and row["text"] for row in told["rows"])
+    assert session.look({"id": told["rows"][0]["id"]}, go_on)["chains"]
+
+
+def test_a_run_without_examples_of_the_range_says_how_to_get_them(demo_run: DemoRun) -> None:
+    run = replace(load_run(demo_run.folder), folder=None)
+    with pytest.raises(StudyError, match="analyze` again with"):
+        make_session(run).spread({"head": "1-3"}, go_on)
+
+
+def test_a_corpus_that_is_gone_leaves_scores_and_counts(demo_run: DemoRun) -> None:
+    run = load_run(demo_run.folder)
+    passes = {k: {**p, "path": "/nowhere.conllu"} for k, p in run.manifest["passes"].items()}
+    session = make_session(replace(run, manifest={**run.manifest, "passes": passes}))
+    told = session.spread({"head": "1-3", "role": "position: previous"}, go_on)
+    assert {row["id"] for row in told["rows"]} == {""}
+    assert sum(row["count"] for row in told["rows"]) == 25

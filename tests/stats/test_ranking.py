@@ -47,6 +47,54 @@ def test_any_order_and_parts_give_the_highest_and_lowest(
             assert found == expected(scores, end, place)
 
 
+def expected_parts(scores: np.ndarray, place: tuple[int, ...]) -> list[tuple[int, float, int]]:
+    """By hand: the narrowest power of two that cuts the range into at most 22 parts."""
+    own = {int(IDS[n]): s for n, s in enumerate(scores[(slice(None), *place)]) if not np.isnan(s)}
+    if not own:
+        return []
+    width = 2.0**-13
+    while max(own.values()) // width - min(own.values()) // width >= 22:
+        width *= 2
+    parts: dict[float, list[int]] = {}
+    for key, score in own.items():
+        parts.setdefault(score // width, []).append(key)
+    return [(min(keys), own[min(keys)], len(keys)) for _, keys in sorted(parts.items())]
+
+
+@given(
+    scores=arrays(float, (N_EXAMPLES, 3, 5), elements=SCORES),
+    order=st.permutations(range(N_EXAMPLES)),
+    cuts=st.lists(st.integers(0, N_EXAMPLES), max_size=4),
+)
+def test_any_order_and_parts_give_an_example_of_every_part_of_the_range(
+    scores: np.ndarray, order: list[int], cuts: list[int]
+) -> None:
+    bounds = [0, *sorted(cuts), N_EXAMPLES]
+    total, streamed = Ranking(), Ranking()
+    for start, end in pairwise(bounds):
+        chosen = order[start:end]
+        total = rank(scores, chosen) + total
+        streamed.add(IDS[chosen], IS_LONG[chosen], {"role": scores[chosen]})
+    for place in np.ndindex(3, 5):
+        found = total.find_parts("role", place)
+        assert found == expected_parts(scores, place)
+        assert streamed.find_parts("role", place) == found
+
+
+def test_parts_are_narrower_than_a_tenth_of_the_range_and_count_all() -> None:
+    draw = np.random.default_rng(3)
+    ids = draw.integers(0, 2**64, 2000, dtype=np.uint64)
+    scores = draw.uniform(0.1, 0.7, (2000, 1, 1)).round(4)
+    ranking = Ranking()
+    ranking.add(ids, np.zeros(2000, bool), {"role": scores})
+    parts = ranking.find_parts("role", (0, 0))
+    assert 11 <= len(parts) <= 22
+    assert sum(count for *_, count in parts) == 2000
+    tenths = {int((score - 0.1) / 0.06) for _, score, _ in parts}
+    assert tenths == set(range(10))
+    assert all(scores[list(ids).index(key), 0, 0] == score for key, score, _ in parts)
+
+
 def test_a_role_that_no_example_shows_is_not_there() -> None:
     ranking = rank(np.full((N_EXAMPLES, *SHAPE), np.nan), list(range(N_EXAMPLES)))
     assert ranking.ids == {}

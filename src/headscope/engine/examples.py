@@ -21,7 +21,7 @@ from headscope.runs.tables import CORPUS_COLUMNS, rows_of_pass
 from headscope.stats.ranking import ENDS, MOST, Ranking
 from headscope.view.presentation import NotableHead, find_notable_heads
 
-__all__ = ["gather_examples", "merge_examples", "write_examples"]
+__all__ = ["gather_examples", "merge_examples", "read_again", "write_examples"]
 
 DRAWN_UNITS = 30
 READ_AT_ONCE = 64
@@ -52,7 +52,8 @@ def gather_examples(
     """The notable heads of a pass at their best and worst examples, which are read again."""
     requests = _request(pass_, rankings, tables, layer_numbers(source))
     examples: dict[int, Example] = {}  # those that are shown, by the hash of their id
-    for example in _read(pass_, sample, source, max_tokens, requests):
+    is_truncated = pass_.cut == "truncate"
+    for example in read_again(sample, pass_.role, is_truncated, source, max_tokens, requests):
         if (key := stable_hash(example.id)) in requests:
             examples[key] = example
         if len(examples) == len(requests):
@@ -108,16 +109,20 @@ def _request(
     return requests
 
 
-def _read(
-    pass_: Pass, sample: Sample, source: AttentionSource, max_tokens: int, keys: Collection[int]
+def read_again(
+    sample: Sample,
+    role: CorpusRole,
+    is_truncated: bool,
+    source: AttentionSource,
+    max_tokens: int,
+    keys: Collection[int],
 ) -> Iterator[Example]:
     """The examples that have these keys; all documents, in the same windows."""
-    if pass_.role is not CorpusRole.COREF:
+    if role is not CorpusRole.COREF:
         yield from sample.find(list(keys))
         return
     examples = iter(sample)
     while some := list(islice(examples, READ_AT_ONCE)):
-        is_truncated = pass_.cut == "truncate"
         yield from cut_windows(some, source, max_tokens, ExampleCounts(), is_truncated)
 
 

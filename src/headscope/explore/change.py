@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headscope.contracts import layer_numbers
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.engine.head_views import refuse_absent_heads
@@ -45,9 +46,11 @@ def measure_change(
     """
     source = _refuse_unknown(models, heads, mode)
     base = source.batch([encoding])
+    numbers = layer_numbers(source)
+    places = [(numbers.index(layer), head) for layer, head in heads]
 
     def off(model: LoadedModel, batch: Batch) -> AbstractContextManager[None]:
-        return switched_off(model, batch, heads, mode, means, check)
+        return switched_off(model, batch, places, mode, means, check)
 
     before, after = (_hidden_states(source, base, switch) for switch in (_as_it_is, off))
     hidden = (1 - nn.functional.cosine_similarity(before, after, dim=-1))[0].clamp_min(0)

@@ -14,7 +14,7 @@ from jaxtyping import Float, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.contracts import AttentionSource
+from headscope.contracts import AttentionSource, layer_numbers
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Encoding
 from headscope.engine.head_views import refuse_absent_heads
@@ -55,7 +55,7 @@ class Look:
     encoding: Encoding
     thumbs: Thumbs
     keeps_all: bool
-    _layers: dict[int, Tensor] = field(default_factory=dict, repr=False)
+    _layers: dict[int, Tensor] = field(default_factory=dict, repr=False)  # counted without gaps
 
     @property
     def n_bytes(self) -> int:
@@ -63,8 +63,12 @@ class Look:
         return sum(layer.nbytes for layer in self._layers.values())
 
     def weights(self, layer: int, head: int, check: Check = lambda: None) -> Float[Tensor, "q k"]:
-        """The map of one head; the model runs again where its layer was not kept."""
+        """The map of one head, by the model's own number of its layer.
+
+        The model runs again where the layer was not kept.
+        """
         refuse_absent_heads(self.source, [(layer, head)])
+        layer = layer_numbers(self.source).index(layer)
         if layer not in self._layers:
 
             def keep(attention: LayerAttention) -> None:
@@ -79,19 +83,22 @@ class Look:
 def look_at(
     source: AttentionSource, encoding: Encoding, check: Check = lambda: None, first_layer: int = 0
 ) -> Look:
-    """Run the model once over a text. Of a long one, the layer that is shown first is kept."""
+    """Run the model once over a text. Of a long one, the layer that is shown first is kept, or the
+    model's first."""
     n_tokens, n_heads = len(encoding), source.n_layers * source.n_heads
     keeps_all = 4 * n_heads * n_tokens**2 <= KEPT_BYTES
+    numbers = layer_numbers(source)
+    first = numbers.index(first_layer) if first_layer in numbers else 0
     layers: dict[int, Tensor] = {}
     small: list[NDArray[np.uint8]] = []
     size = thumb_size(n_heads, n_tokens)
 
     def observe(attention: LayerAttention) -> None:
         check()
-        refuse_not_finite([(attention.layer, attention.is_finite())], attention.batch)
+        refuse_not_finite([(numbers[attention.layer], attention.is_finite())], attention.batch)
         weights = attention.weights[0]  # [head, query, key]
         small.append(shrink(weights, size))
-        if keeps_all or attention.layer == first_layer:
+        if keeps_all or attention.layer == first:
             layers[attention.layer] = weights.detach().cpu()
 
     source.attend(source.batch([encoding]), observe)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from headscope.data.attention import head_name
+from headscope.data.table import split_kinds
 from headscope.runs.run import Run
 from headscope.view.behaviour import OTHER, find_kind, list_kinds
 from headscope.view.card import CORPUS_LABELS, make_cards
@@ -19,14 +20,16 @@ DIGITS = 5
 
 
 def describe_run(run: Run) -> dict[str, Any]:
-    """Everything about the run that the page shows, as plain values."""
-    cards = make_cards(run.tables)
+    """Everything about the run that the page shows, as plain values.
+
+    Of an encoder-decoder it is what is known of the encoder, whose heads the page shows.
+    """
+    tables = next(iter(split_kinds(run.tables).values()))
+    cards = make_cards(tables)
     return {
-        "model": run.manifest["model"]["name"],
-        "folder": str(run.folder or ""),
         "kinds": [{"name": kind.name, "colour": kind.colour} for kind in list_kinds()],
         "cards": {head_name(card.layer - 1, card.head - 1): _card_values(card) for card in cards},
-        "measures": list(find_measures(run.tables)),
+        "measures": list(find_measures(tables)),
         "examples": list(_examples(run)),
     }
 
@@ -97,11 +100,10 @@ def _round(number: Any) -> float | None:
 
 
 def _card_values(card: Any) -> dict[str, Any]:
-    """A card with its behaviours, and the words by which the head is found."""
+    """A card with the kind of the head, and the words by which the head is found."""
     return {
         "gist": card.gist,
         "facts": [[fact.topic, fact.text] for fact in card.facts],
-        "behaviours": list(card.labels),
         "kind": find_kind(card.labels[0] if card.labels else OTHER.name).name,
         "words": card.words,
     }

@@ -4,14 +4,13 @@ from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
-from headscope.contracts import AttentionSource
+from headscope.contracts import AttentionSource, layer_numbers
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
@@ -21,7 +20,7 @@ from headscope.errors import StudyError
 from headscope.explore.change import MEAN_EXAMPLES, find_means, measure_change
 from headscope.explore.maps import KEPT_BYTES, PRECISION, Check, Look, Thumbs, look_at, pack_roots
 from headscope.explore.run_facts import describe_run
-from headscope.explore.spread import Scored, find_spreads, score_corpora
+from headscope.explore.spread import Spreads
 from headscope.explore.texts import Shelf, describe_tokens, encode_text, refuse_empty
 from headscope.models.language import find_objective
 from headscope.models.loaded import WEIGHTS, LoadedModel
@@ -43,12 +42,11 @@ class Session:
     texts: Sequence[str] = ()  # those of a page without a server
     _looks: OrderedDict[tuple[Any, ...], tuple[Look, int]] = field(default_factory=OrderedDict)
     _means: dict[int, Tensor] = field(default_factory=dict)
-    _scored: list[Scored] | None = None
+    _spreads: Spreads | None = None
 
     def boot(self) -> dict[str, Any]:
         """What the page knows from the start."""
         return {
-            "version": version("headscope"),
             "isLive": True,
             "models": [describe_model(models) for models in self.models],
             "shelf": self.shelf.list(),
@@ -85,15 +83,15 @@ class Session:
         where = place if isinstance(place, int) else None
         return measure_change(models, encoding, heads, mode, where, means, check)
 
-    def spread(self, request: Request, check: Check) -> list[dict[str, Any]]:
-        """One head over the run's corpora, for each role that it was ranked by."""
+    def spread(self, request: Request, check: Check) -> dict[str, Any]:
+        """One head over the run's corpora, for a role that it was ranked by."""
         if self.run is None:
             raise StudyError("No run is open. Expected --run RUN; start the page with it.")
-        if self._scored is None:
-            self._scored = score_corpora(self.models[0].source, self.shelf, self.run, check)
+        if self._spreads is None:
+            self._spreads = Spreads(self.run, self.models[0].source)
         (place,) = _read_heads([request.get("head")])
         refuse_absent_heads(self.models[0].source, [place])
-        return list(find_spreads(self._scored, place))
+        return self._spreads.show(place, str(request.get("role", "")), check)
 
     @property
     def _mean_corpus(self) -> str:
@@ -130,7 +128,9 @@ class Session:
 
     def _example(self, request: Request) -> Example:
         if request.get("id"):
-            return self.shelf.find(str(request["id"]))
+            found = self._spreads.found if self._spreads else {}
+            id = str(request["id"])
+            return found[id] if id in found else self.shelf.find(id)
         return Example("the text", text=refuse_empty(str(request.get("text", ""))))
 
     def _with_weights(self, source: AttentionSource, weights: str) -> AttentionSource:
@@ -158,9 +158,9 @@ def describe_model(models: Models) -> dict[str, Any]:
     return {
         "name": Path(source.name).name if "/" in source.name else source.name,
         "path": source.name,
-        "layers": source.n_layers,
+        "layers": [number + 1 for number in layer_numbers(source)],
         "heads": source.n_heads,
-        "maxTokens": source.max_tokens,
+        "part": "encoder" if models.has_decoder else "",
         "objective": find_objective(type(head.model).__name__) if head else None,
         "whyNoHead": models.why_no_head,
     }

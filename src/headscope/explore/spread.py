@@ -1,119 +1,142 @@
-"""A head over the corpus: not its showpieces alone, but examples from every tenth of its range.
+"""A head over the run's corpora: not its showpieces alone, but examples from its whole range.
 
-Some examples of each corpus of the run are scored anew, one by one, by the rankings of the run's
-analyses: the same examples for all heads.
+The run kept one of every part of the range of each head, and how many there are, while it
+streamed. Which examples these are is found when a head is opened: the corpus is read again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-import numpy as np
-
-from headscope.contracts import Analysis, AttentionSource, CorpusRole
-from headscope.data.example import Example, stable_hash
-from headscope.engine.measure import measure_examples
-from headscope.engine.resolve import restore_analysis
+from headscope.contracts import AttentionKind, AttentionSource, CorpusRole, layer_numbers
+from headscope.corpora.opening import open_corpus
+from headscope.data.example import Example
+from headscope.engine.checkpoint import read_checkpoint
+from headscope.engine.examples import read_again
+from headscope.engine.plan import TEXT_TOKENS
+from headscope.engine.sample import Sample, draw_sample
+from headscope.errors import HeadscopeError, StudyError, suggest
 from headscope.explore.maps import Check
-from headscope.explore.texts import Shelf, ShelfCorpus, excerpt
-from headscope.options import RunOptions
+from headscope.explore.texts import excerpt
+from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
-from headscope.stats.ranking import ENDS, Ranking
+from headscope.runs.tables import tally_name
+from headscope.stats.ranking import Ranking
 
-__all__ = ["Scored", "find_spreads", "score_corpora"]
+__all__ = ["Spreads"]
 
-SCORED = 60  # examples of a corpus, the same for all heads
-SHOWN = 3  # examples of a tenth
-TENTHS = 10
-FEWEST = 3  # examples with a score, for a role to be shown
-USUAL_TOKENS = 128  # of a run without --max-tokens
+NOT_KEPT = (
+    "This run has no examples from the whole range of its heads: it was made by an older version "
+    "of headscope, without --out, or its folder `tallies` is gone. To get them, run `headscope "
+    "analyze` again with --out."
+)
 
 
 @dataclass(frozen=True)
-class Scored:
-    """An example, and its score for every head by every ranking of an analysis."""
+class Role:
+    """What a head was ranked by: a criterion of an analysis over one pass of the run."""
 
-    corpus: str
-    example: Example
-    analysis: str
-    ranking: Ranking  # of this example alone
-
-
-def score_corpora(
-    source: AttentionSource, shelf: Shelf, run: Run, check: Check = lambda: None
-) -> list[Scored]:
-    """Some examples of each corpus, scored by all analyses of the run that rank examples."""
-    scored: list[Scored] = []
-    most = run.manifest["options"].get("max_tokens") or USUAL_TOKENS
-    options = RunOptions()
-    for corpus in shelf.corpora:
-        analyses = _rankers(run, corpus)
-        by_hash = sorted(corpus.examples.values(), key=lambda example: stable_hash(example.id))
-        for example in by_hash[:SCORED] if analyses else []:
-            check()
-            limit = min(most if corpus.role is CorpusRole.TEXT else 512, source.max_tokens)
-            result = measure_examples([example], source, analyses, options, corpus.role, limit)
-            for name, ranking in result.rankings.items():
-                scored.append(Scored(corpus.title, example, name, ranking))
-    return scored
+    key: str  # of the pass
+    ranking: Ranking
+    criterion: str
 
 
-def find_spreads(scored: Sequence[Scored], place: tuple[int, int]) -> Iterator[dict[str, Any]]:
-    """For each ranking, the scores of one head in tenths of its range, with examples of each."""
-    groups: dict[tuple[str, str, str], list[Scored]] = {}
-    for one in scored:
-        for criterion in one.ranking.ids:
-            groups.setdefault((one.corpus, one.analysis, criterion), []).append(one)
-    for (corpus, analysis, criterion), members in groups.items():
-        found = _best_axis(members, criterion, place)
-        if len(found) >= FEWEST and len(set(found.values())) > 1:
-            by_id = {one.example.id: one.example for one in members}
-            name = f"{analysis.replace('-', ' ')}: {criterion.replace('-', ' ')}"
-            yield {"role": name, "corpus": corpus, **_tenths(found, by_id)}
+@dataclass
+class Spreads:
+    """The heads of a run over its corpora."""
+
+    run: Run
+    source: AttentionSource
+    found: dict[str, Example] = field(default_factory=dict)  # by id: all that was shown so far
+    _roles: dict[str, Role] | None = None
+    _samples: dict[str, Sample] = field(default_factory=dict)
+    _known: dict[str, dict[int, Example]] = field(default_factory=dict)  # by pass, then hash
+
+    def show(self, head: tuple[int, int], role: str, check: Check = lambda: None) -> dict[str, Any]:
+        """One head by a role ("" is the one it scores best by): an example of each part of its
+        range, with its score and how many there are."""
+        place = (layer_numbers(self.source).index(head[0]), head[1])
+        parts = {name: _best_axis(one, place) for name, one in self._find_roles().items()}
+        parts = {name: own for name, own in parts.items() if own}
+        if not parts:
+            raise StudyError(NOT_KEPT)
+        if role and role not in parts:
+            raise StudyError(f"No role {role!r}.{suggest(role, parts)} Expected one of the list.")
+        role = role or max(parts, key=lambda name: _mean(parts[name]))
+        key, own = self._find_roles()[role].key, parts[role]
+        known = self._read(key, {hash for hash, *_ in own}, check)
+        rows = [_row(known.get(hash), score, count) for hash, score, count in reversed(own)]
+        self.found |= {e.id: e for hash, *_ in own if (e := known.get(hash))}
+        corpus = str(self.run.manifest["passes"][key]["corpus"])
+        return {"roles": list(parts), "role": role, "corpus": corpus, "rows": rows}
+
+    def _find_roles(self) -> dict[str, Role]:
+        """What heads were ranked by, by its name; read once."""
+        if self._roles is None:
+            listed = list(self._list_roles())
+            names = [name for name, _ in listed]
+            self._roles = {
+                f"{name} ({one.key})" if names.count(name) > 1 else name: one
+                for name, one in listed
+            }
+        return self._roles
+
+    def _list_roles(self) -> Iterator[tuple[str, Role]]:
+        for key, pass_ in self.run.manifest.get("passes", {}).items():
+            path = RunFolder(self.run.folder).tally_path(key) if self.run.folder else None
+            if pass_.get("repeats") is not None or path is None or not path.exists():
+                continue
+            rankings = read_checkpoint(path).result.rankings
+            for analysis in pass_["analyses"]:
+                of_encoder = tally_name(AttentionKind.ENCODER, analysis)
+                ranking = rankings.get(analysis) or rankings.get(of_encoder) or Ranking()
+                for criterion in ranking.part_ids:
+                    name = f"{analysis}: {criterion}".replace("-", " ")
+                    yield name, Role(key, ranking, criterion)
+
+    def _read(self, key: str, hashes: Collection[int], check: Check) -> dict[int, Example]:
+        """The examples of a pass by the hashes of their ids, as far as they can be read again."""
+        known = self._known.setdefault(key, {})
+        pass_, options = self.run.manifest["passes"][key], self.run.manifest["options"]
+        role = CorpusRole(pass_["role"])
+        usual = TEXT_TOKENS if role is CorpusRole.TEXT else pass_.get("window")
+        most = options.get("max_tokens") or usual or self.source.max_tokens
+        missing = set(hashes) - known.keys()
+        try:
+            if missing and key not in self._samples:
+                self._samples[key] = draw_sample(open_corpus(str(pass_["path"]), role), None, 0)
+            is_cut = pass_.get("cut") == "truncate"
+            for example in (
+                read_again(self._samples[key], role, is_cut, self.source, most, missing)
+                if missing
+                else ()
+            ):
+                check()
+                known[example.key] = example
+                missing.discard(example.key)
+                if not missing:
+                    break
+        except HeadscopeError:  # gone or changed since: scores and counts are shown alone
+            pass
+        return known
 
 
-def _rankers(run: Run, corpus: ShelfCorpus) -> list[Analysis]:
-    """The analyses that the run did over this corpus and that rank examples."""
-    names = [
-        name
-        for one in run.manifest.get("passes", {}).values()
-        if str(one["path"]) == corpus.path and one["role"] == corpus.role
-        for name in one["analyses"]
+def _best_axis(role: Role, place: tuple[int, int]) -> list[tuple[int, float, int]]:
+    """The parts of a head's range; of further axes (a direction) the one that it does best."""
+    n_more = role.ranking.part_ids[role.criterion].shape[3:]
+    axes = [
+        role.ranking.find_parts(role.criterion, (*place, *more))
+        for more in product(*map(range, n_more))
     ]
-    described = run.manifest.get("analyses", {})
-    restored = [restore_analysis(n, described.get(n, {})) for n in dict.fromkeys(names)]
-    return [analysis for analysis in restored if hasattr(analysis, "rank")]
+    return max((parts for parts in axes if parts), key=_mean, default=[])
 
 
-def _best_axis(
-    members: Sequence[Scored], criterion: str, place: tuple[int, int]
-) -> dict[str, float]:
-    """Scores by example; of a ranking's further axes (a direction) the one this head does best."""
-    n_more = members[0].ranking.ids[criterion].shape[4:]
-    best: dict[str, float] = {}
-    highest = -np.inf
-    for more in product(*map(range, n_more)):
-        own = {
-            one.example.id: found[0][1]
-            for one in members
-            if (found := one.ranking.find(criterion, ENDS[0], (*place, *more)))
-        }
-        mean = float(np.mean(list(own.values()))) if own else -np.inf
-        if mean > highest:
-            best, highest = own, mean
-    return best
+def _mean(parts: list[tuple[int, float, int]]) -> float:
+    """About the mean of all scores: an example stands for its part of the range."""
+    return sum(score * count for _, score, count in parts) / sum(count for *_, count in parts)
 
 
-def _tenths(scores: Mapping[str, float], by_id: Mapping[str, Example]) -> dict[str, Any]:
-    least, most = min(scores.values()), max(scores.values())
-    bounds = np.linspace(least, most, TENTHS + 1)
-    which = {id: min(int(TENTHS * (s - least) / (most - least)), 9) for id, s in scores.items()}
-    tenths = []
-    for number in range(TENTHS):
-        own = sorted((id for id in scores if which[id] == number), key=stable_hash)
-        shown = [[id, round(scores[id], 4), excerpt(by_id[id])] for id in own[:SHOWN]]
-        low, high = (float(bounds[number]), float(bounds[number + 1]))
-        tenths.append({"low": low, "high": high, "count": len(own), "examples": shown})
-    mean = float(np.mean(list(scores.values())))
-    return {"count": len(scores), "mean": mean, "tenths": tenths}
+def _row(example: Example | None, score: float, count: int) -> dict[str, Any]:
+    text = excerpt(example) if example else ""
+    return {"id": example.id if example else "", "text": text, "score": score, "count": count}

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headscope.contracts import Watch
+from headscope.contracts import Watch, layer_numbers
 from headscope.data.attention import parse_head_name
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import open_models
@@ -123,7 +123,9 @@ def _refuse_other_model(run: Run | None, source: Any) -> None:
     if run is None:
         return
     model = run.manifest["model"]
-    if (model.get("layers"), model.get("heads")) != (source.n_layers, source.n_heads):
+    numbers = [number + 1 for number in layer_numbers(source)]
+    own = model.get("layer_numbers", numbers)
+    if (own, model.get("layers"), model.get("heads")) != (numbers, source.n_layers, source.n_heads):
         raise StudyError(
             f"The run is of {model['name']}, {model.get('layers')} layers of {model.get('heads')} "
             f"heads; {source.name} has {source.n_layers} of {source.n_heads}. Expected a run of "

@@ -72,14 +72,14 @@ export function makeChange(boot, source) {
 
   /** @param {import("./types.js").Change} answer @param {Shown} shown @param {boolean} canPredict */
   function predictions(answer, shown, canPredict) {
-    if (!canPredict) return [make("p", { class: "soft" }, `${boot.models[shown.pane.model].name} predicts no tokens: it was saved without a language-modelling head.`)];
+    if (!canPredict) return [make("p", { class: "soft" }, `${boot.models[shown.pane.model].name} predicts no tokens. ${boot.models[shown.pane.model].whyNoHead}`)];
     const isMasked = answer.objective === "masked";
     if (!answer.predictions || answer.place === null || answer.place === undefined) {
       return [make("p", { class: "soft" }, isMasked ? "Click a token above to hide it from the model and see what it predicts there, or write [MASK] in the text." : "Click a token above to see what the model predicts after it.")];
     }
     const token = shown.looked.tokens[answer.place];
     const rows = answer.predictions.map(([name, before, after], i) => make("tr", i === answer.true ? { class: "true" } : {},
-      make("th", { scope: "row" }, name.trim() || "␣", ...(i === answer.true ? [make("span", { class: "soft" }, " (in the text)")] : [])),
+      make("th", { scope: "row" }, name.trim() || name.replaceAll("\n", "↵").replaceAll(" ", "␣"), ...(i === answer.true ? [make("span", { class: "soft" }, " (in the text)")] : [])),
       share(before), share(after)));
     return [
       make("p", { class: "soft" }, isMasked ? `In the place of "${token}", hidden from the model:` : `After "${token}":`),

@@ -47,15 +47,18 @@ export function checkbox(words, isOn, turn, why = "", isDisabled = false) {
   return make("label", { class: "switch", title: why }, input, words);
 }
 
-/** A canvas as sharp as the screen, cleared, with its context in CSS pixels.
+/** A canvas as sharp as the screen, cleared, with its context in CSS pixels. To set its size, even to
+ * what it is, would make its memory anew.
  * @param {HTMLCanvasElement} canvas @param {number} width @param {number} height
  * @returns {CanvasRenderingContext2D} */
 export function sharpen(canvas, width, height) {
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
+  const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== across || canvas.height !== down) {
+    [canvas.width, canvas.height] = [across, down];
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
   const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);

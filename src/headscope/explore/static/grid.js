@@ -2,7 +2,7 @@
 import { byId, make, sharpen } from "./dom.js";
 import { faded, mapShades, measureColour, pageColour } from "./colour.js";
 import { state, update } from "./state.js";
-import { isFound, measureOf, range, sayMeasure } from "./measures.js";
+import { headNames, isFound, measureOf, placeOf, range, sayMeasure } from "./measures.js";
 
 /** @typedef {import("./types.js").Boot} Boot */
 /** @typedef {import("./types.js").Shown} Shown */
@@ -38,11 +38,11 @@ export function makeGrid(boot, choose, expect) {
     const { layers, heads } = boot.models[from.pane.model], size = from.looked.thumbSize;
     const canvas = document.createElement("canvas");
     canvas.width = heads * size;
-    canvas.height = layers * size;
+    canvas.height = layers.length * size;
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     const image = context.createImageData(canvas.width, canvas.height);
     const pixels = new Uint32Array(image.data.buffer), table = mapShades(), area = size * size;
-    for (let number = 0; number < layers * heads; number++) {
+    for (let number = 0; number < layers.length * heads; number++) {
       const left = (number % heads) * size, top = Math.floor(number / heads) * size;
       for (let i = 0; i < area; i++) {
         pixels[(top + Math.floor(i / size)) * canvas.width + left + i % size] = table[from.thumbs[number * area + i]];
@@ -54,17 +54,16 @@ export function makeGrid(boot, choose, expect) {
 
   function lay() {
     if (!shown) return;
-    const { layers, heads } = boot.models[shown.pane.model];
+    const model = boot.models[shown.pane.model], { layers, heads } = model;
     const measure = measureOf(boot, state.measure), bar = measure ? 5 : 0;
     const room = base.parentElement.clientWidth;
     const isSorted = state.sort !== "layer" && Boolean(measure);
     const label = isSorted ? 14 : 0;
-    const tallest = Math.max(COMFORTABLE, Math.floor(MOST_HEIGHT / layers) - GAP); // many layers: smaller
+    const tallest = Math.max(COMFORTABLE, Math.floor(MOST_HEIGHT / layers.length) - GAP); // many layers: smaller
     const fitting = Math.min(Math.floor((room - AXIS) / heads) - GAP, tallest);
     const cell = Math.max(SMALLEST, Math.min(LARGEST, isSorted ? 58 : fitting));
     const columns = isSorted ? Math.max(1, Math.floor((room - AXIS) / (cell + GAP + 6))) : heads;
-    const names = [];
-    for (let layer = 1; layer <= layers; layer++) for (let head = 1; head <= heads; head++) names.push(`${layer}-${head}`);
+    const names = headNames(model);
     let order = names;
     if (isSorted && measure) {
       const value = (/** @type {string} */ head) => measure.byHead.get(head)?.value ?? -Infinity;
@@ -76,6 +75,7 @@ export function makeGrid(boot, choose, expect) {
       head, isFaint: !isSorted && !isFound(boot, head),
       x: AXIS + (i % columns) * wide, y: (isSorted ? 4 : 18) + Math.floor(i / columns) * high,
     }));
+    over.dataset.cells = `${AXIS} ${isSorted ? 4 : 18} ${wide} ${high}`; // for whoever looks from outside
     at = { cell, bar, columns, cells, isSorted, label, width: AXIS + columns * wide,
       height: (isSorted ? 4 : 18) + Math.ceil(order.length / columns) * high + 4 };
   }
@@ -84,14 +84,14 @@ export function makeGrid(boot, choose, expect) {
     lay();
     if (!shown || !atlas) return;
     const context = sharpen(base, at.width, at.height);
-    const { heads } = boot.models[shown.pane.model], size = shown.looked.thumbSize;
+    const model = boot.models[shown.pane.model], { heads } = model, size = shown.looked.thumbSize;
     const measure = measureOf(boot, state.measure), soft = pageColour("soft"), line = pageColour("line");
     const span = measure ? range(measure) : null;
     context.imageSmoothingQuality = "high";
     context.imageSmoothingEnabled = at.cell * window.devicePixelRatio < size;
     context.font = `11px ${getComputedStyle(document.body).fontFamily}`;
     for (const { head, x, y, isFaint } of at.cells) {
-      const [layer, number] = head.split("-").map((part) => Number(part) - 1);
+      const [layer, number] = placeOf(model, head);
       context.globalAlpha = isFaint ? 0.14 : 1;
       context.drawImage(atlas, number * size, layer * size, size, size, x, y, at.cell, at.cell);
       context.strokeStyle = line;
@@ -125,7 +125,7 @@ export function makeGrid(boot, choose, expect) {
       context.textAlign = "center";
       if (i < heads && (number - 1) % every === 0) context.fillText(String(number), x + at.cell / 2, 12);
       context.textAlign = "right";
-      if (i % heads === 0 && (layer - 1) % every === 0) context.fillText(String(layer), AXIS - 7, y + at.cell / 2 + 4);
+      if (i % heads === 0 && (i / heads) % every === 0) context.fillText(String(layer), AXIS - 7, y + at.cell / 2 + 4);
     });
   }
 
@@ -170,7 +170,7 @@ export function makeGrid(boot, choose, expect) {
    * @param {string} head @param {number} x @param {number} y @param {string} gist @param {string} measured */
   function showTip(head, x, y, gist, measured) {
     if (!shown || !atlas) return;
-    const [layer, number] = head.split("-").map((part) => Number(part) - 1), size = shown.looked.thumbSize;
+    const [layer, number] = placeOf(boot.models[shown.pane.model], head), size = shown.looked.thumbSize;
     const canvas = make("canvas", { "aria-hidden": "true" });
     const context = sharpen(canvas, 190, 190);
     context.imageSmoothingEnabled = false;

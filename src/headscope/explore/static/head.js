@@ -3,6 +3,7 @@ import { byId, checkbox, keepFocus, make, segments, sharpen } from "./dom.js";
 import { MOST_HEADS, headColours, pageColour } from "./colour.js";
 import { findUnit, linesScene } from "./lines.js";
 import { cellsOf, findCell, mapImage, matrixScene } from "./matrix.js";
+import { hasHead, sayHeads } from "./measures.js";
 import { paint } from "./scene.js";
 import { state, update } from "./state.js";
 import { difference, goldPairs, hasWords, poolUnits, strongest, strongestPairs } from "./units.js";
@@ -30,30 +31,26 @@ export function makeHead(boot, source) {
   /** @type {Drawing[]} */
   let drawings = [];
   let turn = 0;
+  /** @type {import("./types.js").Looked | null} */
+  let toolsOf = null;
+  let toolsFor = "";
 
-  /** Draw the chosen heads over the texts that are shown.
+  /** Draw the chosen heads over the texts that are shown. Figures and canvases are used again.
    * @param {Shown[]} shown */
   async function show(shown) {
     const mine = ++turn;
     drawTools(shown);
     byId("head-title").textContent = titleOf();
-    /** @type {Drawing[]} */
-    const made = [];
-    const figures = [];
-    for (const one of shown) {
-      const figure = make("figure", { class: "drawing" });
-      try {
-        const drawing = await drawPane(one, figure, shown.length > 1);
-        made.push(drawing);
-      } catch (error) {
-        figure.replaceChildren(make("p", { class: "problem" }, /** @type {Error} */ (error).message));
-      }
-      if (mine !== turn) return;
-      figures.push(figure);
-    }
-    place.replaceChildren(...figures);
+    const found = await Promise.allSettled(shown.map(findMaps));
+    if (mine !== turn) return;
+    drawings = [];
+    found.forEach((one, i) => {
+      const figure = place.children[i] ?? place.appendChild(make("figure", { class: "drawing" }));
+      if (one.status === "fulfilled") drawings.push(drawPane(shown[i], one.value, figure, shown.length > 1));
+      else figure.replaceChildren(make("p", { class: "problem" }, one.reason.message));
+    });
+    while (place.children.length > shown.length) place.lastElementChild.remove();
     place.classList.toggle("pair", shown.length > 1);
-    drawings = made;
     for (const drawing of drawings) drawing.draw();
   }
 
@@ -63,26 +60,32 @@ export function makeHead(boot, source) {
     return state.mode === "difference" && names.length === 2 ? `Head ${names[0]} minus ${names[1]}` : `Heads ${names.join(", ")}`;
   }
 
-  /** @param {Shown} one @param {HTMLElement} figure @param {boolean} isPair @returns {Promise<Drawing>} */
-  async function drawPane(one, figure, isPair) {
-    const { looked, pane } = one, model = boot.models[pane.model];
-    const heads = (state.mode === "one" ? state.heads.slice(0, 1) : state.heads).slice(0, MOST_HEADS);
-    for (const head of heads) {
-      const [layer, number] = head.split("-").map(Number);
-      if (layer > model.layers || number > model.heads) throw new Error(`${model.name} has no head ${head}: it has ${model.layers} layers of ${model.heads} heads.`);
-    }
-    const maps = await Promise.all(heads.map((head) => source.map(pane, state.weights, head)));
-    const byWords = state.words && hasWords(looked);
+  /** The heads that are drawn over each other.
+   * @returns {string[]} */
+  const drawnHeads = () => (state.mode === "one" ? state.heads.slice(0, 1) : state.heads).slice(0, MOST_HEADS);
+
+  /** @param {Shown} one @returns {Promise<Float32Array[]>} */
+  async function findMaps({ pane }) {
+    const model = boot.models[pane.model];
+    for (const head of drawnHeads()) if (!hasHead(model, head)) throw new Error(`${model.name} has no head ${head}: it has ${sayHeads(model)}.`);
+    return Promise.all(drawnHeads().map((head) => source.map(pane, state.weights, head)));
+  }
+
+  /** @param {Shown} one @param {Float32Array[]} maps @param {HTMLElement} figure @param {boolean} isPair @returns {Drawing} */
+  function drawPane(one, maps, figure, isPair) {
+    const { looked } = one, byWords = state.words && hasWords(looked);
     const units = maps.map((map) => poolUnits(looked, map, byWords, state.hide));
     const isDifference = state.mode === "difference" && units.length === 2;
     const shownUnits = isDifference ? [difference(units[0], units[1])] : units;
     const n = shownUnits[0].names.length;
     const isLines = state.view === "lines" && n <= LINES_LIMIT || state.view === "auto" && n <= MOST_LINES;
-    const canvas = make("canvas", { tabindex: "0", role: "img", class: "attention" });
-    const row = make("div", { class: "row-list", "aria-live": "polite" });
-    const caption = isPair ? [make("figcaption", {}, make("strong", {}, model.name), " ", make("span", { class: "soft" }, excerpt(looked)))] : [];
-    figure.replaceChildren(...caption, make("div", { class: "scroll" }, canvas), row);
-    return wire(one, shownUnits, heads, isLines, isDifference, canvas, row);
+    const canvas = figure.querySelector("canvas") ?? make("canvas", { tabindex: "0", role: "img", class: "attention" });
+    const row = figure.querySelector(".row-list") ?? make("div", { class: "row-list", "aria-live": "polite" });
+    if (isPair || figure.children.length !== 2) {
+      const caption = make("figcaption", {}, make("strong", {}, boot.models[one.pane.model].name), " ", make("span", { class: "soft" }, excerpt(looked)));
+      figure.replaceChildren(...(isPair ? [caption] : []), canvas.parentElement ?? make("div", { class: "scroll" }, canvas), row);
+    }
+    return wire(one, shownUnits, drawnHeads(), isLines, isDifference, /** @type {HTMLCanvasElement} */ (canvas), /** @type {HTMLElement} */ (row));
   }
 
   /** @param {Shown} one @param {Units[]} units @param {string[]} heads @param {boolean} isLines
@@ -115,7 +118,9 @@ export function makeHead(boot, source) {
         scene = matrixScene(units[0], image, marked, Math.min(room(), 820), focus ? { row: focus.unit, column } : null, colours, title);
       }
       paint(sharpen(canvas, scene.width, scene.height), scene.shapes);
-      if (!isLines) canvas.dataset.cells = cellsOf(units[0].names, Math.min(room(), 820));
+      if (isLines) delete canvas.dataset.cells;
+      else canvas.dataset.cells = cellsOf(units[0].names, Math.min(room(), 820));
+      canvas.dataset.heads = heads.join(",");
       canvas.setAttribute("aria-label", `${title}. Arrow keys go through the tokens.`);
       describeRow(focus);
     }
@@ -142,20 +147,20 @@ export function makeHead(boot, source) {
       row.replaceChildren(...parts);
     }
 
-    canvas.addEventListener("pointermove", (event) => {
+    canvas.onpointermove = (event) => {
       const place = canvas.getBoundingClientRect(), x = event.clientX - place.left, y = event.clientY - place.top;
       if (isLines) hover(findUnit(units[0].names, Math.min(room(), 720), x, y), -1);
       else {
         const cell = findCell(units[0].names, Math.min(room(), 820), x, y);
         hover(cell && { unit: cell.row, isFrom: true }, cell ? cell.column : -1);
       }
-    });
-    canvas.addEventListener("pointerleave", () => hover(null, -1));
-    canvas.addEventListener("click", () => {
+    };
+    canvas.onpointerleave = () => hover(null, -1);
+    canvas.onclick = () => {
       const token = hovered?.isFrom ? units[0].tokens[hovered.unit][0] : -1;
       update({ token: token === state.token ? -1 : token });
-    });
-    canvas.addEventListener("keydown", (event) => {
+    };
+    canvas.onkeydown = (event) => {
       const steps = /** @type {Record<string, number>} */ ({ ArrowUp: -1, ArrowDown: 1, ArrowLeft: -1, ArrowRight: 1 });
       if (event.key === "Escape") update({ token: -1 });
       else if (event.key in steps) {
@@ -164,7 +169,7 @@ export function makeHead(boot, source) {
         update({ token: units[0].tokens[next][0] });
       } else return;
       event.preventDefault();
-    });
+    };
 
     /** @param {{unit: number, isFrom: boolean} | null} next @param {number} nextColumn */
     function hover(next, nextColumn) {
@@ -180,6 +185,10 @@ export function makeHead(boot, source) {
   function drawTools(shown) {
     const looked = shown[0]?.looked;
     if (!looked) { tools.replaceChildren(); return; }
+    const { view, mode, weights, words, hide, gold, way, heads } = state;
+    const asked = JSON.stringify([view, mode, weights, words, hide, gold, way, heads.length > 1 && heads, headColours()]);
+    if (looked === toolsOf && asked === toolsFor) return;
+    [toolsOf, toolsFor] = [looked, asked];
     const relations = [...new Set(looked.arcs.map(([, , relation]) => relation))].sort();
     const golds = [...(relations.length ? ["all relations", ...relations] : []), ...(looked.chains.length ? ["coreference"] : [])];
     const isSeveral = state.heads.length > 1;
@@ -224,7 +233,7 @@ export function makeHead(boot, source) {
 function bar(name, weight) {
   const filled = make("span", { class: weight < 0 ? "fill negative" : "fill" });
   filled.style.width = `${Math.min(100, 100 * Math.abs(weight))}%`;
-  return make("div", { class: "bar" }, make("span", { class: "name" }, name), make("span", { class: "track" }, filled), make("span", { class: "value" }, sayWeight(weight)));
+  return make("div", { class: "weight-bar" }, make("span", { class: "name" }, name), make("span", { class: "track" }, filled), make("span", { class: "value" }, sayWeight(weight)));
 }
 
 /** @param {import("./types.js").Looked} looked */

@@ -31,7 +31,7 @@ export function wireKeep(boot, source, drawings, tell) {
     const drawing = drawings()[0];
     if (drawing) download(new Blob([toCsv(drawing)], { type: "text/csv" }), `${name()}.csv`);
   });
-  byId("keep-link").addEventListener("click", () => copy(location.href, "The link to this view is copied.", tell));
+  byId("keep-link").addEventListener("click", () => copy(`${location.href.split("#")[0]}#${toHash(state)}`, "The link to this view is copied.", tell));
   byId("keep-command").addEventListener("click", () => copy(byId("command").textContent, "The command is copied.", tell));
   byId("keep-page").hidden = !boot.isLive;
   byId("keep-page").addEventListener("click", async () => {

@@ -1,6 +1,5 @@
 // The paper's drawing: tokens left and right, a line for each weight, the darker the stronger.
 import { FONT } from "./scene.js";
-import { faded } from "./colour.js";
 
 /** @typedef {import("./types.js").Units} Units */
 /** @typedef {import("./scene.js").Shape} Shape */
@@ -14,8 +13,24 @@ const OVERLOOKED = 0.1; // a gold pair with less weight gets a dotted line
 const SHADES = 50; // lines of one shade are one path
 const TOP = 30, PAD = 8, LONGEST = 24;
 
-/** @param {string} text */
-export const shorten = (text) => (text.length <= LONGEST ? text : `${text.slice(0, LONGEST - 1)}…`);
+const ruler = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
+
+/** Names as they are drawn, none wider than there is room, and the width of the widest.
+ * @param {string[]} names @param {number} size @param {number} room */
+export function fitNames(names, size, room) {
+  ruler.font = `600 ${size}px ${FONT}`;
+  let widest = 0;
+  const labels = names.map((name) => {
+    let label = name, width = ruler.measureText(label).width;
+    for (let end = Math.min(name.length, LONGEST) - 1; end > 0 && (width > room || label.length > LONGEST); end--) {
+      label = `${name.slice(0, end)}…`;
+      width = ruler.measureText(label).width;
+    }
+    widest = Math.max(widest, width);
+    return label;
+  });
+  return { labels, widest };
+}
 
 /** Where things are: columns of tokens, and the rows.
  * @param {string[]} names @param {number} width */
@@ -23,12 +38,10 @@ export function layLines(names, width) {
   const n = names.length;
   const row = Math.max(11, Math.min(24, 24 - (n - 20) * 0.18));
   const size = Math.min(14.5, row * 0.68);
-  const measure = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
-  measure.font = `${size}px ${FONT}`;
-  const widest = names.reduce((most, name) => Math.max(most, measure.measureText(shorten(name)).width), 30);
-  const column = Math.min(widest + 2 * PAD, width * 0.36);
+  const { labels, widest } = fitNames(names, size, width * 0.36 - 2 * PAD);
+  const column = Math.max(30, widest) + 2 * PAD;
   const across = Math.min(width, 2 * column + Math.max(160, Math.min(420, row * n * 0.6)));
-  return { row, size, column, left: column, right: across - column, width: across, height: TOP + row * n + 6 };
+  return { row, size, labels, column, left: column, right: across - column, width: across, height: TOP + row * n + 6 };
 }
 
 /** @typedef {ReturnType<typeof layLines>} Layout */
@@ -48,11 +61,11 @@ export function linesScene(layers, marked, width, focus, palette, title) {
   const isMarked = new Set(marked.map(([from, to]) => from * units.names.length + to));
   for (const layer of layers) shapes.push(...draw(layer, at, focus, isMarked, palette));
   shapes.push(...guides(units, marked, at, focus, palette));
-  units.names.forEach((name, unit) => {
+  at.labels.forEach((text, unit) => {
     for (const isFrom of [true, false]) {
       const isFocus = focus?.unit === unit && focus.isFrom === isFrom;
       shapes.push({
-        kind: "text", text: shorten(name), size: at.size, bold: isFocus,
+        kind: "text", text, size: at.size, bold: isFocus,
         x: isFrom ? at.left - PAD : at.right + PAD, anchor: isFrom ? "end" : "start",
         y: TOP + at.row * (unit + 0.5) + at.size * 0.35,
         colour: isFocus ? palette.accent : units.special[unit] ? palette.soft : palette.ink,
@@ -129,11 +142,3 @@ export function findUnit(names, width, x, y) {
   if (unit < 0 || unit >= names.length || (x > at.left + 14 && x < at.right - 14)) return null;
   return { unit, isFrom: x <= at.left + 14 };
 }
-
-/** Where a unit stands, for scrolling to it.
- * @param {string[]} names @param {number} width @param {number} unit */
-export const unitTop = (names, width, unit) => TOP + layLines(names, width).row * unit;
-
-/** The colours of a scale for a legend.
- * @param {string} colour */
-export const legend = (colour) => [0.1, 0.4, 0.7, 1].map((share) => faded(colour, share));

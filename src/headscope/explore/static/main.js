@@ -6,7 +6,7 @@ import { fromBase64 } from "./decode.js";
 import { makeGrid, wireGridTools } from "./grid.js";
 import { makeHead } from "./head.js";
 import { drawCommand, wireKeep } from "./keep.js";
-import { fillMeasures, isFound } from "./measures.js";
+import { fillMeasures, headNames, isFound } from "./measures.js";
 import { makeScatter } from "./scatter.js";
 import { makeSpread } from "./spread.js";
 import { Unreachable, fileSource, liveSource } from "./source.js";
@@ -80,8 +80,9 @@ function describe(milliseconds) {
     const model = boot.models[one.pane.model], { looked } = one, n = looked.tokens.length;
     const cut = looked.cutFrom ? ` (the first of ${looked.cutFrom}; the rest is cut)` : "";
     const how = { qk: "maps computed here from queries and keys in half precision", roots8: "maps kept in 8 bits" }[looked.form ?? ""] ?? "";
+    const of = model.part ? ` of its ${model.part}` : "";
     const time = boot.isLive ? `, ${Math.round(milliseconds)} ms` : "";
-    return [`${model.name}: ${n} tokens${cut}, ${model.layers} × ${model.heads} heads${time}. Weights exact to ${Number(looked.precision.toPrecision(2))}${how ? ` (${how})` : ""}.`];
+    return [`${model.name}: ${n} tokens${cut}, ${model.layers.length} × ${model.heads} heads${of}${time}. Weights exact to ${Number(looked.precision.toPrecision(2))}${how ? ` (${how})` : ""}.`];
   }).join(" ");
 }
 
@@ -103,7 +104,7 @@ function drawAll() {
 /** The head that is shown first: one that the run shows for what it finds, or for what it does. */
 function firstHead() {
   const examples = boot.run?.examples ?? [];
-  return (examples.find(({ view }) => view.marked.length) ?? examples[0])?.head ?? "1-1";
+  return (examples.find(({ view }) => view.marked.length) ?? examples[0])?.head ?? headNames(boot.models[0])[0];
 }
 
 function drawControls() {
@@ -123,10 +124,8 @@ function drawControls() {
   byId("sides").hidden = !state.pair;
   for (const side of [0, 1]) byId(`side-${side}`).setAttribute("aria-pressed", String(state.side === side));
   const model = boot.models[(shown[state.side] ?? shown[0])?.pane.model ?? 0];
-  let found = 0;
-  for (let layer = 1; layer <= model.layers; layer++) for (let number = 1; number <= model.heads; number++) found += Number(isFound(boot, `${layer}-${number}`));
-  const isFiltered = state.filter.trim() || state.brushed.length;
-  byId("found").textContent = isFiltered ? `${found} of ${model.layers * model.heads} heads` : "";
+  const isFiltered = state.filter.trim() || state.brushed.length, names = isFiltered ? headNames(model) : [];
+  byId("found").textContent = isFiltered ? `${names.filter((name) => isFound(boot, name)).length} of ${names.length} heads` : "";
   byId("clear").hidden = !isFiltered;
 }
 

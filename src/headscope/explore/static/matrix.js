@@ -1,7 +1,6 @@
 // The map itself: a row for each token that attends, a column for each that is attended to.
 import { shades } from "./colour.js";
-import { FONT } from "./scene.js";
-import { shorten } from "./lines.js";
+import { fitNames } from "./lines.js";
 
 /** @typedef {import("./types.js").Units} Units */
 /** @typedef {import("./scene.js").Shape} Shape */
@@ -13,21 +12,18 @@ import { shorten } from "./lines.js";
 const MOST_PIXELS = 1024; // rows of the picture; longer texts are pooled
 const FEW = 0.002; // of all cells
 const LABELLED = 9; // pixels of a row that can carry a label
+const LARGEST = 13, MOST_LABEL = 110; // of a label: height, and width
 
 /** @param {string[]} names @param {number} width */
 export function layMatrix(names, width) {
   const n = names.length;
-  const widest = () => {
-    const context = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
-    context.font = `11px ${FONT}`;
-    return names.reduce((most, name) => Math.max(most, context.measureText(shorten(name)).width), 20);
-  };
   const isShort = width / n >= LABELLED; // else no label could fit, and none is measured
-  const roomy = isShort ? Math.min(120, widest() + 10) : 0;
+  const { labels, widest } = fitNames(isShort ? names : [], LARGEST, MOST_LABEL);
+  const roomy = Math.max(20, widest) + 10;
   const isLabelled = isShort && (width - roomy - 24) / n >= LABELLED;
   const left = isLabelled ? roomy : 24, top = isLabelled ? roomy * 0.9 + 6 : 24;
   const side = Math.min(width - left - (isLabelled ? 24 : 2), 760, isLabelled ? n * 26 : 760);
-  return { n, left, top, side, cell: side / n, isLabelled, width: left + side + (isLabelled ? 24 : 2), height: top + side + 4 };
+  return { n, labels, left, top, side, cell: side / n, isLabelled, width: left + side + (isLabelled ? 24 : 2), height: top + side + 4 };
 }
 
 /** @param {Units} units @param {MapColours} colours @param {boolean} isDifference
@@ -35,32 +31,38 @@ export function layMatrix(names, width) {
 export function mapImage(units, colours, isDifference) {
   const n = units.names.length, block = Math.ceil(n / MOST_PIXELS), size = Math.ceil(n / block);
   const weights = block > 1 ? poolBlocks(units.weights, n, block, size) : units.weights;
-  const full = fullColour(weights);
-  const more = shades(colours.low, colours.high), less = shades(colours.low, colours.negative);
+  const { roots, full } = findRoots(weights);
+  const more = shadesOf(shades(colours.low, colours.high), full);
+  const less = isDifference ? shadesOf(shades(colours.low, colours.negative), full) : more;
   const canvas = document.createElement("canvas");
   canvas.dataset.full = String(full);
   canvas.width = canvas.height = size;
   const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const image = context.createImageData(size, size);
   const pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < pixels.length; i++) {
-    const weight = weights[i], shade = Math.round(255 * Math.sqrt(Math.min(1, Math.abs(weight) / full)));
-    pixels[i] = isDifference && weight < 0 ? less[shade] : more[shade];
-  }
+  for (let i = 0; i < pixels.length; i++) pixels[i] = (isDifference && weights[i] < 0 ? less : more)[roots[i]];
   context.putImageData(image, 0, 0);
   return canvas;
 }
 
-/** The weight from which a cell has the full colour: one that few cells are above. In a long text
- * all weights are small, and would be pale beside 1.
+/** The roots of weights in thousandths, and the weight from which a cell has the full colour: one
+ * that few cells are above. In a long text all weights are small, and would be pale beside 1.
  * @param {Float32Array} weights */
-export function fullColour(weights) {
-  const bins = new Uint32Array(1001);
-  for (let i = 0; i < weights.length; i++) bins[Math.round(1000 * Math.min(1, Math.sqrt(Math.abs(weights[i]))))]++;
-  let above = 0, bin = 1000;
-  while (bin > 0 && (above += bins[bin]) <= weights.length * FEW) bin--;
-  return Math.max(0.01, (bin / 1000) ** 2);
+function findRoots(weights) {
+  const roots = new Uint16Array(weights.length), counts = new Uint32Array(1001);
+  for (let i = 0; i < weights.length; i++) {
+    const root = Math.min(1000, (1000 * Math.sqrt(Math.abs(weights[i])) + 0.5) | 0);
+    roots[i] = root;
+    counts[root]++;
+  }
+  let above = 0, root = 1000;
+  while (root > 0 && (above += counts[root]) <= weights.length * FEW) root--;
+  return { roots, full: Math.max(0.01, (root / 1000) ** 2) };
 }
+
+/** The shade of each root in thousandths.
+ * @param {Uint32Array} table @param {number} full */
+const shadesOf = (table, full) => Uint32Array.from({ length: 1001 }, (_, root) => table[Math.round(Math.min(255, 255 * root / 1000 / Math.sqrt(full)))]);
 
 /** Sums over the keys of a block, means over its queries, as between words.
  * @param {Float32Array} weights @param {number} n @param {number} block @param {number} size */
@@ -97,13 +99,13 @@ export function matrixScene(units, image, marked, width, focus, palette, title) 
     shapes.push({ kind: "text", x: at.left - 8, y: at.top + 8, text: "from →", size: 11, colour: palette.soft, turn: 90 });
     return { width: at.width, height: at.height, shapes, title };
   }
-  const size = Math.min(13, Math.max(9, at.cell * 0.8));
-  units.names.forEach((name, unit) => {
+  const size = Math.min(LARGEST, Math.max(9, at.cell * 0.8));
+  at.labels.forEach((text, unit) => {
     const along = (unit + 0.5) * at.cell, colour = units.special[unit] ? palette.soft : palette.ink;
     const isRow = focus?.row === unit, isColumn = focus?.column === unit;
-    shapes.push({ kind: "text", x: at.left - 5, y: at.top + along + size * 0.35, text: shorten(name), size, bold: isRow,
+    shapes.push({ kind: "text", x: at.left - 5, y: at.top + along + size * 0.35, text, size, bold: isRow,
       colour: isRow ? palette.accent : colour, anchor: "end" });
-    shapes.push({ kind: "text", x: at.left + along + size * 0.2, y: at.top - 5, text: shorten(name), size, bold: isColumn,
+    shapes.push({ kind: "text", x: at.left + along + size * 0.2, y: at.top - 5, text, size, bold: isColumn,
       colour: isColumn ? palette.accent : colour, turn: -55 });
   });
   return { width: at.width, height: at.height, shapes, title };

@@ -4,7 +4,31 @@ import { state } from "./state.js";
 
 /** @typedef {import("./types.js").Boot} Boot */
 /** @typedef {import("./types.js").Measure} Measure */
+/** @typedef {import("./types.js").Model} Model */
 /** @typedef {{name: string, isShare: boolean, byHead: Map<string, {value: number, low: number | null, high: number | null}>}} Indexed */
+
+/** The names of all heads of a model, layer after layer. Layers have the model's own numbers.
+ * @param {Model} model */
+export const headNames = ({ layers, heads }) => layers.flatMap((layer) => Array.from({ length: heads }, (_, head) => `${layer}-${head + 1}`));
+
+/** Where a head stands: its layer among those of the model, and its number, both from 0.
+ * @param {Model} model @param {string} name @returns {[number, number]} */
+export function placeOf({ layers }, name) {
+  const [layer, head] = name.split("-").map(Number);
+  return [layers.indexOf(layer), head - 1];
+}
+
+/** @param {Model} model @param {string} name */
+export function hasHead(model, name) {
+  const [layer, head] = placeOf(model, name);
+  return layer >= 0 && head >= 0 && head < model.heads;
+}
+
+/** @param {Model} model */
+export function sayHeads({ layers, heads }) {
+  const isWhole = layers.every((layer, i) => layer === i + 1);
+  return `${layers.length} layers${isWhole ? "" : ` (${layers.join(", ")})`} of ${heads} heads`;
+}
 
 /** @type {Map<string, Indexed>} */
 const known = new Map();

@@ -1,5 +1,6 @@
 // Where looks, maps and changes come from: the server, or what lies in this file.
 import { fromBase64, fromRoots, inflate, readHead } from "./decode.js";
+import { placeOf } from "./measures.js";
 
 /** @typedef {import("./types.js").Boot} Boot */
 /** @typedef {import("./types.js").Pane} Pane */
@@ -84,7 +85,7 @@ export function liveSource(boot) {
       return (await ask("change", question, waiting.signal)).json();
     },
 
-    /** @param {object} question @returns {Promise<import("./types.js").Spread[]>} */
+    /** @param {object} question @returns {Promise<import("./types.js").Spread>} */
     spread: async (question) => (await ask("spread", question)).json(),
 
     /** @param {object} question @returns {Promise<Blob>} */
@@ -124,7 +125,7 @@ export function fileSource(boot) {
   /** Unpack layers while nothing else is done, so that their heads open at once.
    * @param {Looked} looked @param {number} layer */
   function unpack(looked, layer) {
-    if (layer >= Math.min(boot.models[looked.model ?? 0].layers, KEPT_LAYERS)) return;
+    if (layer >= Math.min(boot.models[looked.model ?? 0].layers.length, KEPT_LAYERS)) return;
     window.requestIdleCallback?.(() => layerBytes(`layer-${looked.number}-${layer}`).then(() => unpack(looked, layer + 1)));
   }
 
@@ -139,7 +140,7 @@ export function fileSource(boot) {
     /** @param {Pane} pane @param {string} weights @param {string} head */
     map: (pane, weights, head) => memory.get(JSON.stringify([pane, head]), async () => {
       const looked = find(pane), model = boot.models[pane.model];
-      const [layer, number] = head.split("-").map((part) => Number(part) - 1);
+      const [layer, number] = placeOf(model, head);
       const bytes = await layerBytes(`layer-${looked.number}-${layer}`);
       return readHead(bytes, looked.form ?? "", number, model.heads, looked.tokens.length, looked.shape);
     }),
@@ -147,8 +148,8 @@ export function fileSource(boot) {
     /** @returns {Promise<import("./types.js").Change>} */
     change: async () => { throw new Error("This file has no model in it."); },
 
-    /** @returns {Promise<import("./types.js").Spread[]>} */
-    spread: async () => [],
+    /** @returns {Promise<import("./types.js").Spread>} */
+    spread: async () => { throw new Error("This file has no run's corpora in it."); },
 
     /** @returns {Promise<Blob>} */
     save: async () => { throw new Error("This is that file."); },

@@ -1,4 +1,4 @@
-// A head over the corpus: how its examples are spread over its range, and some from every tenth.
+// A head over the corpus: how examples are spread over its range, and one from every part of it.
 import { byId, make } from "./dom.js";
 import { state, update } from "./state.js";
 
@@ -13,46 +13,42 @@ export function makeSpread(boot, source) {
   part.addEventListener("toggle", () => show());
 
   async function show() {
-    const head = state.heads[0];
-    if (part.hidden || !part.open || drawn === head) return;
-    drawn = head;
-    place.replaceChildren(make("p", { class: "soft" }, "Examples of the run's corpora are scored once, for all heads …"));
+    const head = state.heads[0], wanted = `${head} ${role}`;
+    if (part.hidden || !part.open || drawn === wanted) return;
+    drawn = wanted;
+    place.setAttribute("aria-busy", "true");
     try {
-      const spreads = await source.spread({ head });
-      if (drawn === head) draw(spreads);
+      const spread = await source.spread({ head, role });
+      if (drawn === wanted) draw(spread);
     } catch (error) {
+      if (drawn !== wanted) return;
       drawn = "";
       place.replaceChildren(make("p", { class: "problem" }, /** @type {Error} */ (error).message));
     }
+    place.removeAttribute("aria-busy");
   }
 
-  /** @param {Spread[]} spreads */
-  function draw(spreads) {
-    if (!spreads.length) { place.replaceChildren(make("p", { class: "soft" }, "No analysis of this run ranked examples of this head.")); return; }
-    const chosen = spreads.find((one) => one.role === role) ?? spreads.reduce((best, one) => (one.mean > best.mean ? one : best));
-    role = chosen.role;
-    const select = make("select", { "aria-label": "Role", id: "spread-role" }, ...spreads.map((one) => make("option", { value: one.role }, one.role)));
-    select.value = role;
-    select.addEventListener("change", () => { role = select.value; draw(spreads); });
-    const most = Math.max(...chosen.tenths.map(({ count }) => count));
+  /** @param {Spread} spread */
+  function draw({ roles, role: own, corpus, rows }) {
+    const select = make("select", { "aria-label": "Role", id: "spread-role" }, ...roles.map((name) => make("option", { value: name }, name)));
+    select.value = own;
+    select.addEventListener("change", () => { role = select.value; show(); });
+    const total = rows.reduce((sum, { count }) => sum + count, 0), most = Math.max(...rows.map(({ count }) => count));
     place.replaceChildren(
-      make("div", { class: "tools" }, make("label", {}, "Role ", select), make("span", { class: "soft" }, `${chosen.count} examples of ${chosen.corpus}, mean ${say(chosen.mean)}`)),
-      make("div", { class: "tenths" }, ...[...chosen.tenths].reverse().flatMap((tenth) => row(tenth, most))),
-      make("p", { class: "hint" }, "Each line is a tenth of the head's range, from its best examples down: a share of attention, or answers right minus answers wrong."),
+      make("div", { class: "tools" }, make("label", {}, "Role ", select), make("span", { class: "soft" }, `${total} examples of ${corpus}`)),
+      make("div", {}, ...rows.map((row) => drawRow(row, most))),
+      make("p", { class: "hint" }, "Each line is a part of the head's range, narrower than a tenth of it: the score of an example from it (a share of attention, or answers right minus answers wrong), and how many examples of the corpus it has."),
     );
   }
 
-  /** @param {Spread["tenths"][0]} tenth @param {number} most */
-  function row(tenth, most) {
+  /** @param {Spread["rows"][0]} row @param {number} most */
+  function drawRow({ id, text, score, count }, most) {
     const filled = make("span", { class: "fill" });
-    filled.style.width = `${100 * tenth.count / most}%`;
-    return [make("div", { class: "tenth" },
-      make("span", { class: "value" }, `${say(tenth.low)} to ${say(tenth.high)}`),
-      make("span", { class: "track" }, filled), make("span", { class: "value" }, String(tenth.count)),
-      make("span", { class: "of-tenth" }, ...tenth.examples.map(([id, score, text]) => make("button", { type: "button", title: `${id}: ${say(score)}`, onclick: () => update({ id, text: "", token: -1 }) }, text.length > 44 ? `${text.slice(0, 44)}…` : text))))];
+    filled.style.width = `${100 * count / most}%`;
+    const example = id ? make("button", { type: "button", title: id, onclick: () => update({ id, text: "", token: -1 }) }, text)
+      : make("span", { class: "soft" }, "its corpus cannot be read again");
+    return make("div", { class: "range-part" }, make("span", { class: "value" }, String(Number(score.toFixed(2)))),
+      make("span", { class: "track" }, filled), make("span", { class: "value" }, String(count)), example);
   }
   return { show };
 }
-
-/** @param {number} score */
-const say = (score) => String(Number(score.toFixed(2)));

@@ -22,6 +22,18 @@ export function listen(listener) {
   listeners.push(listener);
 }
 
+let isWaiting = false;
+
+/** The address says what is shown, once the page has drawn it: a long text makes a long address. */
+function tellAddress() {
+  if (isWaiting) return;
+  isWaiting = true;
+  setTimeout(() => {
+    isWaiting = false;
+    history.replaceState(null, "", `#${toHash(state)}`);
+  });
+}
+
 /** Change some of what is shown.
  * @param {Partial<State>} values */
 export function update(values) {
@@ -30,8 +42,8 @@ export function update(values) {
       !== JSON.stringify(state[/** @type {keyof State} */ (name)])));
   Object.assign(state, values);
   if (!changed.size) return;
-  history.replaceState(null, "", `#${toHash(state)}`);
   for (const listener of listeners) listener(state, changed);
+  tellAddress();
 }
 
 /** What differs from the defaults, as the end of an address.

@@ -1,9 +1,9 @@
 // The values that the modules pass on, for the type checker alone.
 
-/** @typedef {{name: string, path: string, layers: number, heads: number, maxTokens: number,
- *   objective: string | null, whyNoHead: string}} Model */
+/** @typedef {{name: string, path: string, layers: number[], heads: number,
+ *   part: string, objective: string | null, whyNoHead: string}} Model */
 
-/** @typedef {{gist: string, facts: [string, string][], behaviours: string[], kind: string,
+/** @typedef {{gist: string, facts: [string, string][], kind: string,
  *   words: string}} Card */
 
 /** @typedef {{group: string, name: string, isShare: boolean, heads: string[],
@@ -15,7 +15,7 @@
 /** @typedef {{head: string, title: string, end: string, says: string, id: string,
  *   view: StoredView}} StoredExample */
 
-/** @typedef {{model: string, folder: string, kinds: {name: string, colour: string}[],
+/** @typedef {{kinds: {name: string, colour: string}[],
  *   cards: Record<string, Card>, measures: Measure[], examples: StoredExample[]}} Run */
 
 /** @typedef {{tokens: string[], special: number[], wordOf: number[], words: string[],
@@ -24,7 +24,7 @@
  *   shape?: {groups: number, parts: number}, text?: string, id?: string, number?: number,
  *   model?: number}} Looked */
 
-/** @typedef {{version: string, isLive: boolean, models: Model[], run: Run | null,
+/** @typedef {{isLive: boolean, models: Model[], run: Run | null,
  *   shelf: {corpus: string, treebank: string, examples: [string, string][]}[], start: Record<string, string>,
  *   meanOf: string, texts?: Looked[]}} Boot */
 
@@ -39,7 +39,7 @@
  *   place?: number | null, true?: number | null,
  *   predictions?: [string, number, number][]}} Change */
 
-/** @typedef {{role: string, corpus: string, count: number, mean: number, tenths: {low: number,
- *   high: number, count: number, examples: [string, number, string][]}[]}} Spread */
+/** @typedef {{roles: string[], role: string, corpus: string,
+ *   rows: {id: string, text: string, score: number, count: number}[]}} Spread */
 
 export {};
