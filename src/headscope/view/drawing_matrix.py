@@ -1,5 +1,6 @@
 """Attention as a matrix: rows are the words that attend, columns those that are attended to."""
 
+from collections.abc import Collection
 from math import ceil
 
 import numpy as np
@@ -18,19 +19,24 @@ LEGIBLE = 7  # of a cell: below it every few words have their name, at this dist
 SHADES = 20
 
 
-def draw_matrix(view: HeadView, title: str | None = None) -> Drawing:
-    """One head over one example; the darker a cell, the more weight. Marked pairs are framed."""
+def draw_matrix(view: HeadView, reds: Collection[int] = (), title: str | None = None) -> Drawing:
+    """One head over one example; the darker a cell, the more weight. Marked pairs are framed, and
+    the names of `reds` are red."""
     n_units = len(view.units)
     cell = max(SMALLEST, min(LARGEST, SIDE / max(n_units, 1)))
     step = max(1, ceil(LEGIBLE / cell))  # every so many words are named
     size = round(min(0.74 * max(cell, LEGIBLE), 12), 1)
     names = [shorten(show_unit(unit)) for unit in view.units]
-    shown = range(0, n_units, step)
+    shown = sorted({*range(0, n_units, step), *reds})
     room = 6 + size * max((estimate_width(names[unit]) for unit in shown), default=0)
     heading = f"Head {head_name(view.layer, view.head)}" if title is None else title
     top = MARGIN + 2 * TITLE_SIZE + room
     left, side = MARGIN + room, cell * n_units
-    words = "".join(_name(names[unit], left, top, cell, unit, size) for unit in shown)
+    words = "".join(
+        f'<g fill="{RED if unit in reds else "currentColor"}">'
+        f"{_name(names[unit], left, top, cell, unit, size)}</g>"
+        for unit in shown
+    )
     named = f" One word in {step} is named." * (step > 1)
     note = f"Rows attend to columns.{named}"
     svg_width, svg_height = ceil(left + side + MARGIN), ceil(top + side + MARGIN + TITLE_SIZE)
