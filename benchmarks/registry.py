@@ -10,6 +10,7 @@ from benchmarks import (
     memory,
     padding,
     probes,
+    report,
     scale,
     slices,
     speed,
@@ -31,6 +32,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "distance": distance.run,
     "probes": probes.run,
     "explore": explore.run,
+    "report": report.run,
     "scale": scale.run,
     "tally": tally.run,
 }

@@ -17,7 +17,7 @@ from headscope.commands.explore import explore
 from headscope.commands.interrupt import INTERRUPTED, catch_interrupts, was_interrupted
 from headscope.commands.probe import probe
 from headscope.commands.runs import card, distance, layout, list_names, merge, report, table
-from headscope.commands.shared import expand_options
+from headscope.commands.shared import RUN, expand_options
 from headscope.commands.show import show
 from headscope.contracts import Watch
 from headscope.errors import HeadscopeError, WriteError, on_command_line
@@ -32,10 +32,11 @@ from headscope.options import (
     flag_of,
 )
 
-OF_MODEL, OF_RUN, OF_ANALYSES, OF_CLUSTER = "Model", "Run", "Analyses", "Cluster"
-# The options that short help shows, of those that are derived from dataclasses.
-RARE = frozenset({"train", "vectors", "min_count", "store", "port", "browser"})  # of commands
-COMMON = frozenset({"limit", "max_tokens", "null", "device", "head", "layer",
+OF_MODEL, OF_ANALYSES, OF_CLUSTER = "Model", "Analyses", "Cluster"
+# What short help leaves out of the options of commands, and what it shows of derived ones.
+RARE = frozenset({"train", "vectors", "models", "report", "min_count", "store", "port", "browser",
+                  "revision_a", "revision_b"})  # fmt: skip
+COMMON = frozenset({"limit", "max_tokens", "null", "head", "layer",
                     "words", "view", "strongest", "span", "treebank", "sentence", "size",
                     "sentences", "epochs"})  # fmt: skip
 
@@ -100,7 +101,7 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
     panels: dict[Any, dict[str, Any]] = {
         analyze: {
             OF_ANALYSES: [],
-            OF_RUN: [RunOptions],
+            RUN: [RunOptions],
             OF_MODEL: [ModelOptions],
             OF_CLUSTER: [ClusterOptions],
         },
@@ -111,7 +112,7 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
             OF_MODEL: [ModelOptions],
             OF_CLUSTER: [ClusterOptions],
         },
-        distance: {OF_ANALYSES: [], OF_RUN: _run_options_of_pairs(), OF_MODEL: [ModelOptions]},
+        distance: {OF_ANALYSES: [], RUN: _run_options_of_pairs(), OF_MODEL: [ModelOptions]},
         layout: {"Thresholds": []},
     }
     if command in ("", analyze.__name__, distance.__name__):
@@ -127,8 +128,9 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
         called = _explained("resume" in function.__annotations__)(function)
         if function in panels:
             called = expand_options(called, panels[function], COMMON if is_short else None)
-        app.command()(talk.add_switches(called, RARE if is_short else ()))
-    app.command("list")(talk.add_switches(_explained(can_resume=False)(list_names)))
+        app.command(add_help_option=False)(talk.add_switches(called, RARE if is_short else ()))
+    listing = talk.add_switches(_explained(can_resume=False)(list_names))
+    app.command("list", add_help_option=False)(listing)
     return app
 
 
@@ -162,8 +164,9 @@ def headscope(
 ) -> None:
     """What do a transformer's attention heads look at?
 
-    Measures any Hugging Face model on your own text in one pass, with a 95 % interval on every
-    number. Start with: headscope analyze --demo
+    Measures any Hugging Face model on your text, with a 95 % interval on every number.
+
+    Start with: headscope analyze --demo
     """
 
 

@@ -245,13 +245,13 @@ class RunOptions:
         None, "At most N documents of --coref.", shown_default="--limit"
     )
     max_tokens: int | None = option(
-        None, "Longest input.", shown_default="128; for --coref also 512"
+        None, "Tokens of the longest input.", shown_default="128; --coref also 512"
     )
     coref_window: str = option(
         CUTS[0], "Documents: split into windows, truncate to one (as in the paper), or both."
     )
     weights: str = option("attention", "attention, or norm (norm-weighted, Kobayashi et al.).")
-    null: int = option(0, "Also measure N untrained models (1 to look, 5 to publish).")
+    null: int = option(0, "Also measure N untrained models, to compare.")
     seed: int = option(0, "Seed of all random choices.")
     skip_bad: bool = option(False, "Skip unreadable files in a folder.")
     examples: bool = option(True, "Show notable heads on their best and worst examples.")

@@ -1,6 +1,9 @@
 """What commands say and complete: quiet, verbose, help, limits, lists, names."""
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,14 +66,20 @@ def test_a_limit_of_one_corpus_is_used_and_said(
     assert json.loads((tmp_path / "a" / "manifest.json").read_text())["counts"]["text"]["used"] == 2
 
 
-def test_help_fits_on_a_screen_and_help_all_has_every_option(short: typer.Typer) -> None:
-    usual = RUNNER.invoke(short, ["analyze", "--help"]).stdout
-    assert len(usual.splitlines()) <= 48
-    assert "--limit " in usual
+def test_help_fits_on_a_screen_and_help_all_has_every_option() -> None:
+    app = build_app(is_short=True)
+    commands = [command.name or command.callback.__name__ for command in app.registered_commands]
+    for command in ("", *commands):
+        usual = RUNNER.invoke(app, [*command.split(), "--help"]).stdout
+        assert 10 < len(usual.splitlines()) <= 40, command
+    usual = RUNNER.invoke(app, ["analyze", "-h"]).stdout
     assert "--shard-examples" not in usual
-    every = RUNNER.invoke(short, ["analyze", "--help-all"]).stdout
+    places = [usual.index(name) for name in ("MODEL", "--text ", "--limit ", "--out ", "--help")]
+    assert places == sorted(places), "first what is needed, then what is common"
+    every = RUNNER.invoke(app, ["analyze", "--help-all"]).stdout
     assert "--shard-examples" in every
     assert "--vectors" in every
+    assert "--train" in RUNNER.invoke(app, ["probe", "--help"]).stdout, "it is required"
 
 
 @pytest.mark.parametrize(
@@ -82,23 +91,54 @@ def test_tables_figures_and_claims_are_listed(short: typer.Typer, kind: str, nam
     assert name in [row["name"] for row in json.loads(done.stdout)]
 
 
-def test_names_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a run in the current folder."""
     monkeypatch.chdir(tmp_path)
     run = Path("runs/first")
     run.mkdir(parents=True)
     model = {"layer_numbers": [1, 2], "heads": 2}
     manifest = {"model": model, "tables": ["position", "entropy"]}
     (run / "manifest.json").write_text(json.dumps(manifest))
+    return run
+
+
+def test_names_are_completed(run: Path) -> None:
     assert complete_run("runs/f") == ["runs/first"]
     assert complete_run("") == ["runs/first"]
     context = typer.Context(typer.main.get_command(build_app(None)))
-    context.params["run"] = "runs/first"
+    context.params["run"] = str(run)
     assert complete_head(context, "2-") == ["2-1", "2-2"]
     assert complete_table(context, "p") == ["position"]
     context.params["run"] = "nowhere"
     assert complete_head(context, "") == []
     assert complete_analysis("position,ent") == ["position,entropy"]
     assert "heads-map" in complete_figure("heads-")
+
+
+TYPED = {
+    "headscope card run": ["runs/first"],
+    "headscope card runs/first 2-": ["2-1", "2-2"],
+    "headscope table runs/first p": ["position"],
+    "headscope analyze demo --only position,ent": ["position,entropy"],
+    "headscope ta": ["table"],
+}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_names_are_completed_in_bash(run: Path) -> None:
+    """The script that --install-completion installs, in a shell that asks as the Tab key does."""
+    start = f'"{sys.executable}" -c "from headscope.cli import main; main()"'
+    lines = [f'headscope() {{ {start} "$@"; }}', "export -f headscope"]
+    lines += ['eval "$(_HEADSCOPE_COMPLETE=source_bash headscope)"']
+    for typed in TYPED:
+        lines += [f"COMP_WORDS=({typed}) COMP_CWORD={len(typed.split()) - 1} COMPREPLY=()"]
+        lines += ["$(complete -p headscope | sed 's/.*-F //; s/ .*//') headscope"]
+        lines += ['echo "${COMPREPLY[@]}"']
+    done = subprocess.run(
+        ["bash", "--norc", "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.splitlines() == [" ".join(names) for names in TYPED.values()], done.stderr
 
 
 def test_a_stage_is_silent_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,7 +89,7 @@ def topics(card: Card) -> dict[str, str]:
         ((3, 1), "looks at the closing tokens (73 %)"),
         ((1, 5), "attends broadly (94 % of even attention)"),
         ((2, 4), "finds obj (86 %), <i> (70 %)"),
-        ((2, 3), "nothing stands out; looks most at the next token (30 %)"),
+        ((2, 3), "no clear function; looks most at the next token (30 %)"),
     ],
 )
 def test_a_planted_head_is_told_by_its_gist(

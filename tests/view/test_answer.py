@@ -105,7 +105,8 @@ def special(target: str, weight: float, step: dict[str, float] | None = None) ->
 def test_attention_to_a_sink_is_told_with_the_layer_where_it_rises() -> None:
     step = {"layer": 5, "before": 0.05, "after": 0.33, "ratio": 6.6}
     assert texts(special("sep", 0.24, step)) == [
-        "From layer 5 on, 33 % of attention goes to the closing token ([SEP]); before it is 5 %."
+        "From layer 5 on, 33 % of attention goes to the closing token ([SEP]); in earlier layers "
+        "5 %."
     ]
     flat = {**step, "before": 0.3, "ratio": 1.1}
     assert texts(special("sep", 0.24, flat)) == [
@@ -162,7 +163,7 @@ def test_a_relation_that_no_head_surely_finds_is_not_claimed() -> None:
 def test_a_head_that_few_folds_chose_is_not_given_the_score_of_others() -> None:
     best = pd.DataFrame([relation("det", 5, 5, chosen_in=3)])
     said, *_ = texts({"dependency-best": best})
-    assert said.startswith("Which head is best depends on the documents (5-5 on all).")
+    assert said.startswith("The best head (5-5 overall, but it varies with the documents) finds")
 
 
 def test_of_one_document_it_is_said_that_nothing_was_held_out() -> None:

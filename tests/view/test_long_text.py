@@ -36,6 +36,21 @@ def test_arcs_are_the_strongest_weights_and_marked_ones_are_red() -> None:
     assert drawn.svg.count('stroke="#d92b2b"') == 1
 
 
+def test_words_in_other_lines_are_named_and_no_arc_runs_through_words() -> None:
+    weights = np.zeros((300, 300))
+    weights[5, 7] = weights[4, 250] = weights[5, 290] = weights[250, 3] = 0.9
+    drawn = draw_page(replace(view(300), weights=weights, marked=((250, 3),)), strongest=4)
+    assert len(re.findall(r'<path d="[^"]*"', drawn.svg)) == 1
+    assert drawn.svg.count("<circle") == 4
+    names = re.findall(r'<text x="([^"]*)" y="([^"]*)"( fill="#d92b2b")?>→ (\w+)<', drawn.svg)
+    assert [(name, bool(red)) for *_, red, name in names] == [
+        ("word250", False),
+        ("word290", False),
+        ("word3", True),
+    ]
+    assert names[0][1] != names[1][1], "names that would touch stand above each other"
+
+
 @pytest.mark.parametrize("n_units", [5, 332])
 def test_a_matrix_has_a_cell_for_each_weight_and_stays_on_a_page(n_units: int) -> None:
     shown = view(n_units)
@@ -67,6 +82,15 @@ def test_show_takes_the_options_of_long_texts() -> None:
         headscope.show("demo", TEXT, view="matrix")
     with pytest.raises(StudyError, match="Span '9' cannot be drawn"):
         headscope.show("demo", TEXT, head="1-3", span="9")
+
+
+def test_the_strongest_weights_are_chosen_after_special_tokens_are_left_out() -> None:
+    both = {"head": "1-3", "strongest": 5, "hide_special": True}
+    matrix = headscope.show("demo", TEXT, view="matrix", red=["lamp"], **both)
+    assert len(re.findall(r"M[\d.]+ [\d.]+h", matrix.svg)) == 5
+    assert matrix.svg.count('<g fill="#d92b2b">') == 1
+    lines = headscope.show("demo", TEXT, view="lines", **both)
+    assert len(re.findall(r"M[\d.]+ [\d.]+L", lines.svg)) == 5
 
 
 def test_later_pieces_of_a_word_are_marked() -> None:

@@ -8,6 +8,8 @@ import typer
 from headscope.commands import talk
 from headscope.commands.complete import complete_analysis
 from headscope.commands.shared import (
+    DATA,
+    RUN,
     FormatOption,
     MinCount,
     Resume,
@@ -22,7 +24,6 @@ from headscope.view.table import Format
 __all__ = ["analyze"]
 
 PARTIAL = 3  # the exit code of a run that lacks something
-DATA = "Data (each option may be repeated; .gz is read too)"
 
 
 def analyze(
@@ -54,46 +55,65 @@ def analyze(
             rich_help_panel=DATA,
         ),
     ] = None,
-    train: Annotated[
-        str | None, typer.Option(help="Also train probes on this treebank, tested on --treebank.")
-    ] = None,
-    vectors: Annotated[
-        Path | None, typer.Option(help="Word vectors (GloVe text, also .gz) for the probes.")
-    ] = None,
-    models: Annotated[
-        Path | None, typer.Option(help="Analyze all models that this file names, one a line.")
-    ] = None,
     demo: Annotated[
         bool,
         typer.Option("--demo", help="Use the embedded corpus and model.", rich_help_panel=DATA),
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the results.", show_default="runs/MODEL", metavar="FOLDER"),
+    train: Annotated[
+        str | None,
+        typer.Option(
+            help="Also train probes on this treebank, tested on --treebank.", rich_help_panel=DATA
+        ),
     ] = None,
-    resume: Resume = False,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Word vectors (GloVe text, also .gz) for the probes.", rich_help_panel=DATA
+        ),
+    ] = None,
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            help="Analyze all models that this file names, one a line.", rich_help_panel=DATA
+        ),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
             help="Run these analyses only.",
             metavar="NAME,...",
             autocompletion=complete_analysis,
+            rich_help_panel=RUN,
         ),
     ] = None,
     also: Annotated[
         list[str] | None,
         typer.Option(
-            help="Also run costlier analyses (see: list).",
+            help="Also run slower analyses (headscope list).",
             metavar="NAME,...",
             autocompletion=complete_analysis,
+            rich_help_panel=RUN,
         ),
     ] = None,
-    report: Annotated[bool, typer.Option(help="Write report.html into --out.")] = True,
+    resume: Resume = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the results.",
+            show_default="runs/MODEL",
+            metavar="FOLDER",
+            rich_help_panel=talk.PANEL,
+        ),
+    ] = None,
+    report: Annotated[
+        bool,
+        typer.Option(help="Write report.html into --out.", rich_help_panel=talk.PANEL),
+    ] = True,
     min_count: MinCount = 50,
     format: FormatOption = Format.TABLE,
     **options: Any,
 ) -> None:
-    """Measure every head of MODEL on the data you give, and write tables to --out."""
+    """Measure every head of MODEL on your data."""
     if model is None and models is None and not demo:
         raise StudyError("No model was named. Expected MODEL --text FILE, or --demo.")
     starter = ["starter"] if demo else None

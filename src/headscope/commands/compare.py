@@ -30,7 +30,7 @@ def compare(
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Compare finished runs: differences with intervals and tests, claims, heads. No model runs."""
+    """Compare finished runs, with intervals and tests; no model runs."""
     from headscope.comparison.compare import compare as compare_runs  # pandas: only when needed
     from headscope.comparison.load import find_runs
     from headscope.comparison.series import compare_series
@@ -63,7 +63,7 @@ def atlas(
         Path | None, typer.Option(help="New folder for the site.", show_default="FOLDER/atlas")
     ] = None,
 ) -> None:
-    """Make a static site of many runs: models, their heads and claims, and every report."""
+    """Make a static site of many runs, with every report."""
     from headscope.comparison.atlas import write_atlas  # pandas: only when needed
 
     made = write_atlas(folder, out)

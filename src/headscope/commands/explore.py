@@ -34,7 +34,7 @@ def explore(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     **options: Any,
 ) -> None:
-    """See all heads of MODEL on any text, live in the browser; or write the page to --out."""
+    """See all heads of MODEL on any text, live in the browser."""
     from headscope.explore.start import open_session, save_page, serve  # torch: only when needed
 
     typer.echo(f"Loading {model} ...", err=True)

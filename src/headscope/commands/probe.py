@@ -46,7 +46,7 @@ def probe(
     format: FormatOption = Format.TABLE,
     **options: Any,
 ) -> None:
-    """How much syntax is in all heads of MODEL together: probes of the paper's section 5."""
+    """Train probes: how much syntax is in all heads of MODEL together?"""
     from headscope.engine.probe import probe as run_probe  # torch: only when it is needed
 
     run = run_probe(

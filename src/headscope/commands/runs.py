@@ -62,7 +62,7 @@ def report(
         str | None, typer.Option(help="A colour, or transparent.", rich_help_panel=OF_FIGURE)
     ] = None,
 ) -> None:
-    """Make report.html again from a run's tables, without the model, and figures as files."""
+    """Make a run's page again, or save its figures; no model runs."""
     from headscope.runs.run import load_run  # altair: only when it is needed
     from headscope.view.figure import save_figures
     from headscope.view.paper import read_size
@@ -96,7 +96,7 @@ def card(
     ],
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Print all that a run knows about one head."""
+    """Print what a run knows about one head."""
     from headscope.runs.run import load_run  # pandas: only when it is needed
 
     found = load_run(run).card(head)
@@ -124,7 +124,7 @@ def merge(
     out: Annotated[Path, typer.Option(help="Folder for the merged run.")],
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Add runs of one model over different corpora, or the parts of one run (--shard)."""
+    """Join runs of one model on different corpora, or parts (--shard)."""
     from headscope.engine.merge import merge_runs  # torch: only when it is needed
 
     merged = merge_runs(runs, out)
@@ -144,7 +144,7 @@ def layout(
     format: FormatOption = Format.TABLE,
     **thresholds: Any,
 ) -> None:
-    """Draw the map of heads of a run anew: places, clusters and behaviours."""
+    """Draw the map of a run's heads again, with other thresholds."""
     from headscope.engine.finish import redraw_map  # pandas: only when it is needed
     from headscope.view.terminal import print_frame
 
@@ -180,7 +180,7 @@ def distance(
     format: FormatOption = Format.TABLE,
     **options: Any,
 ) -> None:
-    """Match the heads of two models, one to one, by how alike they attend to the text.
+    """Match the heads of two models, one to one, by what they attend to.
 
     Of more models, every two are matched. Models with different tokenizers are compared by words.
     """
@@ -219,7 +219,7 @@ def list_names(
     ] = "analyses",
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the analyses, probes, corpora, models, tables, figures or claims that can be named."""
+    """List the analyses, tables, figures, claims, ... that can be named."""
     more = {"tables": _list_tables, "figures": _list_figures, "claims": _list_claims}
     if kind not in KINDS:
         raise StudyError(f"No list of {kind!r}.{suggest(kind, KINDS)} Known: {', '.join(KINDS)}.")

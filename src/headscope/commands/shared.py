@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from headscope.runs.run import Run
 
 __all__ = [
+    "DATA",
+    "RUN",
     "FormatOption",
     "MinCount",
     "Model",
@@ -29,15 +31,26 @@ __all__ = [
     "show_run",
 ]
 
+DATA, RUN = "Data (each option may be repeated; .gz is read too)", "Run"  # panels of help
 FormatOption = Annotated[
-    Format, typer.Option(help="table, csv, json, markdown, latex.", metavar="FORMAT")
+    Format,
+    typer.Option(
+        help="table, csv, json, markdown, latex.", metavar="FORMAT", rich_help_panel=talk.PANEL
+    ),
 ]
 MinCount = Annotated[
-    int, typer.Option(help="Do not print relations with fewer than N words. Files keep all.")
+    int,
+    typer.Option(
+        help="Do not print relations with fewer than N words. Files keep all.",
+        rich_help_panel=talk.PANEL,
+    ),
 ]
 Model = Annotated[str, typer.Argument(help="A hub name, a local folder, a .gguf file, or 'demo'.")]
 OutOption = Annotated[Path | None, typer.Option(help="Folder for the results.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue a stopped run in --out.")]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Continue a stopped run in --out.", rich_help_panel=RUN),
+]
 RunFolderArgument = Annotated[
     Path, typer.Argument(help="Folder of a run.", autocompletion=complete_run)
 ]

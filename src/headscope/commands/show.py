@@ -19,7 +19,7 @@ def show(
     ] = None,
     **options: Any,
 ) -> None:
-    """Draw what one head, a layer or all heads of MODEL attend to in a text."""
+    """Draw what one head, a layer or all heads of MODEL attend to."""
     from headscope.engine.show import show as draw  # torch: only when it is needed
     from headscope.view.svg import refuse_ending
 

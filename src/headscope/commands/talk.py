@@ -15,7 +15,7 @@ __all__ = ["add_switches", "is_quiet", "listen", "stage", "tell", "tell_more"]
 QUIET, USUAL, VERBOSE = logging.WARNING, logging.INFO, logging.DEBUG
 PANEL = "Output"
 SAYS_LESS, SAYS_MORE = "Results and errors only.", "Also every claim and the time of each stage."
-ALL = "Show all options."
+HELP, ALL = "Show the common options.", "Show all options."
 
 # One command runs in a process; what it says is set before it starts.
 _level = USUAL
@@ -69,23 +69,20 @@ def listen() -> Iterator[None]:
 
 
 def add_switches(command: Callable[..., None], hidden: Collection[str] = ()) -> Callable[..., None]:
-    """The command with --quiet, --verbose and --help-all; help leaves `hidden` options out."""
+    """The command with --quiet, --verbose and --help-all; help leaves out `hidden` options,
+    unless they are required."""
     fixed = [
-        _hide(parameter) if parameter.name in hidden else parameter
-        for parameter in inspect.signature(command).parameters.values()
+        _hide(p) if p.name in hidden and p.default is not p.empty else p
+        for p in inspect.signature(command).parameters.values()
     ]
     added = [
-        _switch("quiet", typer.Option("-q", "--quiet", help=SAYS_LESS, rich_help_panel=PANEL)),
-        _switch("verbose", typer.Option("-v", "--verbose", help=SAYS_MORE, rich_help_panel=PANEL)),
-        _switch(
-            "help_all",
-            typer.Option(
-                "--help-all", help=ALL, is_eager=True, callback=_help, rich_help_panel=PANEL
-            ),
-        ),
+        _switch("quiet", "-q", SAYS_LESS),
+        _switch("verbose", "-v", SAYS_MORE),
+        _switch("help", "-h", HELP, _print_help),
+        _switch("help_all", None, ALL, _print_all_help),
     ]
 
-    def run(*, quiet: bool, verbose: bool, help_all: bool, **given: Any) -> None:
+    def run(*, quiet: bool, verbose: bool, help: bool, help_all: bool, **given: Any) -> None:
         global _level
         _level = QUIET if quiet else VERBOSE if verbose else USUAL
         command(**given)
@@ -97,7 +94,14 @@ def add_switches(command: Callable[..., None], hidden: Collection[str] = ()) -> 
     return run
 
 
-def _switch(name: str, told: Any) -> inspect.Parameter:
+def _switch(
+    name: str, letter: str | None, help: str, callback: Callable[..., None] | None = None
+) -> inspect.Parameter:
+    flags = [f"--{name.replace('_', '-')}", *([letter] if letter else [])]
+    is_eager = callback is not None
+    told: Any = typer.Option(
+        *flags, help=help, is_eager=is_eager, callback=callback, rich_help_panel=PANEL
+    )
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=False, annotation=Annotated[bool, told])
 
@@ -109,9 +113,14 @@ def _hide(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(annotation=Annotated[kind, hidden])
 
 
-def _help(context: typer.Context, is_asked: bool) -> None:
+def _print_help(context: typer.Context, is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+def _print_all_help(context: typer.Context, is_asked: bool) -> None:
     if is_asked:
         for parameter in context.command.params:
             parameter.hidden = False  # type: ignore[attr-defined]
-        typer.echo(context.get_help())
-        raise typer.Exit
+    _print_help(context, is_asked)

@@ -128,32 +128,32 @@ def _read_span(span: str, n_units: int) -> tuple[int, int]:
 def _draw(
     source: AttentionSource, views: list[HeadView], chosen: ShowOptions, red: Collection[str]
 ) -> Drawing:
-    name, layer, hide_special = Path(source.name).name, chosen.layer, chosen.hide_special
+    name, layer = Path(source.name).name, chosen.layer
     if isinstance(source, OneKind):
         name = f"{name}, {source.kind} attention"
+    if chosen.hide_special:
+        views = [without_special(view) for view in views]
+    is_long = len(views[0].units) > LONG_TEXT and views[0].keys is None
+    is_text = chosen.view == "text" or (chosen.view == "auto" and is_long and len(views) == 1)
+    if chosen.strongest and not is_text:  # a page chooses its arcs
+        views = [view.strongest(chosen.strongest) for view in views]
     if len(views) == 1:
         (view,) = views
         title = f"{name}, head {head_name(view.layer, view.head)}"
-        is_long = len(view.units) > LONG_TEXT and view.keys is None
+        if is_text:
+            reds = find_words(view.units, red)
+            return draw_page(view, chosen.strongest or STRONGEST, reds, title)
         if chosen.view == "matrix":
-            return draw_matrix(without_special(view) if hide_special else view, title)
-        if chosen.view == "text" or (chosen.view == "auto" and is_long):
-            shown = without_special(view) if hide_special else view
-            reds = find_words(shown.units, red)
-            return draw_page(shown, chosen.strongest or STRONGEST, reds, title)
-        shown = view.strongest(chosen.strongest) if chosen.strongest else view
-        return draw_head(shown, hide_special, red, title)
+            return draw_matrix(view, red, title)
+        return draw_head(view, red=red, title=title)
     if chosen.view in ("matrix", "text"):
         raise StudyError(
             f"--view {chosen.view} draws one head, and {len(views)} were asked for. Expected "
             "--head beside it; name one, as --head 8-10."
         )
-    if chosen.strongest:
-        views = [view.strongest(chosen.strongest) for view in views]
     if layer is not None:
-        return draw_heads(views, LAYER_COLUMNS, hide_special, red, f"{name}, layer {layer}")
-    title = f"{name}, all heads"
-    return draw_heads(views, source.n_heads, hide_special, red, title, bare=True)
+        return draw_heads(views, LAYER_COLUMNS, red=red, title=f"{name}, layer {layer}")
+    return draw_heads(views, source.n_heads, red=red, title=f"{name}, all heads", bare=True)
 
 
 def _read_heads(head: str | tuple[int, int] | None, layer: int | None) -> list[tuple[int, int]]:

@@ -21,6 +21,7 @@ CURVES = (  # as many as there are colours
     *("distances-and-words", "words-only", "random-init-attention-and-words"),
 )
 PATHS = ("greedy", "L1")
+PARTS_HEIGHT, NAME_SIZE = 280, 9
 STRUCTURE = {
     "uuas": "UUAS",
     "distance_spearman": "distance Spearman",
@@ -56,9 +57,10 @@ def draw_curve(tables: Tables) -> Chart:
 def draw_parts(tables: Tables) -> Chart:
     """UAS against the number of heads: two paths, single layers, and what else was left out."""
     table = tables["probe-parts"]
+    first = table["heads"].str.split(" ").str[:12].str.join(" ")
     data = mark_data(
-        table.assign(first=table["heads"].str.split(" ").str[:12].str.join(" ")),
-        ["part", "n_heads", "first", "uas", "low", "high"],
+        table.assign(first=first, name_at=_spread_names(table)),
+        ["part", "n_heads", "first", "uas", "low", "high", "name_at"],
     )
     is_path = " || ".join(f"datum.part == '{path}'" for path in PATHS)
     x = alt.X("n_heads:Q", title="heads that the probe reads")
@@ -82,8 +84,23 @@ def draw_parts(tables: Tables) -> Chart:
         paths.mark_line(strokeWidth=2).encode(x, y, colour),
         paths.mark_circle(size=50, opacity=1).encode(x, y, colour, tooltip=tooltip),
         others.mark_point(size=50, color=GREY).encode(x, y, tooltip=tooltip),
+        others.mark_text(align="left", dx=7, fontSize=NAME_SIZE).encode(
+            x, alt.Y("name_at:Q", title=""), text="part:N"
+        ),
     )
-    return name_and_interval(chart.properties(width=420, height=280, data=data), ".1%")
+    return name_and_interval(chart.properties(width=420, height=PARTS_HEIGHT, data=data), ".1%")
+
+
+def _spread_names(table: pd.DataFrame) -> list[float]:
+    """Where the names of single parts stand: each by its mark, or below the name above it."""
+    room = 1.3 * NAME_SIZE / PARTS_HEIGHT * float(table["high"].max() - table["low"].min())
+    places, above = [float(uas) for uas in table["uas"]], dict[int, float]()
+    parts, sizes = list(table["part"]), list(table["n_heads"])
+    for row in sorted(range(len(table)), key=lambda row: -places[row]):
+        if parts[row] not in PATHS:
+            places[row] = min(places[row], above.get(sizes[row], 2.0) - room)
+            above[sizes[row]] = places[row]
+    return places
 
 
 def draw_structure(tables: Tables) -> Chart:

@@ -280,8 +280,7 @@ FIGURES = (
         draw_parts,
         "The share of words whose head the attention-only probe finds when it reads some heads "
         "alone. Lines add heads: greedy, the head that promises most each time; L1, those that a "
-        "penalty on weights leaves. Grey: one layer each, all heads, and all but some. Point at a "
-        "mark for the names of its heads.",
+        "penalty on weights leaves. Grey: one layer each, all heads, and all but some.",
     ),
     _figure(
         "probe-structure",

@@ -133,7 +133,7 @@ def _short_name(name: str) -> str:
     'e5-small'
     """
     kind, colon, path = name.rpartition(":")  # random-init:MODEL
-    is_path = path.startswith(("/", "./", "../")) or "\\" in path
+    is_path = path.startswith(("/", "./", "../")) or "\\" in path or path.endswith(".gguf")
     return f"{kind}{colon}{Path(path.rstrip('/')).name}" if is_path else name
 
 

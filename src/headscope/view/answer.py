@@ -164,9 +164,8 @@ def name_best(row: pd.Series, head: str) -> str:
     >>> name_best(pd.Series({"chosen_in": 7, "folds": 8}), "5-5")
     'Head 5-5'
     >>> name_best(pd.Series({"chosen_in": 1, "folds": 6}), "5-6")
-    'Which head is best depends on the documents (5-6 on all). One chosen on other documents'
+    'The best head (5-6 overall, but it varies with the documents)'
     """
     if not is_agreed(row):
-        depends = f"Which head is best depends on the documents ({head} on all)."
-        return f"{depends} One chosen on other documents"
+        return f"The best head ({head} overall, but it varies with the documents)"
     return f"Head {head}"

@@ -106,7 +106,7 @@ class Card:
     title: str
     gist: str
     facts: tuple[Fact, ...]
-    labels: tuple[str, ...] = ()  # what it is known for; none where nothing stands out
+    labels: tuple[str, ...] = ()  # what it is known for; none where it has no clear function
     words: str = ""  # by which it is found: what it is known for or best at, and synonyms
 
 
@@ -343,10 +343,10 @@ def _nearest_behaviour(place: Place, shares: Shares) -> str:
     looks_at = [b for b in list_behaviours() if not b.is_background]  # those are of another kind
     own = {b: shares[*place, b.name] for b in looks_at if (*place, b.name) in shares}
     if not own:
-        return "nothing stands out in what was measured"
+        return "no clear function in what was measured"
     nearest = max(own, key=lambda behaviour: own[behaviour])
     looks = nearest.phrase.format(_say_share(own[nearest]))
-    return f"nothing stands out; {looks.replace('looks at', 'looks most at')}"
+    return f"no clear function; {looks.replace('looks at', 'looks most at')}"
 
 
 def _say_share(share: float | None) -> str:

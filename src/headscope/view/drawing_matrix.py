@@ -1,11 +1,13 @@
 """Attention as a matrix: rows are the words that attend, columns those that are attended to."""
 
+from collections.abc import Collection, Sequence
 from math import ceil
 
 import numpy as np
 
 from headscope.data.attention import head_name
 from headscope.data.head_view import FAINT, HeadView
+from headscope.view.drawing import find_words
 from headscope.view.drawing_lines import RED
 from headscope.view.svg import Drawing, escape_text, estimate_width, shorten, show_unit
 
@@ -18,21 +20,24 @@ LEGIBLE = 7  # of a cell: below it every few words have their name, at this dist
 SHADES = 20
 
 
-def draw_matrix(view: HeadView, title: str | None = None) -> Drawing:
-    """One head over one example; the darker a cell, the more weight. Marked pairs are framed."""
-    sides = [[shorten(show_unit(u)) for u in units] for units in (view.units, view.key_units)]
+def draw_matrix(view: HeadView, red: Collection[str] = (), title: str | None = None) -> Drawing:
+    """One head over one example; the darker a cell, the more weight. Marked pairs are framed, and
+    the names of `red` words are red."""
+    sides = (view.units, view.key_units)
     n_units, n_keys = map(len, sides)
     cell = max(SMALLEST, min(LARGEST, SIDE / max(n_units, n_keys, 1)))
     step = max(1, ceil(LEGIBLE / cell))  # every so many words are named
     size = round(min(0.74 * max(cell, LEGIBLE), 12), 1)
-    shown, shown_keys = ([(i, names[i]) for i in range(0, len(names), step)] for names in sides)
-    room = 6 + size * max((estimate_width(name) for _, name in shown + shown_keys), default=0)
+    rows, columns = (_choose_names(units, step, red) for units in sides)
+    room = 6 + size * max((estimate_width(name) for _, name, _ in rows + columns), default=0)
     heading = f"Head {head_name(view.layer, view.head)}" if title is None else title
     top = MARGIN + 2 * TITLE_SIZE + room
     left, width, height = MARGIN + room, cell * n_keys, cell * n_units
-    words = "".join(_name_row(name, left, top + cell * (i + 0.5), size) for i, name in shown)
-    words += "".join(
-        _name_column(name, left + cell * (i + 0.5), top, size) for i, name in shown_keys
+    words = "".join(
+        _name_row(name, left, top + cell * (i + 0.5), size, colour) for i, name, colour in rows
+    ) + "".join(
+        _name_column(name, left + cell * (i + 0.5), top, size, colour)
+        for i, name, colour in columns
     )
     named = f" One word in {step} is named." * (step > 1)
     note = f"Rows attend to columns.{named}"
@@ -54,14 +59,25 @@ def draw_matrix(view: HeadView, title: str | None = None) -> Drawing:
     return Drawing(svg, svg_width, svg_height, heading)
 
 
-def _name_row(name: str, left: float, middle: float, size: float) -> str:
+def _choose_names(
+    units: Sequence[str], step: int, red: Collection[str]
+) -> list[tuple[int, str, str]]:
+    """Of every few units the place, the name and its colour; red ones are all there."""
+    reds = find_words(units, red)
+    shown = sorted({*range(0, len(units), step), *reds})
+    colours = [f' fill="{RED}"' if unit in reds else "" for unit in shown]
+    names = [shorten(show_unit(units[unit])) for unit in shown]
+    return list(zip(shown, names, colours, strict=True))
+
+
+def _name_row(name: str, left: float, middle: float, size: float, colour: str) -> str:
     place = f'x="{left - 4:.1f}" y="{middle + 0.35 * size:.1f}"'
-    return f'<text {place} text-anchor="end">{escape_text(name)}</text>'
+    return f'<text {place} text-anchor="end"{colour}>{escape_text(name)}</text>'
 
 
-def _name_column(name: str, middle: float, top: float, size: float) -> str:
+def _name_column(name: str, middle: float, top: float, size: float, colour: str) -> str:
     place = f"translate({middle + 0.35 * size:.1f} {top - 4:.1f}) rotate(-90)"
-    return f'<text transform="{place}">{escape_text(name)}</text>'
+    return f'<text transform="{place}"{colour}>{escape_text(name)}</text>'
 
 
 def _draw_cells(view: HeadView, left: float, top: float, cell: float) -> str:

@@ -1,6 +1,7 @@
 """Attention over a long text: the text as one reads it, with arcs for the strongest weights."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -9,14 +10,17 @@ import numpy as np
 from headscope.data.attention import head_name
 from headscope.data.head_view import HeadView
 from headscope.view.drawing_lines import RED
-from headscope.view.svg import Drawing, escape_text, estimate_width, show_unit
+from headscope.view.svg import Drawing, escape_text, estimate_width, shorten, show_unit
 
 __all__ = ["STRONGEST", "draw_page"]
 
 MARGIN, TITLE_SIZE = 14, 14
 WIDTH = 900  # pixels, of a line of text
-SIZE, LINE, SPACE = 13, 34, 5  # of the words, the height of a line, and between words
+SIZE, LINE, SPACE = 13, 38, 5  # of the words, the height of a line, and between words
+SMALL = 9  # of the names of words in other lines
 STRONGEST = 60  # arcs
+
+Pair = tuple[int, int]  # the word that attends, and the attended one
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Word:
 def draw_page(
     view: HeadView,
     strongest: int = STRONGEST,
-    reds: Collection[int] = (),
+    reds: frozenset[int] = frozenset(),
     title: str | None = None,
 ) -> Drawing:
     """One head over a long text; the arcs run from the word that attends to the attended one."""
@@ -52,16 +56,18 @@ def draw_page(
         for unit, word in enumerate(words)
     )
     marked = set(view.marked)
+
+    def is_red(pair: Pair) -> bool:
+        return pair in marked or not reds.isdisjoint(pair)
+
     drawn = "".join(
-        _draw_arc(
-            words[start],
-            words[end],
-            float(view.weights[start, end]),
-            (start, end) in marked or start in reds or end in reds,
-        )
+        _draw_arc(words[start], words[end], float(view.weights[start, end]), is_red((start, end)))
         for start, end in arcs
     )
-    note = f"The {len(arcs)} strongest weights; a dot is at the attended word."
+    note = (
+        f"The {len(arcs)} strongest weights. A dot is at the attended word; an arrow names one "
+        "in another line."
+    )
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img" '
@@ -70,6 +76,7 @@ def draw_page(
         f'<text x="{MARGIN}" y="{MARGIN + TITLE_SIZE}" font-weight="bold" '
         f'font-size="{TITLE_SIZE}">{escape_text(heading)}</text>'
         f'<g fill="none">{drawn}</g><g font-size="{SIZE}">{written}</g>'
+        f"{_name_far(words, arcs, is_red)}"
         f'<text x="{MARGIN}" y="{height - MARGIN}" font-size="10" fill-opacity=".65">{note}</text>'
         "</svg>"
     )
@@ -89,7 +96,7 @@ def _place(view: HeadView) -> list[Word]:
     return placed
 
 
-def _find_strongest(view: HeadView, strongest: int) -> list[tuple[int, int]]:
+def _find_strongest(view: HeadView, strongest: int) -> list[Pair]:
     """The pairs with the largest weights, the weakest first; a word and itself aside."""
     weights = view.weights.copy()
     np.fill_diagonal(weights, 0)
@@ -105,17 +112,33 @@ def _tint(unit: int, view: HeadView, reds: Collection[int], named: Collection[in
 
 
 def _draw_arc(start: Word, end: Word, weight: float, is_red: bool) -> str:
-    """Above the line where both words stand in it; else from line to line."""
+    """A dot at the attended word, and an arc over the words between if they stand in one line."""
     colour = RED if is_red else "currentColor"
-    x1, y1, x2, y2 = start.middle, start.y - SIZE, end.middle, end.y - SIZE
-    if y1 == y2:
-        bend = min(18.0, 4 + abs(x2 - x1) / 12)
-        path = f"M{x1:.1f} {y1:.1f}Q{(x1 + x2) / 2:.1f} {y1 - bend:.1f} {x2:.1f} {y2:.1f}"
-    else:
-        path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 - 12:.1f} {x2:.1f} {y2 - 12:.1f} {x2:.1f} {y2:.1f}"
     opacity = f"{0.25 + 0.75 * min(weight, 1):.2f}"
-    return (
-        f'<path d="{path}" stroke="{colour}" stroke-opacity="{opacity}" '
-        f'stroke-width="{0.6 + 1.2 * weight:.1f}"/><circle cx="{x2:.1f}" cy="{y2:.1f}" r="1.8" '
-        f'fill="{colour}" fill-opacity="{opacity}"/>'
+    x1, x2, y = start.middle, end.middle, end.y - SIZE
+    bend = min(18.0, 4 + abs(x2 - x1) / 12)
+    arc = (
+        f'<path d="M{x1:.1f} {y:.1f}Q{(x1 + x2) / 2:.1f} {y - bend:.1f} {x2:.1f} {y:.1f}" '
+        f'stroke="{colour}" stroke-opacity="{opacity}" stroke-width="{0.6 + 1.2 * weight:.1f}"/>'
     )
+    dot = f'<circle cx="{x2:.1f}" cy="{y:.1f}" r="1.8" fill="{colour}" fill-opacity="{opacity}"/>'
+    return arc * (start.y == end.y) + dot
+
+
+def _name_far(words: Sequence[Word], arcs: Sequence[Pair], is_red: Callable[[Pair], bool]) -> str:
+    """Below a word the names of those in other lines that it attends to, the strongest first."""
+    far: dict[int, list[Pair]] = defaultdict(list)
+    for pair in reversed(arcs):
+        if words[pair[0]].y != words[pair[1]].y:
+            far[pair[0]].append(pair)
+    names, ends = [], {0: (0.0, 0.0), 1: (0.0, 0.0)}  # in two rows: where the last name ends
+    for start, pairs in sorted(far.items()):
+        text = "→ " + ", ".join(shorten(words[end].text) for _, end in pairs)
+        width = SMALL * estimate_width(text)
+        x, y = min(words[start].x, WIDTH + MARGIN - width), words[start].y
+        row = int(ends[0][0] == y and ends[0][1] > x)
+        ends[row] = y, x + width
+        colour = f' fill="{RED}"' if any(map(is_red, pairs)) else ""
+        y += (row + 1.2) * SMALL
+        names.append(f'<text x="{x:.1f}" y="{y:.1f}"{colour}>{escape_text(text)}</text>')
+    return f'<g font-size="{SMALL}">{"".join(names)}</g>'

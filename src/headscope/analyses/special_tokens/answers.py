@@ -37,7 +37,7 @@ def answer_sink(tables: Tables) -> list[Answer]:
         return [Answer(text, _weigh(row["weight"]), detail, (), FIGURE)]
     text = (
         f"From layer {step['layer']:.0f} on, {write_percent(step['after'])} of attention goes to "
-        f"{called}; before it is {write_percent(step['before'])}."
+        f"{called}; in earlier layers {write_percent(step['before'])}."
     )
     change = row_estimate(step, "ratio", "ratio_low", "ratio_high")
     rises = f"From there on it is {RATIO.estimate(change)} times what it is before."
