@@ -88,7 +88,7 @@ def test_the_strongest_weights_are_chosen_after_special_tokens_are_left_out() ->
     both = {"head": "1-3", "strongest": 5, "hide_special": True}
     matrix = headscope.show("demo", TEXT, view="matrix", red=["lamp"], **both)
     assert len(re.findall(r"M[\d.]+ [\d.]+h", matrix.svg)) == 5
-    assert matrix.svg.count('<g fill="#d92b2b">') == 1
+    assert matrix.svg.count(' fill="#d92b2b">lamp<') == 2  # its row and its column
     lines = headscope.show("demo", TEXT, view="lines", **both)
     assert len(re.findall(r"M[\d.]+ [\d.]+L", lines.svg)) == 5
 
