@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.lens import has_lens, prepare_lens
 from benchmarks.row import Row, Settings, at_most
 from benchmarks.timing import Work, best_seconds
 from benchmarks.usual import measure_usually
@@ -46,6 +47,9 @@ def run(settings: Settings) -> Iterator[Row]:
     yield Row("slices", "  whole maps, the same analyses", best["whole"] / best["bare"], "x")
     measured = "  usual way (eager, all maps, NumPy, no intervals)"
     yield Row("slices", measured, best["usual"] / best["bare"], "x")
+    if "lens" in best:
+        measured = "  TransformerLens, hooks on all maps, the same sums, no intervals"
+        yield Row("slices", measured, best["lens"] / best["bare"], "x")
     measured = "three analyses and distance / bare, e5-small, 64 x 128 tokens"
     yield Row("slices", measured, best["four"] / best["bare"], "x", at_most(1.5))
     examples = make_segments(64, 128)
@@ -81,6 +85,8 @@ def _works(source: LoadedModel, examples: Sequence[Example], n_tokens: int) -> d
     }
     if n_tokens > 128:
         return works
+    if has_lens():
+        works["lens"] = prepare_lens(ready, str(MODEL), batches)
     four = [*three, Distance()]
     return {
         **works,
