@@ -160,9 +160,10 @@ def _measures_of(step: int, run: Run) -> Iterator[pd.DataFrame]:
 
 def onset_table(claims: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
     """When each claim first holds, and from when on it holds at every later step; so for kinds of
-    heads. Empty where it never does."""
+    heads. Empty where it never does; claims that no checkpoint could judge are left out."""
     rows = []
-    for claim, part in claims.groupby("claim", sort=False):
+    judged = claims[claims["verdict"] != "not measured"]["claim"]
+    for claim, part in claims[claims["claim"].isin(judged)].groupby("claim", sort=False):
         rows.append((claim, "claim", *_onset(part["step"], part["verdict"] == "holds")))
     for kind, part in kinds.groupby("kind", sort=False):
         rows.append((kind, "heads", *_onset(part["step"], part["heads"] > 0)))
