@@ -25,7 +25,7 @@ from headscope.engine.measure import measure_examples
 from headscope.models.load import load_model
 from headscope.options import RunOptions
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
-from headscope.stats.difference import best_of, paired_difference, unpaired_difference
+from headscope.stats.difference import best_of, paired_difference, unpaired_difference, widen
 from headscope.stats.interval import estimate, proportion, share
 
 Array = NDArray[np.float64]
@@ -54,7 +54,10 @@ def main() -> None:
     _print("Resampled", ("corpus", "number", "documents", "coverage %", "cells"), found)
 
 
-RUN_COLUMNS = ("documents", "paired", "not paired", "largest head, held out")
+RUN_COLUMNS = (
+    *("documents", "paired", "not paired", "largest head", "its difference"),
+    *("all heads equal: largest head", "its difference from one that stands out"),
+)
 KINDS = ("Wilson, design effect", "jackknife-t", "difference", "examples as independent")
 
 
@@ -91,20 +94,34 @@ def _simulate(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
 
 def _simulate_runs(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     """Heads of two runs over documents of uneven size, whose true means are known."""
-    means = np.stack([np.linspace(0.2, 0.6, N_HEADS), np.linspace(0.25, 0.5, N_HEADS)])
-    truth, of_best = means[1] - means[0], means[1].max() - means[0].max()
+    spread = np.stack([np.linspace(0.2, 0.6, N_HEADS), np.linspace(0.25, 0.5, N_HEADS)])
+    one_stands_out = np.linspace(0, 0.1, N_HEADS)
+    one_stands_out[-1] = 0.6
+    cases = (spread, np.stack([one_stands_out, np.full(N_HEADS, 0.35)]))  # the other: all equal
     for n_documents in (6, 12, 24, 60, 200):
-        covers = np.zeros((3, N_RUN_STUDIES))
+        covers = np.zeros((6, N_RUN_STUDIES))
         for study in range(N_RUN_STUDIES):
-            first, second = _draw_runs(rng, means, n_documents, is_shared=True)
-            apart = _draw_runs(rng, means, n_documents, is_shared=False)[1]
-            (_, best), (_, other) = best_of(first), best_of(second)
-            covers[:, study] = (
+            first, second = _draw_runs(rng, spread, n_documents, is_shared=True)
+            apart = _draw_runs(rng, spread, n_documents, is_shared=False)[1]
+            truth = spread[1] - spread[0]
+            covers[:2, study] = (
                 _holds(paired_difference(second, first), truth).mean(),
                 _holds(unpaired_difference(apart, first), truth).mean(),
-                _holds(paired_difference(other[:, None], best[:, None]), of_best).mean(),
             )
+            for case, means in enumerate(cases):
+                first, second = _draw_runs(rng, means, n_documents, is_shared=True)
+                covers[2 + 2 * case : 4 + 2 * case, study] = _holds_largest(first, second, means)
         yield (n_documents, *(f"{100 * c.mean():.1f}" for c in covers))
+
+
+def _holds_largest(first: Array, second: Array, means: Array) -> tuple[bool, bool]:
+    """Whether the intervals of the second run's largest head, and of its difference, hold."""
+    one, other = best_of(first), best_of(second)
+    wide = widen(*(paired_difference(other[part][:, None], one[part][:, None]) for part in (1, 2)))
+    alone = [estimate(other[part][:, None]) for part in (1, 2)]
+    low, high = min(e.low[0] for e in alone), max(e.high[0] for e in alone)
+    largest = means.max(axis=1)
+    return bool(low <= largest[1] <= high), bool(_holds(wide, largest[1] - largest[0])[0])
 
 
 def _draw_runs(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -10,7 +11,9 @@ from headscope.analyses.head_matches.show import read_matches
 from headscope.engine.measure import measure_examples
 from headscope.errors import StudyError
 from headscope.options import RunOptions, build_options
+from headscope.stats.bucket import bucket_of
 from tests.making import N_HEADS, N_LAYERS, MadeSource, make_example
+from tests.references import head_matches as reference
 
 EXAMPLES = [make_example(seed, n_words=3 + seed % 6) for seed in range(12)]
 
@@ -29,6 +32,29 @@ def test_totals_say_where_the_second_model_begins(n_layers: int) -> None:
     assert pairs["layer_a"].max() == n_layers
     assert pairs["layer_b"].max() == N_LAYERS - n_layers
     assert len(pairs) == n_layers * (N_LAYERS - n_layers) * N_HEADS**2
+
+
+def test_matches_beside_chance_equal_all_ways_to_match() -> None:
+    chance = match(1)["head-matches-chance"].set_index("matching")
+    source = MadeSource()
+    encodings = source.encode(EXAMPLES, 512)
+    maps = [source.maps(encoding).numpy().astype(float) for encoding in encodings]
+    buckets = [bucket_of(encoding.example.own_document) for encoding in encodings]
+    examples = reference.diverge(maps, buckets, n_layers=1)
+    expected = {
+        "one to one, held out": reference.held_out(examples),
+        "at random": reference.at_random(examples),
+        "first model, its own other heads": reference.held_out(examples, is_own=True),
+    }
+    for name, numbers in expected.items():
+        found = chance.loc[name, ["divergence", "low", "high"]].astype(float)
+        np.testing.assert_allclose(found, numbers, rtol=1e-5, err_msg=name)
+    again = chance.loc["first model with itself, other documents", ["divergence", "same_head"]]
+    np.testing.assert_allclose(again.astype(float), reference.find_again(examples), rtol=1e-4)
+    matched = reference.best_match(reference.add(example.across for example in examples))
+    same = sum(j == i for i, j in matched) / len(matched)  # layer 1 of both: the same number
+    assert chance.loc["one to one, held out", "same_head"] == same
+    assert chance.loc["at random", "same_head"] == 1 / (N_HEADS * (N_LAYERS - 1))
 
 
 def test_the_closest_matches_are_printed_first_and_the_rest_is_counted() -> None:

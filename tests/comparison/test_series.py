@@ -61,8 +61,10 @@ def test_onsets_equal_the_definition() -> None:
         for claim, held in verdicts.items()
         for step in range(6)
     ]
+    rows += [("never judged", step, "not measured") for step in range(0, 60, 10)]
     claims = pd.DataFrame(rows, columns=["claim", "step", "verdict"])
     found = onset_table(claims, pd.DataFrame(columns=["kind", "step", "heads"])).set_index("what")
+    assert list(found.index) == list(verdicts)
     for claim, held in verdicts.items():
         expected = first_and_lasting([(s * 10, bool(h)) for s, h in enumerate(held)])
         row = found.loc[claim, ["first_step", "from_step"]]

@@ -51,13 +51,19 @@ def unpaired(one: Documents, other: Documents) -> tuple[float, float, float, flo
 
 
 def held_out_best(heads: Sequence[Documents]) -> float:
-    """The mean over buckets of the pseudo-value of the head that is largest without the bucket."""
+    """The mean over buckets of the pseudo-value of the head whose pseudo-values are the largest in
+    the other folds."""
     buckets = list(heads[0])
-    n, scores = len(buckets), []
+    n = len(buckets)
+
+    def adds(head: Documents, bucket: int) -> float:
+        return n * mean_without(head, None) - (n - 1) * mean_without(head, bucket)
+
+    scores = []
     for bucket in buckets:
-        rest = [mean_without(head, bucket) for head in heads]
-        chosen = rest.index(max(rest))
-        scores.append(n * mean_without(heads[chosen], None) - (n - 1) * rest[chosen])
+        others = [other for other in buckets if other % 8 != bucket % 8]
+        chosen = max(heads, key=lambda head: sum(adds(head, other) for other in others))
+        scores.append(adds(chosen, bucket))
     return sum(scores) / n
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
-from headscope.stats.difference import best_of, paired_difference, unpaired_difference
+from headscope.stats.difference import best_of, paired_difference, unpaired_difference, widen
 from headscope.stats.interval import share
 from tests.references import comparison as reference
 from tests.references.comparison import Documents
@@ -60,12 +60,31 @@ def test_the_same_numbers_have_no_interval_and_no_test() -> None:
 
 def test_the_largest_is_chosen_without_the_documents_it_is_scored_on() -> None:
     heads = [draw_documents(seed, range(10)) for seed in range(8)]
-    place, held_out = best_of(replicates_of(*heads))
+    best = best_of(replicates_of(*heads))
     means = [reference.mean_without(head, None) for head in heads]
-    assert place == int(np.argmax(means))
-    assert held_out[0] == pytest.approx(reference.held_out_best(heads))
-    assert held_out[0] < max(means)  # the luck of the choice is gone
-    place, alone = best_of(replicates_of(draw_documents(1, range(1)), draw_documents(2, range(1))))
-    assert alone[0] == max(
-        reference.mean_without(draw_documents(s, range(1)), None) for s in (1, 2)
-    )
+    assert best.place == int(np.argmax(means))
+    assert best.held_out[0] == pytest.approx(reference.held_out_best(heads))
+    assert best.held_out[0] < best.largest[0] == max(means)  # the luck of the choice is gone
+    without = [max(reference.mean_without(head, b) for head in heads) for b in range(10)]
+    np.testing.assert_allclose(best.largest[1:11], without)
+    one_fold = best_of(replicates_of(*(draw_documents(s, range(0, 64, 8)) for s in (1, 2))))
+    np.testing.assert_array_equal(one_fold.held_out, one_fold.largest)
+
+
+def test_the_difference_of_largest_heads_holds_what_all_data_and_other_documents_say() -> None:
+    """All heads of a run are equal, so the largest of many is luck: its interval knows."""
+    n_held = n_told_apart = 0
+    for seed in range(40):
+        draw = np.random.default_rng(seed)
+        sums = draw.normal(0, 1, (2, N_BUCKETS, 30))
+        sums[0, :, 1:] -= 1.5  # the first run has one head that is largest, the other thirty
+        counts = np.ones((N_BUCKETS, 30))
+        one, other = (best_of(share(leave_one_out(s), leave_one_out(counts))) for s in sums)
+        found = [paired_difference(other[p][:, None], one[p][:, None]) for p in (1, 2)]
+        wide = widen(*found)
+        n_held += bool(wide.low[0] <= 0 <= wide.high[0])
+        n_told_apart += bool(found[1].p_value[0] < 0.05)
+        assert wide.value == found[0].value
+        assert wide.p_value == max(part.p_value for part in found)
+    assert n_held >= 36
+    assert n_told_apart >= 8  # the largest on all data would be called different

@@ -81,3 +81,13 @@ def test_corpora_that_differ_widen_the_mean_and_what_is_predicted() -> None:
 def test_holm_corrects_only_what_was_tested() -> None:
     assert holm(np.array([0.02, np.nan, 0.01])).tolist()[::2] == [0.02, 0.02]
     assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
+
+
+def test_pooled_intervals_stay_where_shares_and_differences_can_be() -> None:
+    values, errors = np.array([0.02, 0.5, 0.99]), np.full(3, 0.01)
+    share = pool_random_effects(values, errors, lowest=0.0)
+    assert (share.mean.low, share.mean.high) == (0, 1)
+    assert (share.predicted_low, share.predicted_high) == (0, 1)
+    difference = pool_random_effects(values, errors)
+    assert -1 < difference.mean.low < 0
+    assert difference.predicted_low == -1

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from logging import getLogger
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -23,8 +22,6 @@ from headscope.view.claim import Finding, sum_up
 from headscope.view.overview import Overview, make_overview
 
 __all__ = ["Atlas", "write_atlas"]
-
-log = getLogger("headscope")
 
 CELL, GAP = 9, 1  # pixels
 MODELS = "models"
@@ -59,8 +56,6 @@ def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
         )
     target.refuse_if_taken()
     loaded = load_runs(paths, least=1, same_weights=False)
-    for path, reason in loaded.left_out.items():
-        log.warning("%s is left out: %s", path, reason)
     findings = check_runs(loaded.runs)
     tables = {"claims": claims_table(findings), "kinds": kinds_table(loaded.runs)}
     target.create()

@@ -16,10 +16,9 @@ from headscope.comparison.findings import (
     judge_pairs,
     kinds_table,
 )
-from headscope.comparison.load import Loaded, RunLike, different_options, load_runs
-from headscope.comparison.measures import compare_depth, compare_heads, compare_measures
+from headscope.comparison.load import Compared, Loaded, RunLike, different_options, load_runs
+from headscope.comparison.measures import compare_numbers
 from headscope.comparison.replicates import Replicates, read_replicates
-from headscope.comparison.result import Compared
 from headscope.errors import StudyError
 from headscope.files import write_atomically
 from headscope.runs.run import RunTables
@@ -71,14 +70,10 @@ def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Compar
         "claims": pd.concat([claims_table(findings), pairs], ignore_index=True),
         "kinds": kinds_table(loaded.runs),
         "best": best_heads(loaded.runs),
-        "measures": compare_measures(replicates, first),
-        "heads": compare_heads(replicates, first),
-        "depth": compare_depth(replicates, first),
+        **compare_numbers(replicates, first),
     }
     for note in loaded.notes:
         log.info("%s", note)
-    for folder, reason in loaded.left_out.items():
-        log.warning("%s is left out: %s", folder, reason)
     tables = RunTables(tables)
     answers = answer_comparison(list(loaded.runs), tables)
     answers += [

@@ -1,11 +1,11 @@
 """What each run has: claims that hold, kinds of heads, and the best head of each question."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from headscope.comparison.replicates import Replicates, find_keys
+from headscope.comparison.replicates import Replicates, find_keys, put_together
 from headscope.data.table import split_kinds
 from headscope.registry import load_presentations
 from headscope.runs.run import Run
@@ -88,11 +88,7 @@ def kinds_table(runs: Mapping[str, Run]) -> pd.DataFrame:
     measured_kinds = {behaviour.name for behaviour in list_behaviours()}
     found_kinds = {row["kind"] for row in rows if row["heads"]}
     rows = [row for row in rows if row["kind"] in measured_kinds | found_kinds]
-    table = pd.DataFrame(rows, columns=list(KIND_COLUMNS))
-    order = {kind: place for place, kind in enumerate(dict.fromkeys(table["kind"]))}
-    return table.sort_values("kind", key=lambda k: k.map(order), kind="stable").reset_index(
-        drop=True
-    )
+    return put_together(pd.DataFrame(rows, columns=list(KIND_COLUMNS)), ["kind"])
 
 
 def _strongest(kind: str, run: str, part: pd.DataFrame, n_heads: int) -> dict[str, Any]:
@@ -117,7 +113,7 @@ def best_heads(runs: Mapping[str, Run]) -> pd.DataFrame:
         for table, frame in run.tables.items():
             if not len(frame) or not {"layer", "head", *HELD_OUT} <= set(frame.columns):
                 continue
-            keys = find_keys([frame])
+            keys = find_keys(frame)
             for row in frame[frame["layer"].notna()].to_dict("records"):
                 rows.append(
                     {
@@ -126,20 +122,10 @@ def best_heads(runs: Mapping[str, Run]) -> pd.DataFrame:
                         "run": name,
                         "layer": int(row["layer"]),
                         "head": int(row["head"]),
-                        **dict(
-                            zip(("value", "low", "high"), (row[c] for c in HELD_OUT), strict=True)
-                        ),
+                        **{name: row[f"heldout_{name}"] for name in ("low", "high")},
+                        "value": row["heldout_accuracy"],
                         "chosen_in": row.get("chosen_in"),
                         "folds": row.get("folds"),
                     }
                 )
-    table_ = pd.DataFrame(rows, columns=list(BEST_COLUMNS))
-    return _in_order(table_, lambda row: (row.table, row.of))
-
-
-def _in_order(table: pd.DataFrame, key: Callable[[Any], Any]) -> pd.DataFrame:
-    """Rows of the same thing one under the other, things in the order they came."""
-    things = [key(row) for row in table.itertuples(index=False)]
-    order = {thing: place for place, thing in enumerate(dict.fromkeys(things))}
-    ranks = pd.Series([order[thing] for thing in things], index=table.index, dtype=int)
-    return table.loc[ranks.sort_values(kind="stable").index].reset_index(drop=True)
+    return put_together(pd.DataFrame(rows, columns=list(BEST_COLUMNS)), ["table", "of"])

@@ -1,27 +1,32 @@
-"""Runs read for comparison: named and checked; what cannot be compared is left out or refused."""
+"""Runs read for comparison: named and checked; what cannot be compared is left out or refused.
+
+And what every comparison of them gives: tables, and what they say in short.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob
+from logging import getLogger
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import pandas as pd
 
 from headscope.errors import HeadscopeError, OutputError, StudyError
+from headscope.runs.folder import RunFolder
 from headscope.runs.manifest import numbers_of
 from headscope.runs.run import Run, load_run
 
 __all__ = [
-    "Loaded",
-    "RunLike",
-    "different_options",
-    "find_runs",
-    "load_runs",
-    "short_name",
+    "Compared", "Loaded", "RunLike", "different_options", "find_runs", "load_runs", "short_name",
     "weights_of",
-]
+]  # fmt: skip
+
+log = getLogger("headscope")
 
 RunLike = str | Path | Run
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,26 @@ class Loaded:
     runs: dict[str, Run]
     notes: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)  # folder -> why
+
+
+@dataclass(frozen=True)
+class Compared(Generic[Key]):
+    """Tables over several runs, and what they say in short."""
+
+    runs: dict[Key, Run]
+    tables: dict[str, pd.DataFrame]
+    answers: list[str]
+    notes: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def write_tables(self, folder: str | Path) -> Path:
+        """Write the tables into a new or empty folder."""
+        store = RunFolder(Path(folder))
+        store.refuse_if_taken()
+        store.create()
+        for name, table in self.tables.items():
+            store.write_table(name, table)
+        return store.path
 
 
 def load_runs(given: Sequence[RunLike], least: int = 2, same_weights: bool = True) -> Loaded:
@@ -62,6 +87,8 @@ def load_runs(given: Sequence[RunLike], least: int = 2, same_weights: bool = Tru
         )
     if same_weights:
         _refuse_other_weights(read)
+    for folder, reason in left_out.items():
+        log.warning("%s is left out: %s", folder, reason)
     return Loaded(dict(zip(_name_runs(read), read.values(), strict=True)), _note(read), left_out)
 
 

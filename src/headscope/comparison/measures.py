@@ -5,7 +5,7 @@ on the target "previous". Where rows are heads or layers, it is taken over them:
 largest head, held out. The first run is the one that others are compared with.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,21 +14,19 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from headscope.comparison.replicates import NTH, Replicates
+from headscope.comparison.replicates import NTH, Replicates, put_together, split_keys
 from headscope.data.depth import thirds
 from headscope.stats.difference import (
     Differences,
     best_of,
     paired_difference,
     unpaired_difference,
+    widen,
 )
 from headscope.stats.interval import estimate
 from headscope.stats.tests import holm
 
-__all__ = [
-    "BEST", "DEPTH", "HEADS", "MEAN", "MEASURES", "VALUE", "compare_depth", "compare_heads",
-    "compare_measures",
-]  # fmt: skip
+__all__ = ["BEST", "DEPTH", "HEADS", "MEAN", "MEASURES", "VALUE", "compare_numbers"]
 
 LABELS = ("table", "measure", "of")
 DIFFERENCE = ("difference", "difference_low", "difference_high", "p_raw", "p_value", "is_paired")
@@ -59,18 +57,25 @@ class Measure:
 
 
 class Number(NamedTuple):
-    """A number of one run with its replicates, and the head that it is of, if any."""
+    """A number of one run with its replicates, and the head that it is of, if any.
+
+    Of a largest head `too_high` is the largest on all data: intervals hold those of both.
+    """
 
     replicates: Float[Array, " replicate"]
+    too_high: Float[Array, " replicate"]
     head: tuple[int, int] | None = None
+
+
+PARTS = ("replicates", "too_high")
+Numbers = dict[tuple[str, ...], dict[str, Number]]  # by measure and run
 
 
 def list_measures(run: Replicates) -> Iterator[Measure]:
     """All measures of a run."""
     for (name, column), values in run.values.items():
         keys = run.tables[name].index.to_frame(index=False).drop(columns=NTH)
-        where = [str(k) for k in keys if {"layer", "head"} & set(str(k).split("_"))]
-        labels = [k for k in keys if k not in where]
+        where, labels = split_keys(keys)
         if not labels:
             yield from _split_places(Measure(name, column, "", keys[where], values))
             continue
@@ -89,36 +94,37 @@ def _split_places(measure: Measure) -> Iterator[Measure]:
             yield replace(measure, places=places, replicates=values)
 
 
-def compare_measures(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
-    """Every measure of every run, and its difference from that of the first run."""
-    return _compare(runs, first, "statistic", MEASURES, _summarize)
+def compare_numbers(runs: Mapping[str, Replicates], first: str) -> dict[str, pd.DataFrame]:
+    """Every measure of every run beside that of the first run: whole, by head, and by depth.
+
+    Depth is the mean over each third of the layers, for models of any number of them.
+    """
+    measures = {name: list(list_measures(run)) for name, run in runs.items()}
+    return {
+        "measures": _compare(runs, measures, first, "statistic", MEASURES, _summarize),
+        "heads": _compare_heads(runs, measures, first),
+        "depth": _compare(runs, measures, first, "depth", DEPTH, _by_depth),
+    }
 
 
-def compare_depth(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
-    """The mean of every measure over each third of the layers, for models of any depth."""
-    return _compare(runs, first, "depth", DEPTH, _by_depth)
-
-
-def compare_heads(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
+def _compare_heads(
+    runs: Mapping[str, Replicates], measures: Mapping[str, Sequence[Measure]], first: str
+) -> pd.DataFrame:
     """Every head of every run beside the head at the same place of the first one.
 
     Of models of one shape alone. p values are corrected over the heads of a measure.
     """
-    if first not in runs:
-        return pd.DataFrame(columns=list(HEADS))
-    start = runs[first]
-    measures = {m.key: m for m in list_measures(start) if _has_heads(m)}
+    of_heads = {name: {m.key: m for m in own if _has_heads(m)} for name, own in measures.items()}
+    shapes = {name: _list_heads(own.values()) for name, own in of_heads.items()}
     parts = []
-    for name, run in ((name, run) for name, run in runs.items() if name != first):
-        if _list_heads(run) != _list_heads(start):
-            continue
-        for other in list_measures(run):
-            one = measures.get(other.key)
-            if one is None or not _has_heads(other) or len(one.places) != len(other.places):
+    for name in (n for n in runs if first in runs and n != first and shapes[n] == shapes[first]):
+        for key, other in of_heads[name].items():
+            one = of_heads[first].get(key)
+            if one is None or not _same_places(one, other):
                 continue
-            if not one.places.reset_index(drop=True).equals(other.places.reset_index(drop=True)):
-                continue
-            found, is_paired = _difference(start, run, one.table, other.replicates, one.replicates)
+            found, is_paired = _difference(
+                runs[first], runs[name], one.table, other.replicates, one.replicates
+            )
             columns = dict(zip(LABELS, one.key, strict=True)) | {
                 "layer": one.places["layer"].to_numpy(),
                 "head": one.places["head"].to_numpy(),
@@ -134,15 +140,16 @@ def compare_heads(runs: Mapping[str, Replicates], first: str) -> pd.DataFrame:
 
 def _compare(
     runs: Mapping[str, Replicates],
+    measures: Mapping[str, Sequence[Measure]],
     first: str,
     statistic: str,
     columns: Sequence[str],
     summarize: Callable[[Measure], Iterator[tuple[str, Number]]],
 ) -> pd.DataFrame:
     """The statistics of all measures in all runs, with differences from the first run."""
-    numbers: dict[tuple[str, ...], dict[str, Number]] = {}
-    for name, run in runs.items():
-        for measure in list_measures(run):
+    numbers: Numbers = {}
+    for name, own in measures.items():
+        for measure in own:
             for what, number in summarize(measure):
                 numbers.setdefault((*measure.key, what), {})[name] = number
     if not numbers:
@@ -152,10 +159,11 @@ def _compare(
         keys = [key for key, by_run in numbers.items() if name in by_run]
         if not keys:
             continue
-        own = np.stack([numbers[key][name].replicates for key in keys], axis=1)
-        found = estimate(own)
+        held_out, largest = (estimate(_stack(numbers, keys, name, part)) for part in PARTS)
+        ends = np.fmin(held_out.low, largest.low), np.fmax(held_out.high, largest.high)
+        found = (held_out.value, *ends)
         both = [i for i, key in enumerate(keys) if name != first and first in numbers[key]]
-        differences = _differences(runs, (first, name), keys, both, own, numbers)
+        differences = _differences(runs, (first, name), keys, both, numbers)
         for i, key in enumerate(keys):
             head = numbers[key][name].head or (pd.NA, pd.NA)
             rows.append(
@@ -166,9 +174,7 @@ def _compare(
             )
     table = pd.DataFrame(rows)
     table["p_value"] = holm(table["p_raw"].to_numpy(float))
-    place = {key: i for i, key in enumerate(numbers)}
-    ranks = [place[key] for key in table[[*LABELS, statistic]].itertuples(index=False, name=None)]
-    table = table.iloc[np.argsort(ranks, kind="stable")].reset_index(drop=True)
+    table = put_together(table, [*LABELS, statistic])
     whole = {name: "Int64" for name in ("layer", "head") if name in columns}
     return table.astype(whole)[list(columns)]
 
@@ -178,20 +184,31 @@ def _differences(
     pair: tuple[str, str],
     keys: Sequence[tuple[str, ...]],
     both: Sequence[int],
-    own: Float[Array, "replicate number"],
-    numbers: Mapping[tuple[str, ...], Mapping[str, Number]],
+    numbers: Numbers,
 ) -> dict[int, dict[str, Any]]:
     """The differences of one run from the first, by the place of the number."""
     first, name = pair
     rows = {}
     for table in dict.fromkeys(keys[i][0] for i in both):
         places = [i for i in both if keys[i][0] == table]
-        before = np.stack([numbers[keys[i]][first].replicates for i in places], axis=1)
-        found, is_paired = _difference(runs[first], runs[name], table, own[:, places], before)
+        some = [keys[i] for i in places]
+        (held_out, is_paired), (largest, _) = (
+            _difference(
+                *(runs[first], runs[name], table),
+                *(_stack(numbers, some, run, part) for run in (name, first)),
+            )
+            for part in PARTS
+        )
         for n, i in enumerate(places):
-            parts = [float(part[n]) for part in found]
+            parts = [float(part[n]) for part in widen(held_out, largest)]
             rows[i] = dict(zip(DIFFERENCE, (*parts, np.nan, is_paired), strict=True))
     return rows
+
+
+def _stack(
+    numbers: Numbers, keys: Sequence[tuple[str, ...]], run: str, part: str
+) -> Float[Array, "replicate number"]:
+    return np.stack([getattr(numbers[key][run], part) for key in keys], axis=1)
 
 
 def _difference(
@@ -211,13 +228,14 @@ def _summarize(measure: Measure) -> Iterator[tuple[str, Number]]:
         return
     values = measure.replicates[:, known]
     if not len(measure.places.columns):
-        yield VALUE, Number(values[:, 0])
+        yield VALUE, Number(values[:, 0], values[:, 0])
         return
-    yield MEAN, Number(_mean(values))
+    mean = _mean(values)
+    yield MEAN, Number(mean, mean)
     if _has_heads(measure):
-        place, held_out = best_of(values)
-        layer, head = measure.places[known][["layer", "head"]].iloc[place].astype(int)
-        yield BEST, Number(held_out, (int(layer), int(head)))
+        best = best_of(values)
+        layer, head = measure.places[known][["layer", "head"]].iloc[best.place].astype(int)
+        yield BEST, Number(best.held_out, best.largest, (int(layer), int(head)))
 
 
 def _by_depth(measure: Measure) -> Iterator[tuple[str, Number]]:
@@ -230,7 +248,8 @@ def _by_depth(measure: Measure) -> Iterator[tuple[str, Number]]:
         own = [layers[place - 1] for place in places]
         rows = measure.places["layer"].isin(own).to_numpy() & ~np.isnan(measure.replicates[0])
         if rows.any():
-            yield depth, Number(_mean(measure.replicates[:, rows]))
+            mean = _mean(measure.replicates[:, rows])
+            yield depth, Number(mean, mean)
 
 
 def _mean(values: Float[Array, "replicate row"]) -> Float[Array, " replicate"]:
@@ -240,10 +259,13 @@ def _mean(values: Float[Array, "replicate row"]) -> Float[Array, " replicate"]:
     return np.where(is_empty, np.nan, filled.mean(axis=1))
 
 
-def _list_heads(run: Replicates) -> set[tuple[int, int]]:
+def _list_heads(measures: Iterable[Measure]) -> set[tuple[int, int]]:
     """All heads that the measures of a run are about."""
-    parts = [m.places[["layer", "head"]] for m in list_measures(run) if _has_heads(m)]
-    return {(int(a), int(b)) for part in parts for a, b in part.to_numpy()}
+    return {(int(a), int(b)) for m in measures for a, b in m.places[["layer", "head"]].to_numpy()}
+
+
+def _same_places(one: Measure, other: Measure) -> bool:
+    return one.places.reset_index(drop=True).equals(other.places.reset_index(drop=True))
 
 
 def _has_heads(measure: Measure) -> bool:

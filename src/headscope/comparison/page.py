@@ -1,6 +1,7 @@
 """The pages of comparisons, series and the atlas: static, offline, without scripts."""
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,21 +18,29 @@ from headscope.comparison.answer import (
     split_kinds_by_run,
     write_number,
 )
-from headscope.comparison.charts import draw_best, draw_changes, draw_kinds
+from headscope.comparison.charts import Drawn, draw_best, draw_changes, draw_kinds, draw_lines
 from headscope.view.numbers import Form, p_value
 from headscope.view.table import Column, TextTable, build_table
 
 if TYPE_CHECKING:
     from headscope.comparison.compare import Comparison
+    from headscope.comparison.series import Series
 
-__all__ = ["claims_matrix", "render_comparison", "render_page"]
+__all__ = ["claims_matrix", "render_comparison", "render_page", "render_series"]
 
 SHOWN_MEASURES, SHOWN_HEADS = 40, 40
+SHOWN_BEST, SHOWN_LINES = 12, 24  # of a series
+WIDE = 0.4  # an interval that says nothing
 CHANGE = Form("+.3g", to=" to ")
 
 
 def render_page(template: str, **values: Any) -> str:
     """A page of this room, in the style of the report."""
+    return _templates().get_template(template).render(**values)
+
+
+@cache
+def _templates() -> Environment:
     environment = Environment(
         loader=PackageLoader("headscope.comparison"),
         autoescape=True,
@@ -40,8 +49,8 @@ def render_page(template: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     css = (Path(report_room.__file__).parent / "templates" / "report.css").read_text()
-    page = environment.get_template(template)
-    return page.render(css=Markup(css), version=version("headscope"), **values)
+    environment.globals |= {"css": Markup(css), "version": version("headscope")}
+    return environment
 
 
 def render_comparison(made: "Comparison") -> str:
@@ -165,3 +174,81 @@ def _heads(heads: pd.DataFrame) -> TextTable:
         else "The models have different shapes, so no head stands at the same place."
     )
     return build_table(shown.to_dict("records"), columns, "Heads that differ", note)
+
+
+def render_series(made: "Series") -> str:
+    """compare.html of a series."""
+    tables = made.tables
+    steps = [str(step) for step in made.runs]
+    claims = tables["claims"].assign(run=tables["claims"]["step"].astype(str))
+    onsets = build_table(
+        tables["onsets"].to_dict("records"),
+        (
+            Column("what", lambda row: str(row["what"])),
+            Column("", lambda row: str(row["kind"])),
+            Column("first at step", lambda row: _step(row["first_step"])),
+            Column("from then on, from step", lambda row: _step(row["from_step"])),
+        ),
+        "When it begins",
+        "When a claim first holds, or the first head of a kind appears, and from when on at every "
+        "later checkpoint.",
+    )
+    checkpoints = build_table(
+        tables["checkpoints"].to_dict("records"),
+        (
+            Column("step", lambda row: f"{row['step']:,}"),
+            Column("weights", lambda row: str(row["weights"])[:12]),
+            Column("run", lambda row: str(row["folder"])),
+        ),
+        "Checkpoints",
+        "Checkpoints with the same hash have the same weights.",
+    )
+    return render_page(
+        "series.html.j2",
+        n_runs=len(made.runs),
+        steps=steps,
+        answers=made.answers,
+        notes=made.notes,
+        left_out=made.left_out,
+        figures=[figure for figure in _draw_series(made) if figure],
+        claims=claims_matrix(claims, steps),
+        tables=[onsets, checkpoints],
+    )
+
+
+def _draw_series(made: "Series") -> list[Drawn | None]:
+    kinds, best, series = (made.tables[name] for name in ("kinds", "best", "series"))
+    strongest = kinds.assign(panel=kinds["kind"], value=kinds["share"])
+    last = best[best["step"] == best["step"].max()].sort_values("value", ascending=False)
+    last = last[last["high"] - last["low"] < WIDE]
+    shown = list(last["of"].head(SHOWN_BEST))
+    of_best = best[best["of"].isin(shown)].assign(panel=lambda table: table["of"])
+    means = series[series["statistic"] == "mean"]
+    means = means.assign(panel=means["table"] + " " + means["measure"] + " " + means["of"])
+    scale = means.groupby("panel")["value"].agg(lambda v: v.std() / (v.abs().max() or 1))
+    moving = list(scale.sort_values(ascending=False).index[:SHOWN_LINES])
+    return [
+        draw_lines(
+            strongest,
+            "The strongest head of each kind",
+            "x: training step. y: share of the head that does it most at that step, with its 95 % "
+            "interval. All panels have the same axes.",
+        ),
+        draw_lines(
+            of_best,
+            "Best heads",
+            "x: training step. y: held-out accuracy of the best head at that step, with its 95 % "
+            f"interval, for the {len(shown)} questions with the highest accuracy at the end.",
+        ),
+        draw_lines(
+            means[means["panel"].isin(moving)],
+            "Means over heads",
+            f"The {len(moving)} measures that change most for their size; the mean over all heads, "
+            "each with its own axis. All are in tables/series.csv.",
+            share_scale=False,
+        ),
+    ]
+
+
+def _step(step: Any) -> str:
+    return "-" if pd.isna(step) else f"{int(str(step)):,}"

@@ -1,10 +1,11 @@
 """All numbers of a run without each bucket of documents: what intervals of differences need.
 
 No analysis is asked how its numbers are made. Its tally without a bucket is summarized as the whole
-one is, and the numbers are read off the tables.
+one is, and the numbers are read off the tables. Where a bucket has nothing of a tally, the tables
+of the whole are taken again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,10 @@ from headscope.runs.tables import number_layers, summarize_passes
 from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.tally import PLAIN, Tally
 
-__all__ = ["NTH", "Replicates", "find_estimates", "find_keys", "read_replicates"]
+__all__ = [
+    "NTH", "Replicates", "find_estimates", "find_keys", "put_together", "read_replicates",
+    "split_keys",
+]  # fmt: skip
 
 NTH = "nth"  # of rows with the same keys
 
@@ -53,19 +57,40 @@ def find_estimates(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def find_keys(tables: Sequence[pd.DataFrame]) -> list[str]:
-    """The leading columns that tell the rows of each of these tables apart.
+def find_keys(table: pd.DataFrame) -> list[str]:
+    """The leading columns that tell the rows of a table apart.
 
-    >>> find_keys([pd.DataFrame({"layer": [1, 1], "head": [1, 2], "weight": [0.5, 0.5]})])
+    >>> find_keys(pd.DataFrame({"layer": [1, 1], "head": [1, 2], "weight": [0.5, 0.5]}))
     ['layer', 'head']
     """
-    names = [str(name) for name in tables[0].columns]
-    first = find_estimates(tables[0])
+    names = [str(name) for name in table.columns]
+    first = find_estimates(table)
     most = names.index(first[0]) if first else len(names)
     for end in range(1, most + 1):
-        if not any(table.duplicated(names[:end]).any() for table in tables):
+        if not table.duplicated(names[:end]).any():
             return names[:end]
     return names[:most]
+
+
+def split_keys(keys: Iterable[object]) -> tuple[list[str], list[str]]:
+    """The keys that name layers and heads, and the others.
+
+    >>> split_keys(["layer", "head", "target"])
+    (['layer', 'head'], ['target'])
+    """
+    names = [str(key) for key in keys]
+    places = [name for name in names if {"layer", "head"} & set(name.split("_"))]
+    return places, [name for name in names if name not in places]
+
+
+def put_together(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Rows of the same thing one under the other, things in the order they came.
+
+    >>> put_together(pd.DataFrame({"of": ["b", "a", "b"]}), ["of"])["of"].tolist()
+    ['b', 'b', 'a']
+    """
+    things = table.groupby(list(columns), sort=False, dropna=False).ngroup()
+    return table.iloc[np.argsort(things, kind="stable")].reset_index(drop=True)
 
 
 def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicates | None:
@@ -94,12 +119,18 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
     tallies = {key: result.tallies for key, result in results.items()}
     n_documents = {key: len(result.documents) for key, result in results.items()}
 
+    whole_tallies = [tally for of_pass in tallies.values() for tally in of_pass.values()]
+    remembering: dict[str, Any] = {
+        name: _Remembering(analysis, whole_tallies) for name, analysis in analyses.items()
+    }
+
     def summarize(totals: Mapping[str, Mapping[str, Tally]]) -> Tables:
-        made, _ = summarize_passes(passes, analyses, totals, n_documents)
+        made, _ = summarize_passes(passes, remembering, totals, n_documents)
         return number_layers(made, run.manifest["model"])
 
     whole = {name: table for name, table in summarize(tallies).items() if len(table)}
-    keys = {name: find_keys([table]) for name, table in whole.items()}
+    keys = {name: find_keys(table) for name, table in whole.items()}
+    labels = {name: table[keys[name]] for name, table in whole.items()}
     indexed = {name: _index(table, keys[name]) for name, table in whole.items()}
     values = {
         (name, column): np.full((N_BUCKETS + 1, len(table)), np.nan)
@@ -111,10 +142,14 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
     used = _buckets_in_use(tallies)
     for bucket in used if len(used) > 1 else []:
         rest = summarize(_leave_out(tallies, bucket))
-        for (name, column), array in values.items():
-            if len(rest.get(name, ())):
-                found = _index(rest[name], keys[name])[column].astype(float)
-                array[bucket + 1] = found.reindex(indexed[name].index)
+        for name, table in rest.items():
+            columns = [column for table_name, column in values if table_name == name]
+            if not len(table) or not columns:
+                continue
+            if not table[keys[name]].equals(labels[name]):  # rows of the bucket alone are gone
+                table = _index(table, keys[name]).reindex(indexed[name].index)
+            for column in columns:
+                values[name, column][bucket + 1] = table[column].astype(float)
     for array in values.values():
         array[1:][array[1:] == array[0]] = np.nan  # nothing of it was in the bucket
     documents = {
@@ -125,6 +160,23 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
         for name in indexed
     }  # fmt: skip
     return Replicates(indexed, values, documents)
+
+
+class _Remembering:
+    """An analysis that makes the tables of whole tallies once."""
+
+    def __init__(self, analysis: Analysis, tallies: Sequence[Tally]) -> None:
+        self._analysis = analysis
+        self._made: dict[int, Tables | None] = dict.fromkeys(map(id, tallies))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._analysis, name)
+
+    def summarize(self, tally: Tally) -> Tables:
+        made = self._made.get(id(tally)) or self._analysis.summarize(tally)
+        if id(tally) in self._made:
+            self._made[id(tally)] = made
+        return made
 
 
 def _index(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -148,11 +200,17 @@ def _leave_out(
 ) -> dict[str, dict[str, Tally]]:
     is_kept = np.arange(N_BUCKETS) != bucket
 
+    def bucket_has_any(tally: Tally) -> bool:
+        kept = (total for name, total in tally.totals.items() if not name.startswith(PLAIN))
+        return any(total[bucket].any() for total in kept)
+
     def without(name: str, total: Array) -> Array:
         shape = (N_BUCKETS, *[1] * (total.ndim - 1))
         return total if name.startswith(PLAIN) else total * is_kept.reshape(shape)
 
     def rest(tally: Tally) -> Tally:
+        if not bucket_has_any(tally):
+            return tally
         left = {name: without(name, total) for name, total in tally.totals.items()}
         return Tally(left if any(total.any() for total in left.values()) else {})
 

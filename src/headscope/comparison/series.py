@@ -4,24 +4,20 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from logging import getLogger
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from headscope.comparison.findings import best_heads, check_runs, claims_table, kinds_table
-from headscope.comparison.load import Loaded, RunLike, load_runs, weights_of
-from headscope.comparison.replicates import find_estimates, find_keys
-from headscope.comparison.result import Compared
+from headscope.comparison.load import Compared, Loaded, RunLike, load_runs, weights_of
+from headscope.comparison.replicates import find_estimates, find_keys, split_keys
 from headscope.errors import StudyError
 from headscope.files import write_atomically
 from headscope.runs.run import Run, RunTables
 from headscope.view.answer import join_words
 
 __all__ = ["Series", "compare_series", "onset_table"]
-
-log = getLogger("headscope")
 
 SERIES_COLUMNS = (
     *("table", "measure", "of", "statistic", "step"),
@@ -37,7 +33,7 @@ class Series(Compared[int]):
 
     def write(self, folder: str | Path) -> Path:
         """Write the tables and the page into a new or empty folder."""
-        from headscope.comparison.series_page import render_series  # altair: only to show it
+        from headscope.comparison.page import render_series  # altair: only to show it
 
         target = self.write_tables(folder) / "compare.html"
         write_atomically(target, render_series(self).encode())
@@ -58,11 +54,10 @@ def compare_series(
             "order of the runs; correct --steps."
         )
     folders = [run.folder if isinstance(run, Run) else Path(run) for run in runs]
-    given = {str(folder): place for place, folder in enumerate(folders)}
+    given = dict(zip(map(str, folders), steps or (), strict=False))
     loaded = load_runs(list(runs))
-    places = {str(run.folder): given[str(run.folder)] for run in loaded.runs.values()}
     of_run = {
-        name: steps[places[str(run.folder)]] if steps is not None else find_step(run)
+        name: find_step(run) if steps is None else given[str(run.folder)]
         for name, run in loaded.runs.items()
     }
     twice = [step for step in of_run.values() if list(of_run.values()).count(step) > 1]
@@ -74,8 +69,6 @@ def compare_series(
         )
     ordered = {of_run[name]: loaded.runs[name] for name in sorted(of_run, key=lambda n: of_run[n])}
     made = _make(ordered, loaded)
-    for folder, reason in loaded.left_out.items():
-        log.warning("%s is left out: %s", folder, reason)
     if out is not None:
         made.write(out)
     return made
@@ -141,9 +134,7 @@ def _measures_of(step: int, run: Run) -> Iterator[pd.DataFrame]:
         estimates = find_estimates(table)
         if not len(table) or not estimates:
             continue
-        keys = find_keys([table])
-        where = [k for k in keys if {"layer", "head"} & set(k.split("_"))]
-        labels = [k for k in keys if k not in where]
+        where, labels = split_keys(find_keys(table))
         of = pd.Series("", index=table.index)
         for key in labels:
             of = of + ", " * (key != labels[0]) + f"{key} " + table[key].astype(str)
@@ -169,9 +160,10 @@ def _measures_of(step: int, run: Run) -> Iterator[pd.DataFrame]:
 
 def onset_table(claims: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
     """When each claim first holds, and from when on it holds at every later step; so for kinds of
-    heads. Empty where it never does."""
+    heads. Empty where it never does; claims that no checkpoint could judge are left out."""
     rows = []
-    for claim, part in claims.groupby("claim", sort=False):
+    judged = claims[claims["verdict"] != "not measured"]["claim"]
+    for claim, part in claims[claims["claim"].isin(judged)].groupby("claim", sort=False):
         rows.append((claim, "claim", *_onset(part["step"], part["verdict"] == "holds")))
     for kind, part in kinds.groupby("kind", sort=False):
         rows.append((kind, "heads", *_onset(part["step"], part["heads"] > 0)))

@@ -10,10 +10,12 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
+from headscope.stats.bucket import N_BUCKETS, N_FOLDS
+from headscope.stats.heldout import FOLDS
 from headscope.stats.interval import LEVEL, align, count_buckets, estimate, standard_error
 from headscope.stats.tests import FEW
 
-__all__ = ["Differences", "best_of", "paired_difference", "unpaired_difference"]
+__all__ = ["Best", "Differences", "best_of", "paired_difference", "unpaired_difference", "widen"]
 
 CHUNK = 500  # numbers whose signs are flipped at a time
 
@@ -68,29 +70,44 @@ def unpaired_difference(
     return Differences(value, value - half, value + half, p_value)
 
 
-def best_of(
-    replicates: Float[Array, "replicate number"],
-) -> tuple[int, Float[Array, " replicate"]]:
-    """The largest of several numbers on all data, and replicates of its held-out value.
+def widen(one: Differences, other: Differences) -> Differences:
+    """The first with an interval that holds both, and the larger p value."""
+    low, high = np.fmin(one.low, other.low), np.fmax(one.high, other.high)
+    return Differences(one.value, low, high, np.fmax(one.p_value, other.p_value))
 
-    Without each bucket the largest is chosen, and scored by its pseudo-value of the bucket, which
-    had no part in the choice: n whole - (n - 1) rest. The held-out value is their mean over
-    buckets. With fewer than two buckets it is the largest itself.
+
+class Best(NamedTuple):
+    """The largest of several numbers, and replicates of it that are too low and too high."""
+
+    place: int  # on all data
+    held_out: Float[Array, " replicate"]  # too low where the choice errs
+    largest: Float[Array, " replicate"]  # too high by the luck of the choice
+
+
+def best_of(replicates: Float[Array, "replicate number"]) -> Best:
+    """The largest on all data, held out, and as it is.
+
+    What a bucket adds to a number is its pseudo-value, n whole - (n - 1) rest. For each of 8 folds
+    the largest is chosen by the buckets of the other seven and scored by its pseudo-values in the
+    fold; the held-out value is the mean score. Where one fold has all documents, both are the same.
     """
     whole, rest = replicates[0], replicates[1:]
-    place = int(np.nanargmax(whole))
     is_used = ~np.isnan(rest).all(axis=1)
-    n_buckets = int(is_used.sum())
-    if n_buckets < 2:
-        return place, replicates[:, place]
     rest = np.where(np.isnan(rest), whole, rest)  # nothing of a number in a bucket: no change
-    chosen = np.nanargmax(rest, axis=1)[:, None]  # [bucket, 1]
-    left = np.take_along_axis(rest, chosen, axis=1)[:, 0]
-    scored = n_buckets * whole[chosen[:, 0]] - (n_buckets - 1) * left
+    largest = np.where(is_used, rest.max(axis=1), np.nan)
+    largest = np.concatenate([[whole.max()], largest])
+    place, n_buckets = int(whole.argmax()), int(is_used.sum())
+    pseudo = n_buckets * whole - (n_buckets - 1) * rest  # [bucket, number]
+    in_fold = (np.arange(N_FOLDS)[:, None] == FOLDS) & is_used  # [fold, bucket]
+    if np.count_nonzero(in_fold.any(axis=1)) < 2:
+        return Best(place, largest, largest)
+    by_fold = in_fold @ pseudo  # [fold, number]
+    chosen = (by_fold.sum(axis=0) - by_fold).argmax(axis=1)[FOLDS]  # [bucket]
+    scored = pseudo[np.arange(N_BUCKETS), chosen]
     mean = scored[is_used].mean()
     # the mean without each bucket's score
     without = np.where(is_used, (n_buckets * mean - scored) / (n_buckets - 1), np.nan)
-    return place, np.concatenate([[mean], without])
+    return Best(place, np.concatenate([[mean], without]), largest)
 
 
 def _flip_signs(replicates: Array, n_buckets: NDArray[np.int64]) -> Float[Array, " number"]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from headscope.stats.bucket import N_BUCKETS, N_FOLDS, fold_of
 
-__all__ = ["Choice", "choose_best"]
+__all__ = ["FOLDS", "Choice", "choose_best"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -102,8 +102,10 @@ class Pooled(NamedTuple):
     predicted_high: float
 
 
-def pool_random_effects(values: Array, errors: Array) -> Pooled:
+def pool_random_effects(values: Array, errors: Array, lowest: float = -1.0) -> Pooled:
     """Corpora as draws from many: DerSimonian and Laird's spread, intervals by t (k - 1, k - 2).
+
+    Values lie between `lowest` and 1 (0 for shares, -1 for their differences), so intervals do.
 
     >>> pooled = pool_random_effects(np.array([0.5, 0.6, 0.7]), np.array([0.01, 0.01, 0.01]))
     >>> round(pooled.mean.value, 2), round(pooled.spread, 2)
@@ -120,6 +122,8 @@ def pool_random_effects(values: Array, errors: Array) -> Pooled:
     error = float(np.sqrt(1 / weights.sum()))
     half = float(quantile(np.array(k))) * error
     reach = float(quantile(np.array(k - 1))) * float(np.hypot(error, spread))
-    return Pooled(
-        Estimate(mean, mean - half, mean + half), float(spread), mean - reach, mean + reach
+    low, high, predicted_low, predicted_high = (
+        float(np.clip(end, lowest, 1.0))
+        for end in (mean - half, mean + half, mean - reach, mean + reach)
     )
+    return Pooled(Estimate(mean, low, high), float(spread), predicted_low, predicted_high)

@@ -125,8 +125,9 @@ def pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
             accuracy = known["heldout_accuracy"].to_numpy(float)
             errors = np.sqrt(accuracy * (1 - accuracy) / known["effective"].to_numpy(float))
             gains = known["heldout_difference"], known["difference_error"]
+            errors = np.maximum(errors, known["difference_error"].min())
             parts = [
-                pool_random_effects(accuracy, np.maximum(errors, known["difference_error"].min())),
+                pool_random_effects(accuracy, errors, lowest=0.0),
                 pool_random_effects(*(column.to_numpy(float) for column in gains)),
             ]
             flat = [

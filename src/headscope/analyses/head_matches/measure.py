@@ -1,4 +1,7 @@
-"""Which head of one model attends like which head of another, matched one to one."""
+"""Which head of one model attends like which head of another, matched one to one.
+
+And how alike matched heads are beside what chance gives: random matches, and one model alone.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +21,14 @@ from headscope.analyses.distance.measure import (
     scale_to_all_rows,
 )
 from headscope.analyses.distance.tables import PAIR_COLUMNS
-from headscope.analyses.head_matches.chance import make_chance_table
 from headscope.contracts import Watch
 from headscope.data.attention import AttentionRows
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_between, divergence_within
 from headscope.options import require
-from headscope.stats.interval import estimate
+from headscope.stats.bucket import N_BUCKETS, N_FOLDS, leave_one_out
+from headscope.stats.heldout import FOLDS
+from headscope.stats.interval import estimate, share
 from headscope.stats.tally import Tally
 
 __all__ = ["HeadMatches"]
@@ -83,7 +87,7 @@ class HeadMatches:
         return {
             "head-matches": _match_table(divergence, pairs, second),
             "distance-between": pairs,
-            "head-matches-chance": make_chance_table(tally, first, second),
+            "head-matches-chance": _chance_table(tally, first, second),
         }
 
 
@@ -136,3 +140,70 @@ def _support(
         is_matched[linear_sum_assignment(draw)] = True
         count += is_matched[one, other]
     return count / len(whole)
+
+
+def _chance_table(
+    tally: Tally, first: NDArray[np.int64], second: NDArray[np.int64]
+) -> pd.DataFrame:
+    """Mean divergences: of the matches, held out; at random; of a model's own most alike heads.
+
+    Heads are matched on seven folds of documents and scored on the eighth. The mean over all pairs
+    is what random matches have. The last row asks how well documents tell heads apart at all:
+    heads of the first model are known by their distances from all heads of the second, on half of
+    the documents, and looked for on the other half. Its number is the mean distance of these
+    distances.
+    """
+    above, rows = tally.totals["divergence"][:, 0], tally.totals["rows"][:, 0]  # [bucket, ...]
+    own = _as_square(tally.totals["within"][:, 0], len(first))  # [bucket, head, head]
+    held_out = estimate(_held_out(above, rows))
+    at_random = estimate(share(leave_one_out(above.mean(axis=(1, 2))), leave_one_out(rows)))
+    own_heads = estimate(_held_out(own, rows)) if len(first) > 1 else (np.nan,) * 3
+    distance, found = _find_again(above, rows)
+    one, other = linear_sum_assignment(above.sum(axis=0))
+    same = float((first[one] == second[other]).all(axis=1).mean())
+    lines = [
+        ("one to one, held out", *map(float, held_out), same),
+        ("at random", *map(float, at_random), 1 / max(len(first), len(second))),
+        ("first model, its own other heads", *map(float, own_heads), 0.0),
+        ("first model with itself, other documents", distance, np.nan, np.nan, found),
+    ]
+    return pd.DataFrame(lines, columns=list(CHANCE_COLUMNS))
+
+
+def _held_out(
+    above: Float[Array, "bucket first second"], rows: Float[Array, " bucket"]
+) -> Float[Array, " replicate"]:
+    """Replicates of the mean divergence of matches that other folds chose."""
+    scored = np.zeros(N_BUCKETS)
+    is_scored = np.zeros(N_BUCKETS, bool)
+    for fold in range(N_FOLDS):
+        inside = fold == FOLDS
+        if rows[inside].sum() and rows[~inside].sum():
+            one, other = linear_sum_assignment(above[~inside].sum(axis=0))
+            scored[inside] = above[inside][:, one, other].mean(axis=1)
+            is_scored |= inside
+    return share(leave_one_out(scored), leave_one_out(np.where(is_scored, rows, 0.0)))
+
+
+def _find_again(
+    above: Float[Array, "bucket first second"], rows: Float[Array, " bucket"]
+) -> tuple[float, float]:
+    """How far the first model's heads are from themselves on other documents, and how many of them
+    are found again; NaN where half of the folds have no documents."""
+    halves = [above[part == FOLDS % 2].sum(axis=0) for part in (0, 1)]
+    n_rows = [rows[part == FOLDS % 2].sum() for part in (0, 1)]
+    if not all(n_rows):
+        return np.nan, np.nan
+    one, other = (half / n for half, n in zip(halves, n_rows, strict=True))  # [head, second]
+    apart = np.abs(one[:, None] - other).mean(axis=-1)  # [head, head]
+    heads, found = linear_sum_assignment(apart)
+    return float(np.diagonal(apart).mean()), float((heads == found).mean())
+
+
+def _as_square(pairs: Float[Array, "bucket pair"], n_heads: int) -> Array:
+    """Pairs of heads as a matrix whose diagonal no match would choose."""
+    square = np.zeros((len(pairs), n_heads, n_heads))
+    one, other = np.triu_indices(n_heads, 1)
+    square[:, one, other] = square[:, other, one] = pairs
+    square[:, np.arange(n_heads), np.arange(n_heads)] = 1 + pairs.max(initial=0.0)
+    return square
