@@ -117,3 +117,25 @@ def test_numbers_that_are_none_are_seen_without_the_maps() -> None:
     source.__dict__["_slicing"] = Slicing.ALL  # which the probe would not find here
     batch = source.batch(source.encode([e.example for e in batch_of("bert").encodings[:1]], 9))
     assert [bool(layer.is_finite().all()) for layer in read(source, batch, 4)] == [True, False]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_the_model_runs_no_further_than_its_last_attention(is_whole: bool) -> None:
+    source, batch = source_of("bert"), batch_of("bert")
+    model: Any = source.model
+    before = model(**batch.inputs).last_hidden_state
+    ran: list[int] = []
+    hooks = [
+        layer.output.register_forward_hook(lambda *_, place=place: ran.append(place))
+        for place, layer in enumerate(model.encoder.layer)
+    ]
+    seen: list[LayerAttention] = []
+    if is_whole:
+        source.attend(batch, seen.append)
+    else:
+        source.read(batch, [SUMS], 128, seen.append)
+    assert ran == list(range(source.n_layers - 1))
+    assert len(seen) == source.n_layers
+    for hook in hooks:
+        hook.remove()
+    assert torch.equal(model(**batch.inputs).last_hidden_state, before)  # it is as it was

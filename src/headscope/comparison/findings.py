@@ -9,7 +9,7 @@ from headscope.comparison.replicates import find_keys
 from headscope.data.table import split_kinds
 from headscope.runs.run import Run
 from headscope.view.behaviour import behaviour_table, list_behaviours, list_labels
-from headscope.view.claim import Finding, check_claims
+from headscope.view.claim import Finding
 
 __all__ = ["best_heads", "check_runs", "claims_table", "kinds_table"]
 
@@ -21,7 +21,7 @@ HELD_OUT = ("heldout_accuracy", "heldout_low", "heldout_high")
 
 def check_runs(runs: Mapping[str, Run]) -> dict[str, list[Finding]]:
     """What every run shows of every claim."""
-    return {name: check_claims(run.tables, run.untrained) for name, run in runs.items()}
+    return {name: run.findings for name, run in runs.items()}
 
 
 def claims_table(findings: Mapping[str, list[Finding]]) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headscope.data.example import Example
-from headscope.errors import InputError, suggest
+from headscope.errors import InputError, shorten, suggest
 
 __all__ = ["read_frame"]
 
@@ -25,7 +25,12 @@ def read_frame(table: Any) -> Iterator[Example]:
         )
     kept = table if "text" in columns else table.set_axis(["text"], axis="columns")
     names = [name for name in KNOWN if name in kept.columns]
-    for number, row in enumerate(kept[names].itertuples(index=False, name=None), start=1):
+    if repeated := [name for name in names if list(kept.columns).count(name) > 1]:
+        raise InputError(
+            f"The table has several columns {repeated[0]!r}. Expected one; rename the others."
+        )
+    known = kept[names].astype(object).where(kept[names].notna(), None)
+    for number, row in enumerate(known.itertuples(index=False, name=None), start=1):
         yield _read_row(dict(zip(names, row, strict=True)), number)
 
 
@@ -34,7 +39,7 @@ def _read_row(row: dict[str, Any], number: int) -> Example:
         if not isinstance(row[name], str):
             raise InputError(
                 f"Row {number} of the table has no text in its column {name!r}: "
-                f"{row[name]!r:.60}. Expected a string; leave such rows out (dropna)."
+                f"{shorten(row[name])}. Expected a string; leave such rows out (dropna)."
             )
     own_id, document = row.get("id"), row.get("document")
     return Example(
