@@ -75,7 +75,6 @@ chaos: setup
 # The documentation as a site, in site/index.html, with the demo's report in it; needs no network.
 .PHONY: docs
 docs: demo
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"
 	mkdir -p docs/_demo
 	cp runs/demo/report.html docs/_demo/demo-report.html
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs site
