@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from headscope.errors import OutputError
-from headscope.runs import format as run_format
+from headscope.runs import manifest as run_format
 from headscope.runs.folder import RunFolder
-from headscope.runs.format import FORMAT, upgrade_manifest
+from headscope.runs.manifest import FORMAT, upgrade_manifest
 
 
 @pytest.mark.parametrize("number", [None, "3", 0, FORMAT - 1, True, 3.0])

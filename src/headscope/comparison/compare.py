@@ -7,7 +7,7 @@ from logging import getLogger
 from pathlib import Path
 
 from headscope.comparison.answer import answer_comparison
-from headscope.comparison.findings import best_heads, check_runs, claims_table, kinds_table
+from headscope.comparison.findings import best_heads, claims_table, kinds_table
 from headscope.comparison.load import Loaded, RunLike, different_options, load_runs
 from headscope.comparison.measures import compare_depth, compare_heads, compare_measures
 from headscope.comparison.replicates import Replicates, read_replicates
@@ -57,9 +57,9 @@ def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Compar
     """
     loaded = load_runs(list(runs))
     replicates = _read_all(loaded)
-    findings, first = check_runs(loaded.runs), next(iter(loaded.runs))
+    first = next(iter(loaded.runs))
     tables = {
-        "claims": claims_table(findings),
+        "claims": claims_table(loaded.runs),
         "kinds": kinds_table(loaded.runs),
         "best": best_heads(loaded.runs),
         "measures": compare_measures(replicates, first),

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from headscope.contracts import Corpus, CorpusRole
-from headscope.corpora.collection import FilesCorpus, MemoryCorpus
-from headscope.corpora.frame import read_frame
+from headscope.corpora.collection import FilesCorpus, MemoryCorpus, read_frame
 from headscope.corpora.lines import strip_gz
 from headscope.data.example import Example
 from headscope.errors import InputError, StudyError, shorten, suggest

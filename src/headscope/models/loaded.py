@@ -191,8 +191,11 @@ class LoadedModel:
     def _stop_after_last(
         self, observe: Callable[[LayerAttention], None]
     ) -> Callable[[LayerAttention], None]:
-        """The observer, which ends the run once it saw the last layer: nothing more is read."""
-        if self.is_offloaded:  # weights that were fetched are let go where the run ends
+        """The observer, which ends the run once it saw the last layer: nothing more is read.
+
+        Not where modules have hooks: those that fetch weights (accelerate, FSDP) also free them.
+        """
+        if any(m._forward_hooks or hasattr(m, "_hf_hook") for m in self.model.modules()):
             return observe
 
         def show(attention: LayerAttention) -> None:
