@@ -70,7 +70,7 @@ fuzz: setup
 	$(BIN)/python -m tests.fuzz
 
 chaos: setup
-	$(BIN)/python -m benchmarks.chaos
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.chaos  # a pool of threads cannot be forked
 
 # The documentation as a site, in site/index.html, with the demo's report in it; needs no network.
 .PHONY: docs
