@@ -70,12 +70,11 @@ fuzz: setup
 	$(BIN)/python -m tests.fuzz
 
 chaos: setup
-	$(BIN)/python -m benchmarks.chaos
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.chaos  # a pool of threads cannot be forked
 
 # The documentation as a site, in site/index.html, with the demo's report in it; needs no network.
 .PHONY: docs
 docs: demo
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"
 	mkdir -p docs/_demo
 	cp runs/demo/report.html docs/_demo/demo-report.html
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs site

@@ -1,6 +1,8 @@
 """Faults while a run works (`make chaos`): kill -9, full disks, flipped bits; counted.
 
-    python -m benchmarks.chaos [KILLS] [FULL DISKS] [FLIPS PER FILE]
+    OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python -m benchmarks.chaos [KILLS] [FULL DISKS] [FLIPS]
+
+(With a pool of native threads a child that is forked may wait for ever.)
 
 A small real model is measured over and over. A run that was killed, or met a full disk, is resumed,
 and must give the very tables of a run that was left alone; a file with a flipped bit must be

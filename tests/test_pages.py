@@ -3,18 +3,22 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import headscope
 from headscope.cli import build_app
+from tests.conftest import DemoRun
 
 DOCS = Path(__file__).parents[1] / "docs"
 GUIDES = ["tutorial.md", *(f"howto/{page.name}" for page in sorted((DOCS / "howto").glob("*.md")))]
+ON_THE_DEMO = ["claims.md", "compare.md", "corpora.md", "figures.md", "runs.md"]
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXCLUDED = "toc.excluded,myst.xref_missing"  # links are checked by another test
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -53,6 +57,51 @@ def test_every_command_and_snippet_of_a_guide_runs(
         said = capsys.readouterr().out
         assert "Head 3-9 of the demo model finds the noun of a determiner in 91% of 398" in said
         assert "chosen in 8 of 8 folds" in said
+
+
+@pytest.mark.parametrize("page", ON_THE_DEMO)
+def test_the_snippets_of_other_pages_run_on_the_demo(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_run: DemoRun
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    for name in ("demo", "bert"):
+        (tmp_path / "runs" / name).symlink_to(demo_run.folder)
+    shutil.copytree(demo_run.folder, tmp_path / "runs/bert-finetuned")
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(f"The text {name}.\n")
+    names: dict[str, object] = {"__name__": page}
+    for _, code in BLOCK.findall((DOCS / page).read_text()):
+        exec(compile(code, page, "exec"), names)
+    assert len(names) > 2
+
+
+def test_every_python_snippet_is_run_by_a_test() -> None:
+    run = {*GUIDES, *ON_THE_DEMO, "extend.md"}  # the last by tests/test_docs.py
+    pages = {p.relative_to(DOCS).as_posix(): p.read_text() for p in DOCS.rglob("*.md")}
+    assert {name for name, text in pages.items() if "```python" in text} <= run
+
+
+def commands_of(page: Path) -> list[str]:
+    """The commands in a page's code, fenced or indented."""
+    text = page.read_text().replace("\\\n", " ")
+    fenced = re.findall(r"^```(?:sh|bash)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    code = "\n".join([*fenced, *re.findall(r"^ {4}(.*)$", text, re.MULTILINE)])
+    return re.findall(r"^(?:seq .*)?(headscope [a-z].*)$", code, re.MULTILINE)
+
+
+def test_every_command_of_every_page_has_options_that_exist() -> None:
+    """What takes long is not run; a command whose name, option or value is wrong fails."""
+    app, n_commands = get_command(build_app()), 0
+    for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]:
+        for line in commands_of(page):
+            _, name, *arguments = shlex.split(line, comments=True)
+            command = app.commands[name]  # type: ignore[attr-defined]
+            command.make_context(name, arguments).close()
+            n_commands += 1
+    assert n_commands > 60
+    with pytest.raises(Exception, match="No such option"):
+        app.commands["analyze"].make_context("analyze", ["--no-such"])  # type: ignore[attr-defined]
 
 
 def anchors_of(page: Path) -> set[str]:

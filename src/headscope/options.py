@@ -95,6 +95,8 @@ class Option:
             require(isinstance(value, Mapping), self.name, value, "names with their values")
         elif set(kinds) <= {bool, type(None)}:
             require(isinstance(value, bool), self.name, value, "True or False")
+        elif set(kinds) <= {str, type(None)}:  # Python may give a torch.dtype, or a head as (8, 10)
+            require(not isinstance(value, (list, Mapping, Real)), self.name, value, "plain text")
         if isinstance(value, str):
             is_whole = value == value.encode(errors="replace").decode()
             require(is_whole and "\0" not in value, self.name, shorten(value), "plain text")
@@ -152,7 +154,8 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
     for name in given:
         if name not in known:
             raise StudyError(
-                f"No option {name!r}.{suggest(name, known)} Known: {', '.join(sorted(known))}."
+                f"No option {shorten(name)!r}.{suggest(name, known)} Known: "
+                f"{', '.join(sorted(known))}."
             )
 
 

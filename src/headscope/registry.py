@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from logging import getLogger
 from typing import Any
 
-from headscope.errors import HeadscopeError, StudyError, name_parameters, suggest
+from headscope.errors import HeadscopeError, StudyError, name_parameters, shorten, suggest
 
 __all__ = [
     "ANALYSES",
@@ -89,7 +89,7 @@ class Registry:
         known = self.entries()
         if name not in known:
             raise StudyError(
-                f"No {self.kind} named {name!r}.{suggest(name, known)} Known: "
+                f"No {self.kind} named {shorten(name)!r}.{suggest(name, known)} Known: "
                 f"{', '.join(sorted(known))} (see `headscope list {self.plural}`)."
             )
         return known[name]

@@ -36,12 +36,21 @@ def test_a_single_column_needs_no_name_and_pairs_are_kept() -> None:
     assert list(pair) == [Example("table:1", text="a", text_pair="b")]
 
 
+def test_a_row_without_id_or_document_is_not_named_nan() -> None:
+    table = pd.DataFrame({"text": ["a", "b", "c"], "document": ["x", None, float("nan")]})
+    assert [e.document for e in only(table)] == ["x", None, None]
+    named = pd.DataFrame({"text": ["a", "b"], "id": ["x", pd.NA]})
+    assert [e.id for e in only(named)] == ["x", "table:2"]
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [
         (pd.DataFrame({"txt": ["a"], "n": [1]}), "Did you mean 'txt'"),
         (pd.DataFrame({"text": ["a", None]}), "Row 2 of the table has no text"),
         (pd.DataFrame({"text": [1]}), "Row 1 of the table has no text"),
+        (pd.DataFrame({"text": [10**5000]}), "a number of thousands of digits"),
+        (pd.DataFrame([["a", "b"]], columns=["text", "text"]), "several columns 'text'"),
     ],
 )
 def test_a_table_without_text_is_refused(table: pd.DataFrame, said: str) -> None:
@@ -62,7 +71,7 @@ def test_any_iterable_of_strings_is_read_as_often_as_needed(items: object) -> No
     assert [e.text for e in corpus] == [e.text for e in corpus] == ["One text.", "Another."]
 
 
-@pytest.mark.parametrize("items", [b"bytes", {"a": 1}, 3])
+@pytest.mark.parametrize("items", [b"bytes", {"a": 1}, 3, 10**5000], ids=["b", "d", "3", "long"])
 def test_what_holds_no_texts_is_refused(items: object) -> None:
     with pytest.raises(InputError, match="not a corpus"):
         only(items)

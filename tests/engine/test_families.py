@@ -63,7 +63,7 @@ def test_examples_cards_and_drawings_of_a_hybrid_agree(tmp_path: Path) -> None:
         (s.title, s.view.layer, s.view.head, s.score) for s in found.examples
     ]
     assert hs.load_run(tmp_path / "run").card("9-2").title == "Head 9-2"
-    page = render_report(found.tables, found.manifest, found.examples, {})
+    page = render_report(found.tables, found.manifest, found.examples, found.findings)
     names = {f"{s.view.layer + 1}-{s.view.head + 1}" for s in found.examples}
     assert set(re.findall(r"<summary>[^<]*: head (\d+-\d+) ", page)) == names
     assert set(re.findall(r"<title>Head (\d+-\d+)</title>", page)) == names

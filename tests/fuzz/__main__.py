@@ -40,11 +40,11 @@ Case = Callable[[Random, Path], str]
 def list_kinds(good: Path) -> dict[str, tuple[Case, int]]:
     """What is tried, and how many of a hundred cases it has."""
     return {
-        "corpus files": (try_corpus, 88),
-        "corpus folders": (try_folder, 7),
-        "run folders": (lambda rng, folder: try_run(rng, folder, good), 3),
-        "options": (lambda rng, folder: try_options(rng, folder), 1),
-        "model folders": (lambda rng, folder: try_model(rng, folder, good), 1),
+        "corpus files": (try_corpus, 40),
+        "corpus folders": (try_folder, 10),
+        "run folders": (lambda rng, folder: try_run(rng, folder, good), 20),
+        "options": (lambda rng, folder: try_options(rng, folder), 20),
+        "model folders": (lambda rng, folder: try_model(rng, folder, good), 10),
     }
 
 

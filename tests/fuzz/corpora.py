@@ -1,5 +1,6 @@
 """Cases of bad corpora: read to the end, refused in a few words, or refuted by the oracle."""
 
+import gzip
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ __all__ = ["ACCEPTED", "REFUSED", "check_message", "read_all", "try_corpus", "tr
 
 ACCEPTED, REFUSED = "accepted", "refused"
 LONGEST_ECHO = 200
+PACKED = 0.1  # how many files are .gz
 LONGEST_MESSAGE = 1200
 
 
@@ -27,12 +29,18 @@ def try_corpus(rng: Random, folder: Path, seed: Seed | None = None) -> str:
     name, role, good = seed or rng.choice(SEEDS)
     content = mutate(rng, good.encode())
     path = folder / name
-    path.write_bytes(content)
+    if rng.random() < PACKED:  # one that is damaged before or after it is compressed
+        path, packed = folder / f"{name}.gz", gzip.compress(content, mtime=0)
+        path.write_bytes(mutate(rng, packed) if rng.random() < 0.5 else packed)
+    else:
+        path.write_bytes(content)
     try:
         examples = read_all(open_corpus(path, role))
     except HeadscopeError as error:
         check_message(str(error), path, content)
         return REFUSED
+    if path.suffix == ".gz":
+        content = gzip.decompress(path.read_bytes())
     if loss := find_loss(name, role, content, examples):
         raise Failure(f"silent loss: {loss}")
     return ACCEPTED

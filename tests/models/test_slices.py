@@ -144,3 +144,33 @@ def test_a_model_is_set_once_for_many_batches_and_left_as_it_was(
     assert set_to == (["headscope", own] if name == "bert" else [])
     assert model.config._attn_implementation == own
     assert model.training
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("has_hook", [True, False])
+def test_the_model_runs_no_further_than_its_last_attention(
+    is_whole: bool, has_hook: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, batch = source_of("bert"), batch_of("bert")
+    model: Any = source.model
+    before, ran = model(**batch.inputs).last_hidden_state, list[int]()
+    source.read(batch, [SUMS], 128, lambda layer: None)  # the first time it is examined, too
+    for place, layer in enumerate(model.encoder.layer):
+        forward = layer.output.forward
+
+        def count(*args: Any, place: int = place, forward: Any = forward) -> Any:
+            ran.append(place)
+            return forward(*args)
+
+        monkeypatch.setattr(layer.output, "forward", count)
+    seen: list[LayerAttention] = []
+    hook = model.register_forward_hook(lambda *_: None) if has_hook else None
+    if is_whole:
+        source.attend(batch, seen.append)
+    else:
+        source.read(batch, [SUMS], 128, seen.append)
+    if hook:  # it may have something to free
+        hook.remove()
+    assert ran == list(range(source.n_layers if has_hook else source.n_layers - 1))
+    assert len(seen) == source.n_layers
+    assert torch.equal(model(**batch.inputs).last_hidden_state, before)  # it is as it was

@@ -52,7 +52,7 @@ class Page(HTMLParser):
 
 
 def render(run: Run) -> str:
-    return render_report(run.tables, run.manifest, run.examples, run.untrained)
+    return render_report(run.tables, run.manifest, run.examples, run.findings)
 
 
 @pytest.fixture(scope="module")

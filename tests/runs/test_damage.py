@@ -145,6 +145,8 @@ def test_a_corpus_that_changes_during_a_run_is_refused(tmp_path: Path) -> None:
         *({"seed": -1}, {"seed": 10**30}, {"limit": 10**5000}, {"null": 10**9}, {"limit": 1.5}),
         *({"shard_examples": 2**70}, {"weights": "\ud800"}, {"device": "a\0b"}, {"coarse": "x"}),
         *({"token_classes": "x"}, {"out": 3}, {"out": "x" * 300}, {"text": "\ud800 \ud800"}),
+        *({"only": [10**5000]}, {"text": 10**5000}, {"text": ["a.txt", 10**5000]}),
+        *({"shard": ["1/2"]}, {"shard": 3}, {"weights": []}, {"only": "x" * 5000}),
     ],
     ids=lambda options: next(iter(options)),
 )

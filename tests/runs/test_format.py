@@ -9,9 +9,9 @@ import pytest
 from headscope.engine.checkpoint import read_checkpoint, write_checkpoint
 from headscope.errors import OutputError
 from headscope.files import read_sealed, seal
-from headscope.runs import format as run_format
+from headscope.runs import manifest as run_format
 from headscope.runs.folder import RunFolder
-from headscope.runs.format import FORMAT, upgrade_manifest
+from headscope.runs.manifest import FORMAT, upgrade_manifest
 from headscope.runs.run import load_run
 from tests.engine.made import run
 

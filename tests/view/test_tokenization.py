@@ -65,7 +65,7 @@ def test_a_run_says_how_words_became_tokens_and_warns(caplog: pytest.LogCaptureF
     assert line is not None
     assert line.startswith("4.48 pieces a word, 90.5% of words split, 0.0% of pieces unknown, 100")
     assert "does not seem to know the language" in caplog.text
-    page = render_report(run.tables, run.manifest, [], {})
+    page = render_report(run.tables, run.manifest, [], [])
     assert "Warning." in page
     assert page.count(line) == 2  # in the warning, and in how it was measured
 
@@ -74,7 +74,7 @@ def test_a_run_on_the_models_language_does_not_warn(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING, logger="headscope"):
         run = analyze("demo", text=texts([KNOWN["English"]]), only="position", progress=False)
     assert "language" not in caplog.text
-    assert "Warning." not in render_report(run.tables, run.manifest, [], {})
+    assert "Warning." not in render_report(run.tables, run.manifest, [], [])
 
 
 def test_counts_of_an_older_run_have_no_line() -> None:

@@ -99,15 +99,14 @@ def name_folder(model: str) -> str:
 def show_run(run: "Run", format: Format, min_count: int = 50) -> None:
     """Print a run's main tables on stdout; on stderr claims, the answer in short and counts."""
     from headscope.view.answer import choose_answers  # pandas: only when it is needed
-    from headscope.view.claim import check_claims, sum_up
+    from headscope.view.claim import sum_up
     from headscope.view.terminal import describe_answers, print_run
 
     print_run(run.tables, format, min_count)
-    findings = check_claims(run.tables, run.untrained)
-    for finding in findings:
+    for finding in run.findings:
         talk.tell_more(f"{finding.verdict}: {finding.claim.says} ({finding.claim.name})")
-    if any(finding.verdict != "not measured" for finding in findings):
-        talk.tell(sum_up(findings))
+    if any(finding.verdict != "not measured" for finding in run.findings):
+        talk.tell(sum_up(run.findings))
     answers = choose_answers(run.tables)
     if answers:
         talk.tell(f"\nIn short:\n{describe_answers(answers)}\n")

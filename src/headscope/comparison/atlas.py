@@ -1,6 +1,6 @@
 """An atlas: a static site of many runs, with an index of models, claims and kinds of heads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup, escape
 
-from headscope.comparison.findings import check_runs, claims_table, kinds_table
+from headscope.comparison.findings import claims_table, kinds_table
 from headscope.comparison.load import load_runs
 from headscope.comparison.page import claims_matrix, render_page
 from headscope.errors import StudyError
@@ -18,7 +18,7 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
 from headscope.view.answer import choose_answers
 from headscope.view.behaviour import OTHER
-from headscope.view.claim import Finding, sum_up
+from headscope.view.claim import sum_up
 from headscope.view.overview import Overview, make_overview
 
 __all__ = ["Atlas", "write_atlas"]
@@ -56,13 +56,12 @@ def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
         )
     target.refuse_if_taken()
     loaded = load_runs(paths, least=1, same_weights=False)
-    findings = check_runs(loaded.runs)
-    tables = {"claims": claims_table(findings), "kinds": kinds_table(loaded.runs)}
+    tables = {"claims": claims_table(loaded.runs), "kinds": kinds_table(loaded.runs)}
     target.create()
     for name, table in tables.items():
         target.write_table(name, table)
     cards = [
-        _write_model(target.path, f"{number:03d}", name, run, findings[name])
+        _write_model(target.path, f"{number:03d}", name, run)
         for number, (name, run) in enumerate(loaded.runs.items(), start=1)
     ]
     page = render_page(
@@ -79,9 +78,7 @@ def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
     return Atlas(index, loaded.runs, tables, loaded.left_out)
 
 
-def _write_model(
-    site: Path, number: str, name: str, run: Run, findings: Sequence[Finding]
-) -> dict[str, Any]:
+def _write_model(site: Path, number: str, name: str, run: Run) -> dict[str, Any]:
     """The page of a model, its report beside it where there is one, and its card for the index."""
     overview = make_overview(run.tables)
     report = Path(str(run.folder)) / "report.html"
@@ -91,8 +88,8 @@ def _write_model(
         "report": f"{MODELS}/{number}-report.html" if report.exists() else "",
         "grid": draw_grid(overview, name),
         "shape": f"{overview.n_layers} layers of {overview.n_heads} heads",
-        "n_holding": sum(finding.verdict == "holds" for finding in findings),
-        "n_judged": sum(finding.verdict != "not measured" for finding in findings),
+        "n_holding": sum(finding.verdict == "holds" for finding in run.findings),
+        "n_judged": sum(finding.verdict != "not measured" for finding in run.findings),
     }
     page = render_page(
         "model.html.j2",
@@ -101,8 +98,8 @@ def _write_model(
         answers=[answer.text for answer in choose_answers(run.tables)],
         grid=card["grid"],
         legend=[(line.kind.name, line.kind.colour, line.n_heads) for line in overview.legend],
-        findings=findings,
-        in_short=sum_up(findings),
+        findings=run.findings,
+        in_short=sum_up(run.findings),
         corpora=[one["corpus"] for one in run.manifest.get("passes", {}).values()],
     )
     write_atomically(site / card["page"], page.encode())

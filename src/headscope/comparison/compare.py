@@ -9,13 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from headscope.comparison.answer import answer_comparison
-from headscope.comparison.findings import (
-    best_heads,
-    check_runs,
-    claims_table,
-    judge_pairs,
-    kinds_table,
-)
+from headscope.comparison.findings import best_heads, claims_table, judge_pairs, kinds_table
 from headscope.comparison.load import Compared, Loaded, RunLike, different_options, load_runs
 from headscope.comparison.measures import compare_numbers
 from headscope.comparison.replicates import Replicates, read_replicates
@@ -64,10 +58,10 @@ def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Compar
     """
     loaded = load_runs(list(runs))
     replicates = _read_all(loaded)
-    findings, first = check_runs(loaded.runs), next(iter(loaded.runs))
+    first = next(iter(loaded.runs))
     pairs = judge_pairs(replicates, list(loaded.runs))
     tables = {
-        "claims": pd.concat([claims_table(findings), pairs], ignore_index=True),
+        "claims": pd.concat([claims_table(loaded.runs), pairs], ignore_index=True),
         "kinds": kinds_table(loaded.runs),
         "best": best_heads(loaded.runs),
         **compare_numbers(replicates, first),

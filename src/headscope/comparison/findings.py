@@ -10,9 +10,9 @@ from headscope.data.table import split_kinds
 from headscope.registry import load_presentations
 from headscope.runs.run import Run
 from headscope.view.behaviour import behaviour_table, list_behaviours, list_labels
-from headscope.view.claim import Finding, Outcome, PairClaim, Replicated, check_claims
+from headscope.view.claim import Outcome, PairClaim, Replicated
 
-__all__ = ["best_heads", "check_runs", "claims_table", "judge_pairs", "kinds_table"]
+__all__ = ["best_heads", "claims_table", "judge_pairs", "kinds_table"]
 
 CLAIM_COLUMNS = ("claim", "section", "says", "run", "verdict", "shows")
 KIND_COLUMNS = ("kind", "run", "heads", "layer", "head", "share", "low", "high")
@@ -20,18 +20,12 @@ BEST_COLUMNS = ("table", "of", "run", "layer", "head", "value", "low", "high", "
 HELD_OUT = ("heldout_accuracy", "heldout_low", "heldout_high")
 
 
-def check_runs(runs: Mapping[str, Run]) -> dict[str, list[Finding]]:
-    """What every run shows of every claim."""
-    return {name: check_claims(run.tables, run.untrained) for name, run in runs.items()}
-
-
-def claims_table(findings: Mapping[str, list[Finding]]) -> pd.DataFrame:
+def claims_table(runs: Mapping[str, Run]) -> pd.DataFrame:
     """Runs x claims, in rows: the verdict and its numbers in words."""
     rows = [
         (f.claim.name, f.claim.section, f.claim.says, name, f.verdict, f.shows)
-        for place in range(len(next(iter(findings.values()))))
-        for name, found in findings.items()
-        for f in [found[place]]
+        for found in zip(*(run.findings for run in runs.values()), strict=True)
+        for name, f in zip(runs, found, strict=True)
     ]
     return pd.DataFrame(rows, columns=list(CLAIM_COLUMNS))
 

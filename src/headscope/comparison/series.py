@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from headscope.comparison.findings import best_heads, check_runs, claims_table, kinds_table
+from headscope.comparison.findings import best_heads, claims_table, kinds_table
 from headscope.comparison.load import Compared, Loaded, RunLike, load_runs, weights_of
 from headscope.comparison.replicates import find_estimates, find_keys, split_keys
 from headscope.errors import StudyError
@@ -93,7 +93,7 @@ def find_step(run: Run) -> int:
 
 def _make(runs: dict[int, Run], loaded: Loaded) -> Series:
     named = {str(step): run for step, run in runs.items()}
-    claims, kinds = claims_table(check_runs(named)), kinds_table(named)
+    claims, kinds = claims_table(named), kinds_table(named)
     best = best_heads(named)
     by_step = {
         name: table.assign(step=table["run"].astype(int)).drop(columns="run")

@@ -1,19 +1,21 @@
-"""Corpora made of parts: files that are read one after the other, and examples in memory."""
+"""Corpora made of parts: files that are read one after the other, examples and tables in memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from typing import Any
 
 from headscope.contracts import Annotation, Corpus, CorpusRole
 from headscope.data.example import Example
-from headscope.errors import InputError, shorten
+from headscope.errors import InputError, shorten, suggest
 
-__all__ = ["FilesCorpus", "MemoryCorpus"]
+__all__ = ["FilesCorpus", "MemoryCorpus", "read_frame"]
 
 SHOWN_FILES = 20  # of those that cannot be read
 LONGEST_REASON = 400
+COLUMNS = ("text", "text_pair", "id", "document")  # of a table that are read
 
 
 @dataclass(frozen=True)
@@ -138,3 +140,42 @@ def _refuse_half_characters(example: Example, number: int) -> None:
             f"Item {number} of the list has half a character (a lone surrogate). Expected text "
             "that UTF-8 can hold; decode it again, or replace the character."
         ) from error
+
+
+def read_frame(table: Any) -> Iterator[Example]:
+    """The rows of a DataFrame as examples: `text`, and if there `text_pair`, `id` and `document`.
+
+    A table with one column needs no name for it. Other columns are not read.
+    """
+    columns = [str(name) for name in table.columns]
+    if "text" not in columns and len(columns) > 1:
+        raise InputError(
+            f"The table has no column 'text'.{suggest('text', columns)} It has "
+            f"{', '.join(columns)[:200]}. Expected one named text; rename it, or pass "
+            "hs.texts(table[COLUMN])."
+        )
+    kept = table if "text" in columns else table.set_axis(["text"], axis="columns")
+    names = [name for name in COLUMNS if name in kept.columns]
+    if repeated := [name for name in names if list(kept.columns).count(name) > 1]:
+        raise InputError(
+            f"The table has several columns {repeated[0]!r}. Expected one; rename the others."
+        )
+    known = kept[names].astype(object).where(kept[names].notna(), None)
+    for number, row in enumerate(known.itertuples(index=False, name=None), start=1):
+        yield _read_row(dict(zip(names, row, strict=True)), number)
+
+
+def _read_row(row: dict[str, Any], number: int) -> Example:
+    for name in {"text", "text_pair"} & row.keys():
+        if not isinstance(row[name], str):
+            raise InputError(
+                f"Row {number} of the table has no text in its column {name!r}: "
+                f"{shorten(row[name])}. Expected a string; leave such rows out (dropna)."
+            )
+    own_id, document = row.get("id"), row.get("document")
+    return Example(
+        f"table:{number}" if own_id is None else str(own_id),
+        text=row["text"],
+        text_pair=row.get("text_pair"),
+        document=None if document is None else str(document),
+    )

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from headscope.contracts import Corpus, CorpusRole
-from headscope.corpora.collection import FilesCorpus, MemoryCorpus
-from headscope.corpora.frame import read_frame
+from headscope.corpora.collection import FilesCorpus, MemoryCorpus, read_frame
 from headscope.corpora.lines import strip_gz
 from headscope.data.example import Example
 from headscope.errors import InputError, StudyError, shorten, suggest
@@ -35,7 +34,8 @@ def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False
     roles = [member.value for member in CorpusRole]
     if role not in roles:
         raise StudyError(
-            f"No corpus role {role!r}.{suggest(role, roles)} Expected one of {', '.join(roles)}."
+            f"No corpus role {shorten(role)!r}.{suggest(str(role), roles)} Expected one of "
+            f"{', '.join(roles)}."
         )
     role = CorpusRole(role)
     if kind := _find_scheme(name):
@@ -81,9 +81,9 @@ def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> 
         return [texts([str(items)]) if is_text else open_corpus(items, role, skip_bad)]
     if not isinstance(items, Iterable) or isinstance(items, (bytes, Mapping)):
         raise InputError(
-            f"This is not a corpus: {items!r:.60}. Expected a path, a registered name, a corpus, a "
-            "table with a column 'text', or an iterable of strings or of headscope.Example "
-            "objects; convert it first."
+            f"This is not a corpus: {shorten(items)}. Expected a path, a registered name, a "
+            "corpus, a table with a column 'text', or an iterable of strings or of "
+            "headscope.Example objects; convert it first."
         )
     if not isinstance(items, Sequence):
         items = tuple(items)  # type: ignore[arg-type]  # no table; it is read more than once
@@ -103,8 +103,8 @@ def _open_list(items: Sequence[Any], skip_bad: bool) -> Corpus:
     if not all(are_corpora):
         item, other = are_corpora.index(True), are_corpora.index(False)
         raise InputError(
-            f"Item {item + 1} of the list ({items[item]!r:.60}) names a file or corpus, but "
-            f"item {other + 1} ({items[other]!r:.60}) does not. Expected only files that "
+            f"Item {item + 1} of the list ({shorten(items[item])}) names a file or corpus, but "
+            f"item {other + 1} ({shorten(items[other])}) does not. Expected only files that "
             "exist, or only texts; check the paths, or pass hs.texts([...]) for texts."
         )
     if len(items) == 1:

@@ -190,7 +190,7 @@ def _check_object(analysis: Any) -> Analysis:
         breach = "it is a class, not an object of it"
     if breach:
         raise StudyError(
-            f"{analysis!r:.60} is not an analysis: {breach}. Expected a name, or an object of a "
+            f"{shorten(analysis)} is not an analysis: {breach}. Expected a name, or an object of a "
             "class as `headscope.contracts.Analysis` says; headscope.testing.check_analysis tells "
             "more."
         )

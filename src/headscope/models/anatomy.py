@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,8 +17,8 @@ from headscope.errors import ModelError
 from headscope.models.tap import TapOutput, observe_outputs, observe_tap
 
 __all__ = [
-    "PROBE", "PROBE_TOKENS", "ROUNDING", "Anatomy", "argument_names", "check_shape", "eval_mode",
-    "examine", "is_close", "observe_scaled", "run",
+    "PROBE", "PROBE_TOKENS", "ROUNDING", "AllSeen", "Anatomy", "argument_names", "check_shape",
+    "eval_mode", "examine", "is_close", "observe_scaled", "run",
 ]  # fmt: skip
 
 PROBE = Example("probe", text="One, two, three, four, five, six, seven, eight, nine, ten.")
@@ -110,12 +110,19 @@ def scale_rows(output: TapOutput) -> TapOutput:
     return output._replace(weights=output.weights * scale.transpose(1, 2)[..., None])
 
 
+class AllSeen(Exception):
+    """The last layer was seen: no error, but the rest of the model need not run."""
+
+
 def run(
     observe: Observe, model: PreTrainedModel, inputs: Inputs, show: Callable[[TapOutput], None]
 ) -> None:
-    """Run the model without dropout and cache, and show what is observed of each layer."""
+    """Run the model without dropout and cache, and show what is observed of each layer.
+
+    It stops where `show` raises `AllSeen`.
+    """
     extra: dict[str, Any] = {"use_cache": False} if "use_cache" in argument_names(model) else {}
-    with eval_mode(model):
+    with eval_mode(model), suppress(AllSeen):
         observe(model, {**inputs, **extra}, show)
 
 

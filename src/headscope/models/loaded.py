@@ -22,6 +22,7 @@ from headscope.errors import ModelError, shorten
 from headscope.models.anatomy import (
     PROBE,
     PROBE_TOKENS,
+    AllSeen,
     Anatomy,
     argument_names,
     check_shape,
@@ -153,6 +154,7 @@ class LoadedModel:
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
         """Run the model and show every layer's attention, first layer first."""
         is_norm, has_sink, layers = self.weights == "norm", self.has_sink, count()
+        observe = self._stop_after_last(observe)
 
         def show(output: TapOutput) -> None:
             weights = self._norm_weights.compute(output) if is_norm else output.weights
@@ -174,6 +176,7 @@ class LoadedModel:
         if not self.is_sliced:
             return self.attend(batch, observe)
         layers, shown = count(), list[LayerAttention]()
+        observe = self._stop_after_last(observe)
 
         def begin(layer: SlicedLayer) -> Callable[[MapSlice], None]:
             weights = torch.empty(layer.shape, dtype=layer.dtype, device="meta")
@@ -199,6 +202,23 @@ class LoadedModel:
             observe_slices(model, inputs, self._slicing, n_rows, begin, end)
 
         return run(observe_all, self.model, batch.inputs, lambda output: None)
+
+    def _stop_after_last(
+        self, observe: Callable[[LayerAttention], None]
+    ) -> Callable[[LayerAttention], None]:
+        """The observer, which ends the run once it saw the last layer: nothing more is read.
+
+        Not where modules have hooks: those that fetch weights (accelerate, FSDP) also free them.
+        """
+        if any(m._forward_hooks or hasattr(m, "_hf_hook") for m in self.model.modules()):
+            return observe
+
+        def show(attention: LayerAttention) -> None:
+            observe(attention)
+            if attention.layer == self.n_layers - 1:
+                raise AllSeen
+
+        return show
 
     @cached_property
     def _slicing(self) -> Slicing:

@@ -28,7 +28,7 @@ from headscope.report.sections import as_script, fill_sections
 from headscope.view.answer import choose_answers
 from headscope.view.behaviour import OTHER
 from headscope.view.card import Card, Part, cards_of_kind, join_cards
-from headscope.view.claim import Finding, check_claims, sum_up
+from headscope.view.claim import Finding, sum_up
 from headscope.view.drawing import draw_head
 from headscope.view.overview import Overview, make_overview, write_on
 from headscope.view.presentation import PAIR
@@ -49,19 +49,22 @@ def write_report(
     tables: Tables,
     manifest: Manifest,
     examples: Sequence[ShownExample],
-    untrained: Tables,
+    findings: Sequence[Finding],
 ) -> None:
     """Write the page of a run."""
-    write_atomically(path, render_report(tables, manifest, examples, untrained).encode())
+    write_atomically(path, render_report(tables, manifest, examples, findings).encode())
 
 
 def render_report(
-    tables: Tables, manifest: Manifest, examples: Sequence[ShownExample], untrained: Tables
+    tables: Tables,
+    manifest: Manifest,
+    examples: Sequence[ShownExample],
+    findings: Sequence[Finding],
 ) -> str:
     """The page as text: it holds all it needs, and loads nothing."""
     sections = fill_sections(tables, manifest.get("left_out", {}))
     is_pair = sections[0].section == PAIR
-    findings = [] if is_pair else check_claims(tables, untrained)
+    findings = [] if is_pair else findings
     by_kind = {kind: cards_of_kind(own) for kind, own in split_kinds(tables).items()}
     cards = join_cards(by_kind)
     notable = list(_notable_heads(examples))

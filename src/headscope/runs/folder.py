@@ -27,8 +27,7 @@ from headscope.files import (
     sweep_temporaries,
     write_atomically,
 )
-from headscope.runs.format import FORMAT, upgrade_manifest
-from headscope.runs.manifest import refuse_other_study
+from headscope.runs.manifest import FORMAT, refuse_other_study, upgrade_manifest
 
 __all__ = ["UNTRAINED", "RunFolder"]
 

@@ -1,8 +1,12 @@
-"""What a run writes down about itself, and whether a folder holds the same run."""
+"""What a run writes down about itself, in which format, and whether a folder holds the same run.
+
+To change the format: raise FORMAT, and add the function that makes a manifest of the format before
+into one of it, so that older runs can still be read. docs/stability.md lists all formats.
+"""
 
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -11,8 +15,14 @@ from typing import Any
 from headscope.errors import OutputError
 from headscope.options import RunOptions, collect_options
 
-__all__ = ["begin_manifest", "find_difference", "numbers_of", "refuse_other_study"]
+__all__ = [
+    "FORMAT", "begin_manifest", "find_difference", "numbers_of", "refuse_other_study",
+    "upgrade_manifest",
+]  # fmt: skip
 
+FORMAT = 4  # raised when an older headscope could not read the folder
+# format -> to the next one; sums of format 3 have no rests, which is how they are read anyway
+UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {3: dict}
 # What may differ between a run and the same command that resumes it.
 NOT_COMPARED = frozenset(
     {"format", "started", "versions", "status", "tables", "counts", "coverage", "left_out"}
@@ -83,3 +93,22 @@ def _differences(before: Any, after: Any) -> str:
         parts = [f"{name} {before.get(name)} there, {after.get(name)} now" for name in names]
         return "; ".join(parts)
     return f"{before} there, {after} now"
+
+
+def upgrade_manifest(manifest: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The manifest as this version writes it; an error if it is too old, or too new."""
+    found = manifest.get("format")
+    known = [FORMAT]
+    while known[0] - 1 in UPGRADES:
+        known.insert(0, known[0] - 1)
+    if type(found) is not int or found not in known:
+        is_newer = isinstance(found, int) and found > FORMAT
+        expected = f"{known[0]} to {FORMAT}" if len(known) > 1 else f"{FORMAT}"
+        todo = "update headscope" if is_newer else "run the analysis again with this version of it"
+        raise OutputError(
+            f"{folder} was written in format {found!r:.20}. This version of headscope expected "
+            f"{expected}; {todo}."
+        )
+    for number in range(found, FORMAT):
+        manifest = UPGRADES[number](manifest)
+    return {**manifest, "format": FORMAT}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from logging import getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from headscope.runs.folder import UNTRAINED, RunFolder
 
 if TYPE_CHECKING:
     from headscope.view.card import Card
+    from headscope.view.claim import Finding
     from headscope.view.svg import Drawing
 
 __all__ = ["Run", "add_tables", "load_run"]
@@ -65,8 +67,15 @@ class Run:
                 "the analysis with --out."
             )
         target = Path(path) if path is not None else Path(str(self.folder)) / "report.html"
-        write_report(target, self.tables, self.manifest, self.examples, self.untrained)
+        write_report(target, self.tables, self.manifest, self.examples, self.findings)
         return target
+
+    @cached_property
+    def findings(self) -> "list[Finding]":
+        """What the run shows of every claim of the paper, in the paper's order."""
+        from headscope.view.claim import check_claims  # altair: only to show it
+
+        return check_claims(self.tables, self.untrained)
 
     def card(self, head: str | tuple[int, int]) -> "Card":
         """All that the run knows about one head, named "8-10" or (8, 10)."""
