@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "importance": importance.run,
     "distance": distance.run,
     "probes": probes.run,
+    "probe-store": probes.run_store,
     "explore": explore.run,
     "scale": scale.run,
 }

@@ -32,7 +32,7 @@ HEAD_START = 1000  # sentences whose optimum is the start of the search
 HEAD_START_TOLERANCE = 1e-3
 N_CURVED = 1000  # sentences that tell the curvature
 ROUNDING = 1e-6  # of the mean curvature: what single precision cannot tell from flat
-WINDOW = 16384  # cells at a time
+WINDOW = 2048  # cells at a time: what stays in the cache while it is used
 
 log = getLogger("headscope")
 
