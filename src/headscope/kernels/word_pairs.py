@@ -108,10 +108,8 @@ def pair_scores(
     """Fill in one hidden layer: the sum over units of out * relu(word + candidate + offset).
 
     Row `n + other - word` of `offsets` is for a candidate at that distance, the last row for ROOT.
-    It may have no rows.
     """
     n, n_units = types.shape[1], out.shape[1]
-    zeros = np.zeros(n_units, np.float32)
     for s in range(len(sizes)):
         for seed in range(len(out)):
             end = out[seed]
@@ -121,9 +119,7 @@ def pair_scores(
                     if other == word or (sizes[s] <= other < n):
                         continue
                     there = candidates[seed, ROOT_TYPE if other == n else types[s, other]]
-                    apart = zeros
-                    if offsets.shape[1] > 0:
-                        apart = offsets[seed, 2 * n if other == n else n + other - word]
+                    apart = offsets[seed, 2 * n if other == n else n + other - word]
                     total = np.float32(0.0)
                     for unit in range(n_units):
                         value = own[unit] + there[unit] + apart[unit]
@@ -147,8 +143,6 @@ def pair_slopes(
 ) -> None:
     """Add the derivatives by what `pair_scores` takes, given those by the scores."""
     n, n_units = types.shape[1], out.shape[1]
-    zeros, unused = np.zeros(n_units, np.float32), np.zeros(n_units, np.float32)
-    values, steps = np.empty(n_units, np.float32), np.empty(n_units, np.float32)
     for s in range(len(sizes)):
         for seed in range(len(out)):
             end, by_end = out[seed], by_out[seed]
@@ -160,19 +154,16 @@ def pair_slopes(
                         continue
                     place = ROOT_TYPE if other == n else types[s, other]
                     there, by_there = candidates[seed, place], by_candidates[seed, place]
-                    apart, by_apart = zeros, unused
-                    if offsets.shape[1] > 0:
-                        row = 2 * n if other == n else n + other - word
-                        apart, by_apart = offsets[seed, row], by_offsets[seed, row]
-                    # loops with one target each: several numbers at a time
+                    row = 2 * n if other == n else n + other - word
+                    apart, by_apart = offsets[seed, row], by_offsets[seed, row]
                     for unit in range(n_units):
                         value = own[unit] + there[unit] + apart[unit]
-                        values[unit] = max(value, np.float32(0.0))
-                    for unit in range(n_units):
-                        steps[unit] = slope * end[unit] * np.float32(values[unit] > 0)
-                    _add(by_end, slope, values)
-                    for target in (by_own, by_there, by_apart):
-                        _add(target, np.float32(1.0), steps)
+                        is_on = np.float32(value > 0)
+                        by_end[unit] += slope * value * is_on
+                        step = slope * end[unit] * is_on
+                        by_own[unit] += step
+                        by_there[unit] += step
+                        by_apart[unit] += step
 
 
 @compiled

@@ -63,7 +63,8 @@ def score_probe(
     """
     relations = sorted({r for sentence in treebank.sentences for r in sentence.relations})
     number_of = {relation: number for number, relation in enumerate(relations)}
-    n_seeds, n_sentences = len(getattr(scorer, "seeds", (0,))), len(treebank)
+    n_sentences = len(treebank)
+    n_seeds = len(scorer.seeds[scorer.chosen]) if isinstance(scorer, NeuralScorer) else 1
     correct = np.zeros((n_seeds, n_sentences, len(SCORES)))
     count = np.zeros((n_sentences, len(SCORES)))
     found = np.zeros((n_seeds, n_sentences, len(relations)))
@@ -126,11 +127,13 @@ def _compare(
 
 def decode_tree(scores: Float[Array, "word candidate"]) -> Int[NDArray[np.int64], " word"]:
     """The heads of the best tree with exactly one child of ROOT, the last candidate."""
-    return best_trees(scores[None], np.array([len(scores)]))[0]
+    heads: Int[NDArray[np.int64], " word"] = best_trees(scores[None], np.array([len(scores)]))[0]
+    return heads
 
 
 def _share(correct: Array, count: Array) -> Array:
-    return np.divide(correct, count, out=np.full(count.shape, np.nan), where=count > 0)
+    share: Array = np.divide(correct, count, out=np.full(count.shape, np.nan), where=count > 0)
+    return share
 
 
 def estimate_scores(scores: ProbeScores) -> Mapping[str, Estimate[float]]:

@@ -8,7 +8,6 @@ in the same order, so that they are read once.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import methodcaller
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from headscope.errors import StudyError
 from headscope.options import require
-from headscope.probes.batches import Member, NeuralScorer, RowOf, make_batches
+from headscope.probes.batches import NeuralScorer, RowOf, make_batches
 from headscope.probes.treebank import ProbeTreebank
 
 __all__ = [
@@ -107,8 +106,8 @@ def train(
         number = len(state.epochs) + 1
         rng = np.random.default_rng([options.seed, number])  # an epoch's order is its own
         loss = _learn(state, treebank, ~is_held_out, row_of, rng)
-        grades = (grade_member(*pair, row_of) for pair in zip(model.members, held_out, strict=True))
-        epoch = Epoch(number, loss, tuple(grades))
+        grades = tuple(_grade(model, i, some, row_of) for i, some in enumerate(held_out))
+        epoch = Epoch(number, loss, grades)
         state.add(epoch)
         store.save(*state.describe())
         report(epoch)
@@ -226,12 +225,12 @@ def _learn(
     return total / max(count, 1)
 
 
-def grade_member(member: Member, treebank: ProbeTreebank, row_of: RowOf) -> float:
+def _grade(model: NeuralScorer, seed: int, treebank: ProbeTreebank, row_of: RowOf) -> float:
     """The grade of one seed on these sentences, by which its training stops."""
     total, count = 0.0, 0
-    batches = make_batches(treebank, row_of, member.uses_maps, hidden_layer=member.hidden_layer)
-    with torch.inference_mode():
+    batches = make_batches(treebank, row_of, model.uses_maps, hidden_layer=model.hidden_layer)
+    with torch.inference_mode(), model.only(seed):
         for _, batch in batches:
-            grades, counts = member.alone(methodcaller("grades", batch))
+            grades, counts = model.grades(batch)
             total, count = total + float(grades.sum()), count + int(counts.sum())
     return total / max(count, 1)

@@ -44,6 +44,7 @@ N_SHARPENED = 200  # sentences by which scores are made chances
 FIRST, LAST, ON_ROOT = range(3)
 
 Array = NDArray[np.float64]
+Learned = Scorer | NeuralScorer
 
 
 def give_control_heads(sentence: Sentence, seed: int = 0) -> Sentence:
@@ -94,7 +95,7 @@ class Description:
 
 def describe(
     treebank: ProbeTreebank,
-    learn: Callable[[ProbeTreebank], Scorer | None],
+    learn: Callable[[ProbeTreebank], Learned | None],
     row_of: RowOf = lambda word: 0,
     seed: int = 0,
 ) -> Description:
@@ -132,7 +133,7 @@ def head_bits(
     return float(-chances[is_arc, targets[is_arc]].sum() / np.log(2))
 
 
-def find_sharpness(scorer: Scorer, treebank: ProbeTreebank, row_of: RowOf, seed: int = 0) -> float:
+def find_sharpness(scorer: Learned, treebank: ProbeTreebank, row_of: RowOf, seed: int = 0) -> float:
     """What to multiply scores by that are no logarithms of chances, such as distances; else 1."""
     if not getattr(scorer, "needs_sharpness", False):
         return 1.0
@@ -161,9 +162,9 @@ class Trust:
 def examine_probe(suite: Suite, name: str, probe: Probe) -> Trust:
     """Let a probe learn again in these ways, as far as there are enough sentences."""
     sample = suite.train.choose(N_SENTENCES, suite.options.seed)
-    learned: dict[int, Scorer] = {}
+    learned: dict[int, Learned] = {}
 
-    def learn(treebank: ProbeTreebank) -> Scorer | None:
+    def learn(treebank: ProbeTreebank) -> Learned | None:
         n = len(treebank)
         if n not in learned and is_enough(treebank):
             learned[n] = _learn(suite, probe, treebank)
@@ -183,16 +184,15 @@ def examine_probe(suite: Suite, name: str, probe: Probe) -> Trust:
     return Trust(curve, control, description if len(learned) > 1 else None)
 
 
-def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank, task: str = "") -> Scorer:
+def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank, task: str = "") -> Learned:
     """The probe after learning from these sentences, with one seed; no state is kept."""
     own = suite.over(treebank, suite.test, suite.prefix, replace(suite.options, seeds=1))
     own.open_state, own.report = lambda name: NoStateStore(), lambda *told: None
     own = suite.samples.setdefault((task, len(treebank)), own)  # one fit serves several probes
-    scorer = probe.learn(own)
-    return scorer.members[0] if isinstance(scorer, NeuralScorer) else scorer
+    return probe.learn(own)
 
 
-def _score(suite: Suite, scorer: Scorer, n_learned: int, test: ProbeTreebank) -> ProbeResult:
+def _score(suite: Suite, scorer: Learned, n_learned: int, test: ProbeTreebank) -> ProbeResult:
     return ProbeResult(score_probe(scorer, test, suite.row_of), n_learned, scorer.n_parameters)
 
 

@@ -47,10 +47,11 @@ class WordNet(NeuralScorer):
         of_word = self.embedding.project(types, weights["dependent"], self.chosen)
         of_word = of_word + weights["bias"][:, None]  # [seed, type, unit]
         of_candidate = self.embedding.project(types, weights["candidate"], self.chosen)
+        features = offset_features(batch.n_words)
         if self.has_distances:
-            of_offset = offset_features(batch.n_words) @ weights["distance"]  # [seed, offset, unit]
+            of_offset = features @ weights["distance"]  # [seed, offset, unit]
         else:
-            of_offset = torch.zeros(len(of_word), 0, N_UNITS)
+            of_offset = features.new_zeros(len(of_word), len(features), N_UNITS)
         parts = (of_word, of_candidate, of_offset, weights["out"], places, batch.sizes)
         scores = _PairScores.apply(*parts)  # type: ignore[no-untyped-call]
         return mask_scores(scores, batch)
