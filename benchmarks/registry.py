@@ -31,6 +31,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "importance": importance.run,
     "distance": distance.run,
     "probes": probes.run,
+    "probe-store": probes.run_store,
     "explore": explore.run,
     "report": report.run,
     "scale": scale.run,

@@ -36,7 +36,7 @@ def test_without_word_weights_it_is_the_attention_only_probe(tmp_path: Path) -> 
     start = random_start()
     both = AttentionAndWords(vectors, start)
     alone = dict(score_sentences(start, treebank))
-    for i, scores in score_sentences(both.members[0], treebank, vectors.row_of):
+    for i, scores in score_sentences(both, treebank, vectors.row_of):
         np.testing.assert_allclose(scores, alone[i], atol=1e-5)
 
 
@@ -46,7 +46,7 @@ def test_scores_equal_plain_loops(tmp_path: Path, compat: bool) -> None:
     probe = random_probe(vectors, compat)
     weights = {name: value[0].detach().numpy() for name, value in probe.named_parameters()}
     root = weights["embedding.root"]
-    for i, scores in score_sentences(probe.members[0], treebank, vectors.row_of):
+    for i, scores in score_sentences(probe, treebank, vectors.row_of):
         words = [
             vectors.table[row] if (row := vectors.row_of(w)) else weights["embedding.unknown"]
             for w in treebank.sentences[i].words
@@ -62,10 +62,10 @@ def test_roots_vector_stands_at_root_alone_unless_compat(tmp_path: Path) -> None
     treebank, vectors = store(tmp_path, make_examples(10)), made_vectors()
     for compat in (False, True):
         probe = random_probe(vectors, compat)
-        before = dict(score_sentences(probe.members[0], treebank, vectors.row_of))
+        before = dict(score_sentences(probe, treebank, vectors.row_of))
         with torch.no_grad():
             probe.embedding.root += 1
-        after = dict(score_sentences(probe.members[0], treebank, vectors.row_of))
+        after = dict(score_sentences(probe, treebank, vectors.row_of))
         for i, scores in before.items():
             n = len(scores)
             is_changed = ~np.isclose(scores, after[i], rtol=1e-4, atol=1e-4)

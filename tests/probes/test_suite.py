@@ -1,14 +1,16 @@
 """The suite of probes: found by name, scored alike, and open to probes of other packages."""
 
 from collections.abc import Mapping
+from threading import get_ident
 
 import numpy as np
 import pytest
+import torch
 
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.attention_only import AttentionOnly
 from headscope.probes.baselines import FixedOffset
-from headscope.probes.suite import Probe, Suite
+from headscope.probes.suite import Probe, Suite, run_probes, run_side_by_side
 from headscope.probes.train import NoStateStore, TrainingOptions
 from headscope.registry import PROBES
 from tests.probes.made import PLANTED_TREE, made_vectors, make_examples, store
@@ -97,7 +99,56 @@ def test_a_probe_of_another_package_is_run_as_ours_are(suite: Suite) -> None:
     assert expected.sentences == 0
 
 
+def test_what_several_probes_need_is_made_once(suite: Suite) -> None:
+    made, own = list[str](), suite.over(suite.train, suite.test, "")
+    tasks = {str(n): lambda: own.share("counts", lambda: made.append("counts")) for n in range(9)}
+    run_side_by_side(tasks)
+    assert made == ["counts"]
+    assert own.head_counts is own.head_counts
+
+
+def test_probes_come_back_in_their_order_with_those_of_words_last_to_learn(suite: Suite) -> None:
+    begun = list[str]()
+
+    def make(name: str, needs_vectors: bool) -> Probe:
+        def learn(suite: Suite) -> FixedOffset:
+            begun.append(name)
+            return FixedOffset(1)
+
+        return Probe(learn, needs_vectors)
+
+    probes = {name: make(name, name < "c") for name in "abcd"}
+    assert list(run_probes(probes, dict.fromkeys(probes, suite))) == ["a", "b", "c", "d"]
+    assert set(begun[:2]) == {"c", "d"}
+
+
 def test_words_are_unknown_where_there_are_no_vectors(suite: Suite) -> None:
     bare = Suite(suite.train, suite.test, None, suite.options, suite.open_state)
     assert bare.row_of("boat") == 0
     assert bare.run("attention-only", load("attention-only")).parameters == 61
+
+
+def test_every_task_has_its_result_under_its_name_in_the_order_given() -> None:
+    tasks = {f"task {n}": lambda n=n: n**2 for n in range(20)}
+    assert list(run_side_by_side(tasks).items()) == [(f"task {n}", n**2) for n in range(20)]
+    assert run_side_by_side({}) == {}
+
+
+def test_each_task_has_one_core_and_no_more_run_than_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    threads = set(run_side_by_side({str(n): get_ident for n in range(12)}).values())
+    assert len(threads) <= 3
+    assert get_ident() not in threads
+
+
+def test_an_error_is_raised_and_nothing_new_begins() -> None:
+    begun = []
+
+    def fail() -> None:
+        raise ValueError("too few sentences")
+
+    with pytest.raises(ValueError, match="too few sentences"):
+        run_side_by_side({"fails": fail, "later": lambda: begun.append("later")})
+    assert begun == []

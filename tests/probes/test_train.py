@@ -73,6 +73,31 @@ def test_training_learns_and_stops_early_at_its_best(tmp_path: Path) -> None:
     assert epochs[-1].loss < epochs[0].loss
 
 
+def test_the_rate_falls_evenly_over_all_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates, step = list[float](), torch.optim.Adam.step
+
+    def note(adam: torch.optim.Adam) -> None:
+        rates.append(adam.param_groups[0]["lr"])
+        step(adam)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", note)
+    treebank, vectors = store(tmp_path, make_examples(150)), made_vectors()
+    net = WordNet(vectors, has_distances=False)
+    train(net, treebank, vectors.row_of, TrainingOptions(epochs=2), NoStateStore())
+    assert rates[0] == net.rate
+    assert rates == sorted(rates, reverse=True)
+    assert rates[len(rates) // 2] == pytest.approx(net.rate / 2)
+    assert 0 < rates[-1] < net.rate / 2
+
+
+def test_large_treebanks_have_fewer_epochs() -> None:
+    sizes = (100, 3000, 4000, 12_544)
+    assert [TrainingOptions().count_epochs(n) for n in sizes] == [20, 20, 15, 15]
+    assert TrainingOptions(epochs=3).count_epochs(12_544) == 3
+
+
 def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(30)), made_vectors()
 

@@ -14,10 +14,7 @@ from headscope.probes.attention_only import (
     fit_attention_only,
     loss_and_gradient,
 )
-from headscope.probes.baselines import FixedOffset
-from headscope.probes.batches import score_sentences
-from headscope.probes.control import control_treebank, give_control_heads
-from headscope.probes.description import BLOCKS, describe, head_bits
+from headscope.probes.batches import SentenceBatch, make_batches, score_sentences
 from headscope.probes.labels import PENALTY as LABEL_PENALTY
 from headscope.probes.labels import arc_features, fit_labels, label_loss
 from headscope.probes.parts import (
@@ -29,11 +26,18 @@ from headscope.probes.parts import (
     score_parts,
     solve_l1,
 )
-from headscope.probes.scores import join_seeds, score_probe
+from headscope.probes.scores import score_probe
 from headscope.probes.suite import ATTENTION_ONLY, Suite
 from headscope.probes.train import NoStateStore, TrainingOptions
 from headscope.probes.treebank import ProbeTreebank
-from headscope.probes.trust import examine_probe
+from headscope.probes.trust import (
+    BLOCKS,
+    control_treebank,
+    describe,
+    examine_probe,
+    give_control_heads,
+    head_bits,
+)
 from headscope.probes.word_net import WordNet
 from headscope.stats.seeds import add_seeds, add_spread
 from headscope.stats.tests import Difference
@@ -86,7 +90,7 @@ def test_codes_equal_plain_loops(treebank: ProbeTreebank) -> None:
     code = describe(treebank, learn)
     assert asked == [len(treebank) // part for part in BLOCKS[:-1]]
     scores = dict(score_sentences(probe, treebank))
-    known = treebank.choose(30, 0)
+    known = treebank.choose(60, 0)  # before the first block that a probe knows enough for
     expected = sum(
         slow.uniform_length(sentence)
         if place in known.stored_at
@@ -124,7 +128,7 @@ def test_labels_are_at_the_optimum_of_the_plain_loss(treebank: ProbeTreebank) ->
     features, gold = list[np.ndarray](), list[int]()
     for place, sentence in zip(some.stored_at, some.sentences, strict=True):
         maps = some.maps.sentence(int(place))
-        found = arc_features(maps, sentence.heads).numpy()
+        found = arc_features(maps[None].float(), sentence.heads[None])[0].double().numpy()
         for word, head in enumerate(sentence.heads):
             n = len(sentence)
             ahead = maps[word, n] if head == ROOT else maps[word, head]
@@ -145,15 +149,16 @@ def test_labels_are_at_the_optimum_of_the_plain_loss(treebank: ProbeTreebank) ->
 
 def test_labelled_attachment_needs_the_head_and_the_relation(other: ProbeTreebank) -> None:
     probe = random_probe()
-    right = score_probe(probe, other, label=lambda place, heads: list(gold(other, place)))
-    wrong = score_probe(probe, other, label=lambda place, heads: ["?"] * len(heads))
+    right = score_probe(probe, other, label=lambda batch, heads: gold(batch))
+    wrong = score_probe(probe, other, label=lambda batch, heads: np.full(heads.shape, "?"))
     np.testing.assert_array_equal(right.correct[:, 4], right.correct[:, 0])
     assert right.count[:, 4].sum() == right.count[:, 0].sum() > wrong.correct[:, 4].sum() == 0
     assert score_probe(probe, other).count[:, 4].sum() == 0
 
 
-def gold(treebank: ProbeTreebank, place: int) -> tuple[str, ...]:
-    return treebank.sentences[place].relations
+def gold(batch: SentenceBatch) -> np.ndarray:
+    n = batch.n_words
+    return np.array([[*one.relations, *[""] * (n - len(one))] for one in batch.sentences])[None]
 
 
 @pytest.mark.parametrize("has_distances", [False, True])
@@ -162,20 +167,23 @@ def test_the_compiled_net_equals_plain_loops(treebank: ProbeTreebank, has_distan
     net = WordNet(vectors, has_distances, seeds=(0, 1))
     some = treebank.take(np.arange(6))
     unknown, root = (part.detach().numpy() for part in net.embedding.parameters())
-    for seed, member in enumerate(net.members):
+    for seed in range(2):
         weights = {name: part.detach()[seed].numpy() for name, part in net.weights.items()}
-        for place, scores in score_sentences(member, some, vectors.row_of):
+        with net.only(seed):
+            found = dict(score_sentences(net, some, vectors.row_of))
+        for place, scores in found.items():
             rows = [vectors.row_of(word) for word in some.sentences[place].words]
             words = np.stack([vectors.table[row] if row else unknown[seed] for row in rows])
             expected = slow.net_scores(words, root[seed], weights, has_distances)
             np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_compiled_nets_slopes_are_those_of_its_scores(treebank: ProbeTreebank) -> None:
-    from headscope.probes.batches import make_batches
-
+@pytest.mark.parametrize("has_distances", [False, True])
+def test_the_compiled_nets_slopes_are_those_of_its_scores(
+    treebank: ProbeTreebank, has_distances: bool
+) -> None:
     vectors = made_vectors()
-    net = WordNet(vectors, has_distances=True)
+    net = WordNet(vectors, has_distances)
     _, batch = next(make_batches(treebank.take(np.arange(5)), vectors.row_of, has_maps=False))
     net.losses(batch)[0].sum().backward()
     for name, weight in net.named_parameters():
@@ -248,7 +256,7 @@ def test_position_heads_are_those_that_look_beside(tmp_path: Path) -> None:
     assert find_position_heads(treebank) == {N_HEADS + 2}
 
 
-def test_the_spread_of_seeds_widens_intervals(other: ProbeTreebank) -> None:
+def test_the_spread_of_seeds_widens_intervals() -> None:
     from headscope.stats.interval import Estimate
 
     base = Estimate(0.5, 0.47, 0.53)
@@ -263,6 +271,17 @@ def test_the_spread_of_seeds_widens_intervals(other: ProbeTreebank) -> None:
     assert wider.error == pytest.approx(np.hypot(0.02, 0.05))
     assert wider.low < 0 < wider.high
     assert wider.p_value > 0.05
-    parts = [score_probe(FixedOffset(offset), other) for offset in (1, -1)]
-    joined = join_seeds(parts)
-    np.testing.assert_allclose(joined.by_seed.mean(0)[:4], joined.shares[:4])
+
+
+def test_the_score_of_several_seeds_is_their_mean(other: ProbeTreebank) -> None:
+    vectors = made_vectors()
+    net = WordNet(vectors, has_distances=True, seeds=(0, 1, 2))
+    joined = score_probe(net, other, vectors.row_of)
+    alone = []
+    for place in range(3):
+        with net.only(place):
+            alone.append(score_probe(net, other, vectors.row_of))
+    np.testing.assert_allclose(joined.by_seed, [one.shares for one in alone])
+    np.testing.assert_allclose(joined.correct, np.mean([one.correct for one in alone], axis=0))
+    by_relation = np.mean([one.relation_correct for one in alone], axis=0)
+    np.testing.assert_allclose(joined.relation_correct, by_relation)

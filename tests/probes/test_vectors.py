@@ -67,9 +67,11 @@ def test_bad_lines_are_refused_with_path_and_line(tmp_path: Path, text: str, mes
 def test_unknown_words_share_one_vector_that_learns(tmp_path: Path) -> None:
     vectors = read(tmp_path / "v.txt", GLOVE, ["the", "boat"])
     embedding = WordEmbedding(vectors, seeds=(0, 1))
-    rows = torch.tensor([[vectors.row_of("the"), UNKNOWN, UNKNOWN]])
-    found = embedding(rows, slice(0, 1))
+    rows = torch.tensor([[vectors.row_of("boat"), UNKNOWN, UNKNOWN]])
+    types, places = embedding.find_types(rows)
+    found = embedding.project(types, torch.eye(3)[None], slice(0, 1))[:, places]
     assert torch.equal(found[0, 0, 1], found[0, 0, 2])
+    assert torch.equal(found[0, 0, 0], torch.tensor([0.25, 0.01, 3.0]))
     found.sum().backward()
     assert embedding.unknown.grad is not None
     assert (embedding.unknown.grad[0] == 2).all()

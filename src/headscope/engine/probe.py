@@ -36,11 +36,10 @@ from headscope.options import (
 )
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.baselines import count_correct
-from headscope.probes.layers import choose_layer, fit_layers, list_structures
+from headscope.probes.geometry import choose_layer, fit_layers, list_structures
 from headscope.probes.parts import N_PARTS, Part, PartScores, fit_heads, fit_parts, score_parts
-from headscope.probes.side_by_side import run_side_by_side
 from headscope.probes.structural import refuse_rank
-from headscope.probes.suite import Probe, Suite
+from headscope.probes.suite import Probe, Suite, run_probes, run_side_by_side
 from headscope.probes.tables import Findings, build_tables
 from headscope.probes.train import NoStateStore, StateStore, TrainingOptions, refuse_tiny
 from headscope.probes.treebank import ProbeTreebank
@@ -248,9 +247,7 @@ class _ProbeStudy:
             name: suites[UNTRAINED_PREFIX if probe.of_untrained else ""]
             for name, probe in probes.items()
         }
-        results = run_side_by_side(
-            {name: partial(own[name].run, name, probe) for name, probe in probes.items()}
-        )
+        results = run_probes(probes, own)
         trained = [name for name, probe in probes.items() if probe.is_trained]
         examined = {name: partial(examine_probe, own[name], name, probes[name]) for name in trained}
         trusts = run_side_by_side(examined) if self.options.curve else {}

@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-__all__ = ["maximum_arborescence", "maximum_spanning_tree"]
+__all__ = ["best_trees", "maximum_arborescence", "maximum_spanning_tree"]
 
 NO_NODE = -1
+ONE_ROOT = 1e6  # the cost of a child of ROOT: more than any word could gain by being one
 
 compiled = numba.njit(cache=True, nogil=True)
 
@@ -85,6 +86,23 @@ def maximum_arborescence(
                 chosen[node] = new  # its best head is in there still
         chosen[new] = _best_head(weight, is_live, n_nodes, new)
     return _expand(real_dependent, real_head, inside, chosen, n, n_nodes)
+
+
+@compiled
+def best_trees(
+    scores: Float[NDArray[np.float64], "tree word candidate"],
+    sizes: Int[NDArray[np.int64], " tree"],
+) -> Int[NDArray[np.int64], "tree word"]:
+    """The heads of the best trees with exactly one child of ROOT, the last candidate (as head -1);
+    trees of fewer words than the longest are padded."""
+    heads = np.full(scores.shape[:2], NO_NODE)
+    for tree, n in enumerate(sizes):
+        square = np.full((n + 1, n + 1), -ONE_ROOT)
+        square[:n, :n] = scores[tree, :n, :n]
+        square[:n, n] = scores[tree, :n, -1] - ONE_ROOT
+        found = maximum_arborescence(square, n)[:n]
+        heads[tree, :n] = np.where(found == n, NO_NODE, found)
+    return heads
 
 
 @compiled

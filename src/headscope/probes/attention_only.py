@@ -28,11 +28,11 @@ __all__ = [
 
 KINDS = ("dependent-to-head", "head-to-dependent", "opening", "closing")
 PENALTY = 1e-7  # of half the squared weights
-HEAD_START = 1000  # sentences whose optimum is the start of the search
+HEAD_START = 500  # sentences whose optimum is the start of the search
 HEAD_START_TOLERANCE = 1e-3
-N_CURVED = 1000  # sentences that tell the curvature
+N_CURVED = 500  # sentences that tell the curvature
 ROUNDING = 1e-6  # of the mean curvature: what single precision cannot tell from flat
-WINDOW = 16384  # cells at a time
+WINDOW = 2048  # cells at a time: what stays in the cache while it is used
 
 log = getLogger("headscope")
 

@@ -5,13 +5,14 @@ and the candidate, with a constant. With the functions zero, it is the attention
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from headscope.kernels.arc_loss import N_KINDS
+from headscope.kernels.word_pairs import ROOT_TYPE, weigh_arcs, weigh_slopes
 from headscope.probes.attention_only import AttentionOnly
 from headscope.probes.batches import NeuralScorer, SentenceBatch, mask_scores
 from headscope.probes.vectors import WordEmbedding, WordVectors
@@ -48,49 +49,40 @@ class AttentionAndWords(NeuralScorer):
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:
         """The scores of every candidate, ROOT last."""
         assert batch.maps is not None
-        n, seeds = batch.n_words, self.chosen
-        vectors, places, root_at = self._vectors(
-            batch
-        )  # of each word once: [seed, type, dimension]
-        by_type = vectors @ self.by_dependent[seeds] + self.constant[seeds][:, None]
-        by_other_type = vectors @ self.by_candidate[seeds]  # [seed, type, kind map]
-        # [seed, sentence, word, map] for each kind of weight
-        of_dependent = by_type[:, places].chunk(N_KINDS, dim=-1)
-        of_candidate = by_other_type[:, places].chunk(N_KINDS, dim=-1)
-        of_root = by_other_type[:, root_at][:, :, None].chunk(N_KINDS, dim=-1)
-        between = batch.maps[:, :, :n]  # [sentence, word, other, map]
-        # A cell serves two arcs: its word as dependent (kind 0) and its word as head (kind 1).
-        by_word = torch.stack([of_dependent[0], of_candidate[1]], dim=-1)
-        by_other = torch.stack([of_candidate[0], of_dependent[1]], dim=-1)
-        by_kind = _weigh(between, by_word)  # [seed, sentence, word, other, kind]
-        by_kind = by_kind + _weigh(between.transpose(1, 2), by_other).transpose(2, 3)
-        scores = by_kind[..., 0] + by_kind[..., 1].transpose(2, 3)
-        opening = (batch.maps[:, :, n] * (of_dependent[2] + of_root[2])).sum(-1)
-        closing = (batch.maps[:, :, n + 1] * (of_dependent[3] + of_root[3])).sum(-1)
-        to_root = (opening + closing + self.root[seeds][:, None, None])[..., None]
-        return mask_scores(torch.cat([scores, to_root], dim=-1), batch)
-
-    def _vectors(
-        self, batch: SentenceBatch
-    ) -> tuple[Tensor, Int[Tensor, "sentence word"], Int[Tensor, " sentence"]]:
-        """The vectors of the types in a batch and of ROOT, where each word has its own among them,
-        and where ROOT has."""
-        types, places = torch.unique(batch.rows, return_inverse=True)
-        of_types = self.embedding(types[None], self.chosen)[:, 0]  # [seed, type, dimension]
-        vectors = torch.cat([of_types, self.embedding.root[self.chosen][:, None]], dim=1)
-        root = torch.full_like(batch.sizes, len(types))
-        if not self.compat:
-            return vectors, places, root
-        is_last = torch.arange(batch.n_words) == batch.sizes[:, None] - 1
-        following = torch.where(is_last, len(types), places.roll(-1, dims=1))
-        return vectors, following, places[:, 0]
+        chosen = self.chosen
+        types, places = self.embedding.find_types(batch.rows)
+        of_dependent = self.embedding.project(types, self.by_dependent[chosen], chosen)
+        of_dependent = of_dependent + self.constant[chosen][:, None]  # [seed, type, kind map]
+        of_head = self.embedding.project(types, self.by_candidate[chosen], chosen)
+        roots = torch.full_like(batch.sizes, ROOT_TYPE)
+        if self.compat:
+            is_last = torch.arange(batch.n_words) == batch.sizes[:, None] - 1
+            roots = places[:, 0].contiguous()
+            places = torch.where(is_last, ROOT_TYPE, places.roll(-1, dims=1))
+        given = (batch.maps, of_dependent, of_head, places, roots, batch.sizes)
+        scores = _WeighArcs.apply(*given)  # type: ignore[no-untyped-call]
+        constant = torch.zeros(batch.n_words + 1)
+        constant[-1] = 1.0
+        return mask_scores(scores + self.root[chosen][:, None, None, None] * constant, batch)
 
 
-def _weigh(
-    maps: Float[Tensor, "sentence word other map"],
-    weights: Float[Tensor, "seed sentence word map kind"],
-) -> Float[Tensor, "seed sentence word other kind"]:
-    """The cells of each word by its weights, of all seeds in one product."""
-    side_by_side = weights.permute(1, 2, 3, 0, 4).flatten(3)  # [sentence, word, map, seed kind]
-    product = (maps @ side_by_side).reshape(*maps.shape[:3], len(weights), -1)
-    return product.permute(3, 0, 1, 2, 4)
+class _WeighArcs(torch.autograd.Function):
+    """The compiled scores as a function that torch can differentiate by the weights."""
+
+    @staticmethod
+    def forward(context: Any, maps: Tensor, *given: Tensor) -> Tensor:
+        of_dependent, of_head = (part.detach().contiguous() for part in given[:2])
+        context.save_for_backward(maps, of_dependent, of_head, *given[2:])
+        n = maps.shape[1]
+        scores = of_head.new_zeros(len(of_head), len(maps), n, n + 1)
+        parts = (maps, of_dependent, of_head, *given[2:], scores)
+        weigh_arcs(*(part.numpy() for part in parts))
+        return scores
+
+    @staticmethod
+    def backward(context: Any, by_scores: Tensor) -> Any:
+        maps, of_dependent, of_head, *places = context.saved_tensors
+        slopes = torch.zeros_like(of_dependent), torch.zeros_like(of_head)
+        parts = (maps, *places, by_scores.contiguous(), *slopes)
+        weigh_slopes(*(part.numpy() for part in parts))
+        return None, *slopes, None, None, None

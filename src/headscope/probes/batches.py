@@ -1,8 +1,9 @@
 """Sentences of similar length as padded arrays: what probes score, and what they learn from."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from headscope.data.tree import ROOT
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank, Sentence
 
 __all__ = [
-    "Member", "NeuralScorer", "RowOf", "Scorer", "Scores", "SeedSums", "SentenceBatch",
+    "NeuralScorer", "RowOf", "Scorer", "Scores", "SeedSums", "SentenceBatch",
     "make_batches", "mask_scores", "score_sentences",
 ]  # fmt: skip
 
@@ -23,7 +24,6 @@ BATCH_CELLS = 8192  # about thirty sentences of sixteen words
 Scores = Float[Tensor, "sentence word candidate"]  # the last candidate is ROOT
 RowOf = Callable[[str], int]  # the row of a word's vector, 0 for unknown words
 SeedSums = tuple[Float[Tensor, "seed sentence"], Int[Tensor, " sentence"]]
-T = TypeVar("T")
 
 
 class Scorer(Protocol):
@@ -64,10 +64,14 @@ class NeuralScorer(nn.Module):
     def n_parameters(self) -> int:
         return sum(weight[0].numel() for weight in self.parameters())
 
-    @property
-    def members(self) -> "list[Member]":
-        """The scorers one by one."""
-        return [Member(self, place) for place in range(len(self.seeds))]
+    @contextmanager
+    def only(self, place: int) -> Iterator[None]:
+        """The seed at this place alone takes part."""
+        self.chosen = slice(place, place + 1)
+        try:
+            yield
+        finally:
+            self.chosen = slice(None)
 
     def forward(self, batch: "SentenceBatch") -> Float[Tensor, "seed sentence word candidate"]:
         raise NotImplementedError
@@ -84,42 +88,6 @@ class NeuralScorer(nn.Module):
         """What is to become large on held-out sentences: right heads, of words that are scored."""
         is_right = self(batch).argmax(-1) == batch.targets  # [seed, sentence, word]
         return (is_right & batch.is_scored).sum(-1).double(), batch.is_scored.sum(-1)
-
-
-@dataclass(frozen=True, eq=False)
-class Member:
-    """The scorer of one seed."""
-
-    stack: NeuralScorer
-    place: int
-
-    @property
-    def uses_maps(self) -> bool:
-        return self.stack.uses_maps
-
-    @property
-    def hidden_layer(self) -> int | None:
-        return self.stack.hidden_layer
-
-    @property
-    def needs_sharpness(self) -> bool:
-        return self.stack.needs_sharpness
-
-    @property
-    def n_parameters(self) -> int:
-        return self.stack.n_parameters
-
-    def __call__(self, batch: "SentenceBatch") -> Scores:
-        scores: Scores = self.alone(lambda stack: stack(batch)[0])
-        return scores
-
-    def alone(self, use: Callable[[NeuralScorer], T]) -> T:
-        """What the stack gives where this seed alone takes part."""
-        self.stack.chosen = slice(self.place, self.place + 1)
-        try:
-            return use(self.stack)
-        finally:
-            self.stack.chosen = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,13 +178,14 @@ def make_batches(
 
 
 def score_sentences(
-    scorer: Scorer, treebank: ProbeTreebank, row_of: RowOf = lambda word: 0
+    scorer: Scorer | NeuralScorer, treebank: ProbeTreebank, row_of: RowOf = lambda word: 0
 ) -> Iterator[tuple[int, Float[NDArray[np.float64], "word candidate"]]]:
-    """Each sentence's index and its scores, ROOT last, without padding."""
+    """Each sentence's index and its scores, by the first seed, ROOT last, without padding."""
     with torch.inference_mode():
         layer = getattr(scorer, "hidden_layer", None)
         for group, batch in make_batches(treebank, row_of, scorer.uses_maps, hidden_layer=layer):
             padded = scorer(batch).double().numpy()
+            padded = padded.reshape(-1, *padded.shape[-3:])[0]
             for index, size, scores in zip(group, batch.sizes.tolist(), padded, strict=True):
                 yield int(index), scores[:size, [*range(size), batch.n_words]]
 

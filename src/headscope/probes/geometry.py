@@ -1,4 +1,5 @@
-"""How well distances and depths fit trees, as Hewitt and Manning (2019) define it.
+"""How well distances and depths fit trees, as Hewitt and Manning (2019) define it, and the layer
+whose hidden states fit best.
 
 - UUAS: the minimum spanning tree over the words of a sentence without punctuation, by predicted
   distance, against that by gold distance: the share of its edges that it has.
@@ -9,8 +10,10 @@
   over lengths.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,19 +24,23 @@ from scipy.stats import rankdata
 from headscope.kernels.spanning_tree import maximum_spanning_tree
 from headscope.probes.batches import make_batches
 from headscope.probes.structural import StructuralProbe
+from headscope.probes.suite import EMBEDDINGS, Suite, run_side_by_side
 from headscope.probes.treebank import ProbeTreebank, Sentence
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.interval import Estimate, estimate, proportion, share
 from headscope.stats.seeds import add_spread
 
 __all__ = [
-    "GEOMETRY", "Geometry", "GeometrySums", "chain_geometry", "estimate_geometry",
-    "probe_geometry", "spearman", "tree_edges",
+    "GEOMETRY", "Geometry", "GeometrySums", "LayerFit", "Structure", "chain_geometry",
+    "choose_layer", "estimate_geometry", "fit_layers", "list_structures", "probe_geometry",
+    "spearman", "tree_edges",
 ]  # fmt: skip
 
 GEOMETRY = ("uuas", "distance_spearman", "root_accuracy", "depth_spearman")
 SHORTEST, LONGEST = 5, 50  # sentences that Spearman's correlation is taken of
 N_LENGTHS = LONGEST - SHORTEST + 1
+BY_LAYER = "each layer"  # in place of a probe's name
+N_SENTENCES = 1000  # that layers are compared by, at most
 PARTS = ("edges", "roots", "distances", "depths")
 
 Array = NDArray[np.float64]
@@ -158,3 +165,58 @@ def chain_geometry(treebank: ProbeTreebank) -> Geometry:
         places = np.arange(len(sentence), dtype=float)
         sums.add(sentence, np.abs(places - places[:, None])[None], places[None])
     return sums.all[0]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerFit:
+    """A layer's probe: how it did on held-out documents, and the measures of each seed."""
+
+    layer: int
+    sentences: int
+    grade: float
+    by_seed: list[Geometry]
+
+
+class Structure(NamedTuple):
+    """What a row of the table of structures tells of."""
+
+    probe: str
+    layer: int | None
+    sentences: int
+    by_seed: list[Geometry]
+
+
+def fit_layers(suite: Suite) -> list[LayerFit]:
+    """A probe for each layer, from a sample of the sentences."""
+    sample = suite.train.choose(N_SENTENCES, suite.options.seed)
+    smaller = suite.over(sample, suite.test, f"{suite.prefix}{len(sample)}-layers-")
+
+    def fit(layer: int) -> LayerFit:
+        model = smaller.train_structural(layer)
+        grade = smaller.best_grade(f"structural-probe-layer-{layer}")
+        return LayerFit(layer, len(sample), grade, probe_geometry(model, suite.test))
+
+    layers = suite.train.maps.index.hidden_layers
+    return list(run_side_by_side({f"{n}": partial(fit, n) for n in layers}).values())
+
+
+def list_structures(fits: Sequence[LayerFit], suites: Mapping[str, Suite]) -> list[Structure]:
+    """Rows of all layers from the sample, of the probes that learned from all sentences (given by
+    the suite of each), and of words in a chain."""
+    found: list[Structure] = []
+    for fit in fits:
+        found.append(Structure(BY_LAYER, fit.layer, fit.sentences, fit.by_seed))
+    for name, suite in suites.items():
+        model = suite.learned[name]
+        if isinstance(model, StructuralProbe):
+            by_seed = probe_geometry(model, suite.test)
+            found.append(Structure(name, model.hidden_layer, len(suite.train), by_seed))
+    test = next(iter(suites.values())).test
+    return [*found, Structure("linear-chain", None, 0, [chain_geometry(test)])]
+
+
+def choose_layer(fits: list[LayerFit]) -> int:
+    """The layer that fits held-out documents of the training treebank best; the embeddings, which
+    are a baseline, only where there is no other."""
+    real = [fit for fit in fits if fit.layer != EMBEDDINGS] or fits
+    return real[int(np.argmax([fit.grade for fit in real]))].layer

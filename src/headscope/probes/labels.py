@@ -15,7 +15,7 @@ from scipy import optimize
 from torch import Tensor
 
 from headscope.data.tree import ROOT
-from headscope.probes.store import WordMaps
+from headscope.probes.batches import SentenceBatch
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank
 
 __all__ = ["LabelProbe", "arc_features", "fit_labels", "label_loss"]
@@ -35,24 +35,28 @@ class LabelProbe:
     weights: Float[Tensor, "feature relation"]
 
     def label(
-        self, maps: WordMaps, place: int, heads: Int[NDArray[np.int64], " word"]
-    ) -> list[str]:
-        """The relation of each word of a sentence to its head."""
-        features = arc_features(maps.sentence(place), heads)
-        return [self.relations[i] for i in (features @ self.weights).argmax(1).tolist()]
+        self, batch: SentenceBatch, heads: Int[NDArray[np.int64], "seed sentence word"]
+    ) -> NDArray[np.str_]:
+        """The relation of each word to the head that each seed chose."""
+        assert batch.maps is not None
+        names = np.array(self.relations)
+        best = [(arc_features(batch.maps, one) @ self.weights).argmax(-1).numpy() for one in heads]
+        return np.stack([names[numbers] for numbers in best])
 
 
 def arc_features(
-    maps: Float[Tensor, "word other map"], heads: Int[NDArray[np.int64], " word"]
-) -> Float[Tensor, "word feature"]:
+    maps: Float[Tensor, "sentence word other map"],
+    heads: Int[NDArray[np.int64], "sentence word"],
+) -> Float[Tensor, "sentence word feature"]:
     """Attention between each word and its head; of ROOT, to the two special tokens."""
-    n = len(maps)
-    words, places = torch.arange(n), torch.from_numpy(heads)
-    is_root = (places == ROOT)[:, None]
+    n = maps.shape[1]
+    sentences, words = torch.arange(len(maps))[:, None], torch.arange(n)
+    places = torch.from_numpy(heads)
+    is_root = (places == ROOT)[..., None]
     other = places.clamp(min=0)
-    ahead = torch.where(is_root, maps[words, n], maps[words, other])
-    back = torch.where(is_root, maps[words, n + 1], maps[other, words])
-    return torch.cat([ahead, back, is_root, ~is_root], dim=1).double()
+    ahead = torch.where(is_root, maps[:, :, n], maps[sentences, words, other])
+    back = torch.where(is_root, maps[:, :, n + 1], maps[sentences, other, words])
+    return torch.cat([ahead, back, is_root, ~is_root], dim=-1)
 
 
 def fit_labels(treebank: ProbeTreebank, seed: int = 0) -> LabelProbe:
@@ -69,9 +73,9 @@ def fit_labels(treebank: ProbeTreebank, seed: int = 0) -> LabelProbe:
         np.zeros(features.shape[1] * len(relations)),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": MOST_ITERATIONS, "ftol": 1e-9, "gtol": 1e-6},
+        options={"maxiter": MOST_ITERATIONS, "ftol": 1e-7, "gtol": 1e-5},
     )
-    weights = torch.from_numpy(found.x).reshape(features.shape[1], -1)
+    weights = torch.from_numpy(found.x).float().reshape(features.shape[1], -1)
     return LabelProbe(relations, weights)
 
 
@@ -80,7 +84,8 @@ def _arcs(treebank: ProbeTreebank, relations: list[str]) -> Iterator[tuple[Tenso
     number_of = {relation: number for number, relation in enumerate(relations)}
     for place, sentence in zip(treebank.stored_at, treebank.sentences, strict=True):
         is_arc = torch.from_numpy(sentence.heads > NO_HEAD)
-        features = arc_features(treebank.maps.sentence(int(place)), sentence.heads)
+        maps = treebank.maps.sentence(int(place)).float()
+        features = arc_features(maps[None], sentence.heads[None])[0]
         gold = torch.tensor([number_of[relation] for relation in sentence.relations])
         yield features[is_arc], gold[is_arc]
 
@@ -89,10 +94,10 @@ def label_loss(
     vector: Array, features: Float[Tensor, "arc feature"], gold: Int[Tensor, " arc"]
 ) -> tuple[float, Array]:
     """The mean of -ln p(relation) with the penalty, and its gradient."""
-    weights = torch.from_numpy(vector).reshape(features.shape[1], -1)
+    weights = torch.from_numpy(vector).to(features).reshape(features.shape[1], -1)
     chances = (features @ weights).log_softmax(1)
     loss = -chances.gather(1, gold[:, None]).mean() + PENALTY / 2 * weights.square().sum()
     slopes = chances.exp()
     slopes[torch.arange(len(gold)), gold] -= 1
     gradient = features.T @ slopes / len(gold) + PENALTY * weights
-    return float(loss), gradient.flatten().numpy()
+    return float(loss), gradient.flatten().double().numpy()

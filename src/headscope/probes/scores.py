@@ -1,16 +1,17 @@
 """How much of the gold trees a probe finds, with intervals over documents."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
 from headscope.data.tree import ROOT
-from headscope.kernels.spanning_tree import maximum_arborescence
-from headscope.probes.batches import RowOf, Scorer, score_sentences
-from headscope.probes.treebank import NO_HEAD, ProbeTreebank, Sentence
+from headscope.kernels.spanning_tree import best_trees
+from headscope.probes.batches import NeuralScorer, RowOf, Scorer, SentenceBatch, make_batches
+from headscope.probes.treebank import NO_HEAD, ProbeTreebank
 from headscope.stats.interval import Estimate, proportion
 from headscope.stats.seeds import add_seeds, add_spread
 from headscope.stats.tally import Tally
@@ -18,16 +19,16 @@ from headscope.stats.tests import Difference, compare
 
 __all__ = [
     "SCORES", "Label", "ProbeScores", "compare_relations", "compare_uas", "decode_tree",
-    "estimate_relations", "estimate_scores", "join_seeds", "score_probe",
+    "estimate_relations", "estimate_scores", "score_probe",
 ]  # fmt: skip
 
 SCORES = ("uas", "uas_with_punctuation", "uuas", "mst_uas", "las")
 UAS = SCORES.index("uas")
-ONE_ROOT = 1e6  # the cost of a child of ROOT: more than any word could gain by being one
 
 Array = NDArray[np.float64]
-Heads = Int[NDArray[np.int64], " word"]
-Label = Callable[[int, Heads], list[str]]  # (place in the store, heads) -> the relation of each
+Heads = Int[NDArray[np.int64], "seed sentence word"]
+Words = Bool[NDArray[np.bool_], "*seed sentence word"]
+Label = Callable[[SentenceBatch, Heads], NDArray[np.str_]]  # the relation of each word to its head
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,84 +47,93 @@ class ProbeScores:
     @property
     def shares(self) -> Float[Array, " score"]:
         """The share of right answers; NaN where there is nothing to find."""
-        correct, count = self.correct.sum(axis=0), self.count.sum(axis=0)
-        shares: Array = np.divide(correct, count, out=np.full(len(count), np.nan), where=count > 0)
-        return shares
-
-
-def join_seeds(parts: Sequence[ProbeScores]) -> ProbeScores:
-    """The mean over seeds, sentence by sentence, with the scores of each."""
-    return replace(
-        parts[0],
-        correct=np.mean([part.correct for part in parts], axis=0),
-        relation_correct=np.mean([part.relation_correct for part in parts], axis=0),
-        by_seed=np.stack([part.shares for part in parts]),
-    )
+        return _share(self.correct.sum(axis=0), self.count.sum(axis=0))
 
 
 def score_probe(
-    scorer: Scorer,
+    scorer: Scorer | NeuralScorer,
     treebank: ProbeTreebank,
     row_of: RowOf = lambda word: 0,
     label: Label | None = None,
 ) -> ProbeScores:
-    """Every word's best candidate, and the best tree of a sentence, against the gold heads.
+    """Every word's best candidate, and the best tree of a sentence, against the gold heads; of
+    several seeds the mean.
 
     `label` tells the relations of arcs, for LAS.
     """
     relations = sorted({r for sentence in treebank.sentences for r in sentence.relations})
-    column_of = {relation: column for column, relation in enumerate(relations)}
+    number_of = {relation: number for number, relation in enumerate(relations)}
+    n_sentences = len(treebank)
+    n_seeds = len(scorer.seeds[scorer.chosen]) if isinstance(scorer, NeuralScorer) else 1
+    correct = np.zeros((n_seeds, n_sentences, len(SCORES)))
+    count = np.zeros((n_sentences, len(SCORES)))
+    found = np.zeros((n_seeds, n_sentences, len(relations)))
+    to_find = np.zeros((n_sentences, len(relations)))
+    for group, batch in _batches(scorer, treebank, row_of):
+        gold = np.zeros(batch.heads.shape, np.int64)  # the number of each word's relation
+        for i, sentence in enumerate(batch.sentences):
+            gold[i, : len(sentence)] = [number_of[relation] for relation in sentence.relations]
+        best, tree = _choose(scorer, batch)  # [seed, sentence, word]
+        labels = label(batch, best) if label else None
+        is_named = labels == np.array(relations)[gold] if labels is not None else None
+        for score, (is_correct, is_scored) in enumerate(_compare(batch, best, tree, is_named)):
+            correct[:, group, score] = (is_correct & is_scored).sum(-1)
+            count[group, score] = is_scored.sum(-1)
+        heads = batch.heads.numpy()
+        places = group[:, None].repeat(heads.shape[1], axis=1)
+        np.add.at(to_find, (places, gold), heads > NO_HEAD)
+        for seed in range(n_seeds):
+            np.add.at(found[seed], (places, gold), (heads > NO_HEAD) & (best[seed] == heads))
+    shares = (_share(one.sum(axis=0), count.sum(axis=0)) for one in correct)
     buckets = np.array([sentence.bucket for sentence in treebank.sentences], np.int64)
-    shape, by_relation = (len(buckets), len(SCORES)), (len(buckets), len(relations))
-    zeros = np.zeros(shape), np.zeros(shape)
-    n_documents = len({sentence.document for sentence in treebank.sentences})
-    counts = ProbeScores(
-        *(n_documents, buckets, *zeros),
-        *(relations, np.zeros(by_relation), np.zeros(by_relation)),
-    )
-    for i, scores in score_sentences(scorer, treebank, row_of):
-        sentence = treebank.sentences[i]
-        best = _as_heads(scores.argmax(axis=1))
-        tree = decode_tree(scores)
-        labels = label(int(treebank.stored_at[i]), best) if label else None
-        for score, (is_correct, is_scored) in enumerate(_compare(sentence, best, tree, labels)):
-            counts.correct[i, score] = (is_correct & is_scored).sum()
-            counts.count[i, score] = is_scored.sum()
-        has_head = sentence.heads > NO_HEAD
-        columns = [column_of[relation] for relation in sentence.relations]
-        np.add.at(counts.relation_correct[i], columns, has_head & (best == sentence.heads))
-        np.add.at(counts.relation_count[i], columns, has_head)
-    return counts
+    means = (correct.mean(axis=0), count, relations, found.mean(axis=0), to_find)
+    return ProbeScores(treebank.n_documents, buckets, *means, by_seed=np.stack(list(shares)))
+
+
+def _batches(
+    scorer: Scorer | NeuralScorer, treebank: ProbeTreebank, row_of: RowOf
+) -> Iterator[tuple[NDArray[np.int64], SentenceBatch]]:
+    layer = getattr(scorer, "hidden_layer", None)
+    with torch.inference_mode():
+        yield from make_batches(treebank, row_of, scorer.uses_maps, hidden_layer=layer)
+
+
+def _choose(scorer: Scorer | NeuralScorer, batch: SentenceBatch) -> tuple[Heads, Heads]:
+    """The best candidate of each word, and the best tree, by seed."""
+    scores = scorer(batch).double().numpy()
+    scores = scores.reshape(-1, *scores.shape[-3:])  # [seed, sentence, word, candidate]
+    best = scores.argmax(-1)
+    sizes = np.tile(batch.sizes.numpy(), len(scores))
+    tree = best_trees(scores.reshape(-1, *scores.shape[2:]), sizes)
+    return np.where(best == batch.n_words, ROOT, best), tree.reshape(best.shape)
 
 
 def _compare(
-    sentence: Sentence, best: Heads, tree: Heads, labels: Sequence[str] | None
-) -> list[tuple[Bool[NDArray[np.bool_], " word"], Bool[NDArray[np.bool_], " word"]]]:
-    """For each score: which words are correct, and which are scored."""
-    gold, words, is_word = sentence.heads, np.arange(len(sentence)), sentence.is_scored
-    is_labelled = np.array([a == b for a, b in zip(labels or (), sentence.relations, strict=False)])
-    is_linked = (tree == gold) | ((tree[gold] == words) & (gold >= 0))  # in either direction
+    batch: SentenceBatch, best: Heads, tree: Heads, is_named: Words | None
+) -> list[tuple[Words, Words]]:
+    """For each score: which words are correct, by seed, and which are scored."""
+    gold, is_word = batch.heads.numpy(), batch.is_scored.numpy()
+    head_of_gold = np.take_along_axis(tree, np.broadcast_to(gold.clip(0), tree.shape), -1)
+    is_turned = (head_of_gold == np.arange(batch.n_words)) & (gold >= 0)
+    is_right, none = best == gold, np.zeros_like(is_word)
     return [
-        (best == gold, is_word),
-        (best == gold, gold > NO_HEAD),
-        (is_linked, is_word & (gold >= 0)),
+        (is_right, is_word),
+        (is_right, gold > NO_HEAD),
+        ((tree == gold) | is_turned, is_word & (gold >= 0)),  # in either direction
         (tree == gold, is_word),
-        ((best == gold) & is_labelled, is_word) if labels else (best != best, best != best),
+        (is_right, none) if is_named is None else (is_right & is_named, is_word),
     ]
 
 
-def decode_tree(scores: Float[Array, "word candidate"]) -> Heads:
+def decode_tree(scores: Float[Array, "word candidate"]) -> Int[NDArray[np.int64], " word"]:
     """The heads of the best tree with exactly one child of ROOT, the last candidate."""
-    n = len(scores)
-    square = np.full((n + 1, n + 1), -ONE_ROOT)
-    square[:n] = scores
-    square[:n, n] -= ONE_ROOT
-    return _as_heads(maximum_arborescence(square, n)[:n])
+    heads: Int[NDArray[np.int64], " word"] = best_trees(scores[None], np.array([len(scores)]))[0]
+    return heads
 
 
-def _as_heads(candidates: Heads) -> Heads:
-    """Candidates as heads: the last one, one more than there are words, is ROOT."""
-    return np.where(candidates == len(candidates), ROOT, candidates)
+def _share(correct: Array, count: Array) -> Array:
+    share: Array = np.divide(correct, count, out=np.full(count.shape, np.nan), where=count > 0)
+    return share
 
 
 def estimate_scores(scores: ProbeScores) -> Mapping[str, Estimate[float]]:

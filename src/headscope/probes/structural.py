@@ -34,7 +34,7 @@ class StructuralProbe(NeuralScorer):
 
     uses_maps = False
     needs_sharpness = True
-    rate = 3e-4  # its first weights are small: steps of the other probes' size would overshoot
+    rate = 8e-4  # its first weights are small: steps of the other probes' size would overshoot
     scale: Tensor
 
     def __init__(

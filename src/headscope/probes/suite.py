@@ -4,12 +4,16 @@ A probe is a `Probe` in the registry: how it learns from a `Suite`, and what it 
 package of your own adds one as an entry point of the group `headscope.probes`.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from threading import Lock
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
 from headscope.probes import baselines
 from headscope.probes.attention_only import AttentionOnly, fit_attention_only
@@ -17,14 +21,16 @@ from headscope.probes.attention_words import AttentionAndWords
 from headscope.probes.batches import NeuralScorer, Scorer
 from headscope.probes.labels import LabelProbe, fit_labels
 from headscope.probes.parts import fit_best_heads
-from headscope.probes.scores import ProbeScores, join_seeds, score_probe
+from headscope.probes.scores import ProbeScores, score_probe
 from headscope.probes.structural import StructuralProbe, measure_scale
 from headscope.probes.train import Epoch, StateStore, TrainingOptions, train
 from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.vectors import UNKNOWN, WordVectors
 from headscope.probes.word_net import WordNet
 
-__all__ = ["Probe", "ProbeResult", "ProgressReport", "Suite"]
+__all__ = ["Probe", "ProbeResult", "ProgressReport", "Suite", "run_probes", "run_side_by_side"]
+
+T = TypeVar("T")
 
 EMBEDDINGS = 0  # the layer before the first one
 DEFAULT_RANK = 64  # Hewitt and Manning find no gain from more
@@ -70,19 +76,18 @@ class Suite:
     fitted: dict[str, AttentionOnly] = field(default_factory=dict, init=False)  # by name
     learned: dict[str, Scorer | NeuralScorer] = field(default_factory=dict, init=False)
     epochs: dict[str, list[Epoch]] = field(default_factory=dict, init=False)
-    fitting: Lock = field(default_factory=Lock, init=False)  # of the attention-only probe
+    shared: dict[str, Any] = field(default_factory=dict, init=False)  # what several probes need
+    locks: dict[str, Lock] = field(default_factory=lambda: defaultdict(Lock), init=False)
     samples: dict[tuple[str, int], "Suite"] = field(default_factory=dict, init=False)
 
     def run(self, name: str, probe: Probe) -> ProbeResult:
         """Let a probe learn, and score it; one that reads attention also by the relations that
         attention tells."""
         scorer = self.learned[name] = probe.learn(self)
-        members = scorer.members if isinstance(scorer, NeuralScorer) else [scorer]
-        has_labels = scorer.uses_maps and probe.is_trained
-        label = partial(self.label_probe.label, self.test.maps) if has_labels else None
-        parts = [score_probe(one, self.test, self.row_of, label) for one in members]
+        label = self.label_probe.label if scorer.uses_maps and probe.is_trained else None
+        scores = score_probe(scorer, self.test, self.row_of, label)
         n_learned = len(self.train) if scorer.n_parameters else 0
-        return ProbeResult(join_seeds(parts), n_learned, scorer.n_parameters)
+        return ProbeResult(scores, n_learned, scorer.n_parameters)
 
     def over(
         self,
@@ -94,15 +99,23 @@ class Suite:
         """The same over other sentences or another model's numbers, named by the prefix."""
         return replace(self, train=train, test=test, prefix=prefix, options=options or self.options)
 
-    @cached_property
+    def share(self, name: str, make: Callable[[], T]) -> T:
+        """What several probes need, made once; whoever comes second waits for it."""
+        with self.locks[name]:
+            if name not in self.shared:
+                self.shared[name] = make()
+        found: T = self.shared[name]
+        return found
+
+    @property
     def head_counts(self) -> baselines.HeadCounts:
         """What every single head finds in the training sentences."""
-        return baselines.count_correct(self.train)
+        return self.share("head counts", lambda: baselines.count_correct(self.train))
 
-    @cached_property
+    @property
     def label_probe(self) -> LabelProbe:
         """What tells the relation of an arc."""
-        return fit_labels(self.train, self.options.seed)
+        return self.share("labels", lambda: fit_labels(self.train, self.options.seed))
 
     @property
     def word_vectors(self) -> WordVectors:
@@ -115,7 +128,7 @@ class Suite:
         return self.vectors.row_of(word) if self.vectors else UNKNOWN
 
     def fit_attention_only(self) -> AttentionOnly:
-        """The attention-only probe, fitted once; whoever comes second waits for it."""
+        """The attention-only probe, fitted once."""
         name = f"{self.prefix}attention-only"
         losses = list[float]()
 
@@ -123,19 +136,20 @@ class Suite:
             losses.append(loss)
             self.report(name, len(losses), None, f"loss {loss:.5f}, gradient {gradient:.1e}")
 
-        with self.fitting:
-            if name not in self.fitted:
-                seed = self.options.seed
-                self.fitted[name], _ = fit_attention_only(self.train, seed=seed, report=report)
+        seed = self.options.seed
+        fit = partial(fit_attention_only, self.train, seed=seed, report=report)
+        self.fitted[name] = self.share(name, lambda: fit()[0])
         return self.fitted[name]
 
     def train_model(self, name: str, model: NeuralScorer) -> NeuralScorer:
         """The model after training; its state and progress are kept under the probe's name."""
         full_name = f"{self.prefix}{name}"
 
+        n_epochs = self.options.count_epochs(len(self.train))
+
         def report(epoch: Epoch) -> None:
             text = f"loss {epoch.loss:.4f}, held out {epoch.grade:.4f}"
-            self.report(full_name, epoch.number, self.options.epochs, text)
+            self.report(full_name, epoch.number, n_epochs, text)
 
         state = self.open_state(full_name)
         self.epochs[name] = train(model, self.train, self.row_of, self.options, state, report)
@@ -152,6 +166,46 @@ class Suite:
         model = StructuralProbe(layer, scale, self.rank, self.options.all_seeds)
         self.train_model(f"structural-probe-layer-{layer}", model)
         return model
+
+
+def run_side_by_side(tasks: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+    """The result of each task, one core each, which is as fast as two for the small steps of
+    probes; the error of the first that fails."""
+    waiting = SimpleQueue[tuple[str, Callable[[], T]]]()
+    for task in tasks.items():
+        waiting.put(task)
+    results, errors = dict[str, T](), list[BaseException]()
+
+    def work() -> None:
+        torch.set_num_threads(1)  # of this thread
+        try:
+            while not errors:
+                name, task = waiting.get_nowait()
+                results[name] = task()
+        except Empty:
+            pass
+        except BaseException as error:
+            errors.append(error)
+
+    n_threads = min(torch.get_num_threads(), len(tasks))
+    # Ctrl-C ends the program without waiting for daemons; what they learned so far is saved.
+    threads = [Thread(target=work, daemon=True) for _ in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return {name: results[name] for name in tasks}
+
+
+def run_probes(probes: Mapping[str, Probe], suites: Mapping[str, Suite]) -> dict[str, ProbeResult]:
+    """The result of each probe, learned in its suite, on all cores. Those that read words come
+    last, as they start from what others learn."""
+    in_turn = sorted(probes, key=lambda name: probes[name].needs_vectors)
+    tasks = {name: partial(suites[name].run, name, probes[name]) for name in in_turn}
+    results = run_side_by_side(tasks)
+    return {name: results[name] for name in probes}
 
 
 def learn_words(suite: Suite, name: str, has_distances: bool) -> NeuralScorer:

@@ -10,8 +10,7 @@ import pandas as pd
 from headscope.data.attention import head_name
 from headscope.probes.attention_only import KINDS, AttentionOnly
 from headscope.probes.baselines import HeadCounts, choose_heads
-from headscope.probes.geometry import GEOMETRY, estimate_geometry
-from headscope.probes.layers import Structure
+from headscope.probes.geometry import GEOMETRY, Structure, estimate_geometry
 from headscope.probes.parts import Part, PartScores
 from headscope.probes.scores import (
     SCORES,

@@ -1,12 +1,13 @@
 """Training a probe by Adam, several seeds at once: stopped early, resumable.
 
+The rate falls evenly from its first value to 0 over all epochs that there may be.
+
 A seed decides the first weights and the documents that are held out. All seeds read the sentences
 in the same order, so that they are read once.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import methodcaller
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from headscope.errors import StudyError
 from headscope.options import require
-from headscope.probes.batches import Member, NeuralScorer, RowOf, make_batches
+from headscope.probes.batches import NeuralScorer, RowOf, make_batches
 from headscope.probes.treebank import ProbeTreebank
 
 __all__ = [
@@ -26,9 +27,8 @@ __all__ = [
 
 LEAST_SENTENCES, LEAST_DOCUMENTS = 20, 2
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.1, 500
-EPOCH_SENTENCES = (
-    4000  # at most: of a large treebank an epoch draws some, and training stops sooner
-)
+EPOCH_SENTENCES = 4000  # at most: of a large treebank an epoch draws some
+MOST_SENTENCES = 60_000  # that are read in all epochs: small treebanks have more of them
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,16 @@ class TrainingOptions:
     """How a probe is trained."""
 
     epochs: int = 20
-    patience: int = 3  # epochs without a better grade on held-out documents
-    rate: float | None = None  # that of the probe
+    patience: int = 5  # epochs without a better grade on held-out documents
     seed: int = 0
     seeds: int = 1  # how many are trained: the seed and those that follow it
 
     def __post_init__(self) -> None:
         require(self.epochs > 0, "epochs", self.epochs, "at least 1")
+
+    def count_epochs(self, n_sentences: int) -> int:
+        """How many epochs a treebank of this size may have."""
+        return min(self.epochs, -(-MOST_SENTENCES // min(n_sentences, EPOCH_SENTENCES)))
 
     @property
     def all_seeds(self) -> range:
@@ -95,8 +98,7 @@ def train(
     n_held_out = min(int(np.ceil(HELD_OUT_SHARE * len(treebank))), MOST_HELD_OUT)
     is_held_out = np.stack([treebank.hold_out(n_held_out, seed) for seed in model.seeds])
     held_out = [treebank.take(np.flatnonzero(places)) for places in is_held_out]
-    adam = torch.optim.Adam(model.parameters(), lr=options.rate or model.rate, fused=True)
-    state = _State(model, adam, options)
+    state = _State(model, options.count_epochs(len(treebank)), options.patience)
     state.restore(store.load())
     for epoch in state.epochs:
         report(epoch)
@@ -104,8 +106,8 @@ def train(
         number = len(state.epochs) + 1
         rng = np.random.default_rng([options.seed, number])  # an epoch's order is its own
         loss = _learn(state, treebank, ~is_held_out, row_of, rng)
-        grades = (grade_member(*pair, row_of) for pair in zip(model.members, held_out, strict=True))
-        epoch = Epoch(number, loss, tuple(grades))
+        grades = tuple(_grade(model, i, some, row_of) for i, some in enumerate(held_out))
+        epoch = Epoch(number, loss, grades)
         state.add(epoch)
         store.save(*state.describe())
         report(epoch)
@@ -136,10 +138,9 @@ def refuse_tiny(n_sentences: int, n_documents: int) -> None:
 class _State:
     """The model, its optimizer, the epochs so far, and the weights of each seed's best one."""
 
-    def __init__(
-        self, model: NeuralScorer, optimizer: torch.optim.Adam, options: TrainingOptions
-    ) -> None:
-        self.model, self.optimizer, self.options = model, optimizer, options
+    def __init__(self, model: NeuralScorer, n_epochs: int, patience: int) -> None:
+        self.model, self.n_epochs, self.patience = model, n_epochs, patience
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=model.rate, fused=True)
         self.epochs: list[Epoch] = []
         self.best = {name: value.clone() for name, value in model.state_dict().items()}
 
@@ -159,12 +160,18 @@ class _State:
 
     def _is_done(self, grades: list[float]) -> bool:
         """Whether a seed with these grades, epoch by epoch, is to stop."""
-        n, patience = len(grades), self.options.patience
+        n = len(grades)
         if n == 0:
             return False
         bests = np.maximum.accumulate(grades)
         since = np.arange(n) - [grades.index(best) for best in bests]  # epochs without a better one
-        return n >= self.options.epochs or bool((since >= patience).any())
+        return n >= self.n_epochs or bool((since >= self.patience).any())
+
+    def step(self, share: float) -> None:
+        """Take a step of the epoch under way, of which this share is over."""
+        done = (len(self.epochs) + share) / self.n_epochs
+        self.optimizer.param_groups[0]["lr"] = self.model.rate * (1 - done)
+        self.optimizer.step()
 
     def describe(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
@@ -203,8 +210,8 @@ def _learn(
     model, total, count = state.model, 0.0, 0.0
     chosen = np.sort(rng.permutation(len(treebank))[:EPOCH_SENTENCES])
     some = treebank.take(chosen)
-    batches = make_batches(some, row_of, model.uses_maps, rng, model.hidden_layer)
-    for group, batch in batches:
+    n_read = 0
+    for group, batch in make_batches(some, row_of, model.uses_maps, rng, model.hidden_layer):
         is_own = torch.from_numpy(is_learned[:, chosen[group]])  # [seed, sentence]
         losses, counts = model.losses(batch)
         summed, n_learned = (losses * is_own).sum(1), (counts * is_own).sum(1)  # [seed]
@@ -212,17 +219,18 @@ def _learn(
             continue
         state.optimizer.zero_grad()
         (summed / n_learned.clamp(min=1)).sum().backward()  # type: ignore[no-untyped-call]
-        state.optimizer.step()
+        state.step(n_read / len(some))
+        n_read += len(group)
         total, count = total + float(summed.detach().sum()), count + float(n_learned.sum())
     return total / max(count, 1)
 
 
-def grade_member(member: Member, treebank: ProbeTreebank, row_of: RowOf) -> float:
+def _grade(model: NeuralScorer, seed: int, treebank: ProbeTreebank, row_of: RowOf) -> float:
     """The grade of one seed on these sentences, by which its training stops."""
     total, count = 0.0, 0
-    batches = make_batches(treebank, row_of, member.uses_maps, hidden_layer=member.hidden_layer)
-    with torch.inference_mode():
+    batches = make_batches(treebank, row_of, model.uses_maps, hidden_layer=model.hidden_layer)
+    with torch.inference_mode(), model.only(seed):
         for _, batch in batches:
-            grades, counts = member.alone(methodcaller("grades", batch))
+            grades, counts = model.grades(batch)
             total, count = total + float(grades.sum()), count + int(counts.sum())
     return total / max(count, 1)

@@ -18,6 +18,7 @@ __all__ = ["UNKNOWN", "WordEmbedding", "WordVectors", "read_vectors"]
 UNKNOWN = 0  # the row of all words without a vector; what stands there is learned
 DIGIT_MARKS = ("0", "#")  # what files that fold digits write for each
 NUMBER = re.compile(r"[-+\d]|\.\d")
+UNKNOWN_TYPE, N_LEARNED = 0, 2  # of the first types, which are learned: unknown words, and ROOT
 SPREAD = 0.1  # standard deviation of learned vectors before training
 
 
@@ -71,12 +72,24 @@ class WordEmbedding(nn.Module):
         self.unknown = nn.Parameter(learned[:, 0].clone())
         self.root = nn.Parameter(learned[:, 1].clone())
 
-    def forward(
-        self, rows: Int[Tensor, "sentence word"], seeds: slice
-    ) -> Float[Tensor, "seed sentence word dimension"]:
-        """The vectors of these rows, by seed."""
-        unknown = self.unknown[seeds][:, None, None]  # [seed, 1, 1, dimension]
-        return torch.where((rows == UNKNOWN)[..., None], unknown, self.table[rows])
+    def find_types(
+        self, rows: Int[Tensor, "sentence word"]
+    ) -> tuple[Int[Tensor, " type"], Int[Tensor, "sentence word"]]:
+        """The rows of the word types in a batch, and where each word stands among what `project`
+        gives."""
+        types, places = torch.unique(rows, return_inverse=True)
+        return types, torch.where(rows == UNKNOWN, UNKNOWN_TYPE, places + N_LEARNED)
+
+    def project(
+        self,
+        types: Int[Tensor, " type"],
+        weights: Float[Tensor, "seed dimension out"],
+        seeds: slice,
+    ) -> Float[Tensor, "seed place out"]:
+        """The weights on the vectors of unknown words, of ROOT, and then of each type: of each
+        once, however often it stands in a batch."""
+        learned = torch.stack([self.unknown[seeds], self.root[seeds]], dim=1)
+        return torch.cat([learned @ weights, self.table[types] @ weights], dim=1)
 
 
 def read_vectors(path: Path, lines: Iterable[tuple[int, str]], words: Iterable[str]) -> WordVectors:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headscope.kernels.word_net import pair_scores, pair_slopes
+from headscope.kernels.word_pairs import pair_scores, pair_slopes
 from headscope.probes.batches import NeuralScorer, SentenceBatch, mask_scores
 from headscope.probes.vectors import WordEmbedding, WordVectors
 
@@ -43,26 +43,18 @@ class WordNet(NeuralScorer):
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:
         """The scores of every candidate, ROOT last."""
         weights = {name: weight[self.chosen] for name, weight in self.weights.items()}
-        words = self.embedding(batch.rows, self.chosen)  # [seed, sentence, word, dimension]
-        root = self.embedding.root[self.chosen][:, None, None].expand(-1, len(batch.sizes), 1, -1)
-        of_word = _apply(weights["dependent"], words) + weights["bias"][:, None, None]
-        of_candidate = _apply(weights["candidate"], torch.cat([words, root], dim=2))
+        types, places = self.embedding.find_types(batch.rows)
+        of_word = self.embedding.project(types, weights["dependent"], self.chosen)
+        of_word = of_word + weights["bias"][:, None]  # [seed, type, unit]
+        of_candidate = self.embedding.project(types, weights["candidate"], self.chosen)
         features = offset_features(batch.n_words)
         if self.has_distances:
             of_offset = features @ weights["distance"]  # [seed, offset, unit]
         else:
-            of_offset = features.new_zeros(len(words), len(features), N_UNITS)
-        parts = (of_word, of_candidate, of_offset, weights["out"])
-        scores = _PairScores.apply(*parts, batch.sizes)  # type: ignore[no-untyped-call]
+            of_offset = features.new_zeros(len(of_word), len(features), N_UNITS)
+        parts = (of_word, of_candidate, of_offset, weights["out"], places, batch.sizes)
+        scores = _PairScores.apply(*parts)  # type: ignore[no-untyped-call]
         return mask_scores(scores, batch)
-
-
-def _apply(
-    weights: Float[Tensor, "seed dimension unit"],
-    vectors: Float[Tensor, "seed sentence word dimension"],
-) -> Float[Tensor, "seed sentence word unit"]:
-    """Each seed's weights on all of its vectors in one product."""
-    return (vectors.flatten(1, 2) @ weights).reshape(*vectors.shape[:3], -1)
 
 
 def _draw(shapes: dict[str, int], seed: int) -> dict[str, Tensor]:
@@ -92,33 +84,21 @@ def offset_features(n_words: int) -> Float[Tensor, "offset feature"]:
 
 
 class _PairScores(torch.autograd.Function):
-    """The compiled scores of pairs as a function that torch can differentiate; the first axis of
-    all but the sizes is the seed."""
+    """The compiled scores of pairs as a function that torch can differentiate by what stands before
+    the places."""
 
     @staticmethod
-    def forward(
-        context: Any, words: Tensor, candidates: Tensor, offsets: Tensor, out: Tensor, sizes: Tensor
-    ) -> Tensor:
-        parts = [part.detach().contiguous() for part in (words, candidates, offsets, out)]
-        context.save_for_backward(*parts, sizes)
-        scores = torch.zeros(*words.shape[:3], candidates.shape[2])
-        for seed in range(len(words)):
-            pair_scores(*_arrays(seed, parts, sizes, [scores]))
+    def forward(context: Any, *given: Tensor) -> Tensor:
+        parts = [part.detach().contiguous() for part in given]
+        context.save_for_backward(*parts)
+        n_sentences, n_words = parts[-2].shape
+        scores = torch.zeros(len(parts[0]), n_sentences, n_words, n_words + 1)
+        pair_scores(*(part.numpy() for part in (*parts, scores)))
         return scores
 
     @staticmethod
     def backward(context: Any, by_scores: Tensor) -> Any:
-        *parts, sizes = context.saved_tensors
-        slopes = [torch.zeros_like(part) for part in parts]
-        by_scores = by_scores.contiguous()
-        for seed in range(len(by_scores)):
-            pair_slopes(*_arrays(seed, parts, sizes, [by_scores, *slopes]))
-        return (*slopes, None)
-
-
-def _arrays(
-    seed: int, given: Sequence[Tensor], sizes: Tensor, others: Sequence[Tensor]
-) -> list[Any]:
-    """What a kernel takes of a seed."""
-    first, last = ([part[seed].numpy() for part in parts] for parts in (given, others))
-    return [*first, sizes.numpy(), *last]
+        parts = context.saved_tensors
+        slopes = [torch.zeros_like(part) for part in parts[:-2]]
+        pair_slopes(*(part.numpy() for part in (*parts, by_scores.contiguous(), *slopes)))
+        return (*slopes, None, None)
