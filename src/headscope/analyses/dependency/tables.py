@@ -124,11 +124,13 @@ def pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
         if len(known) > 1:
             accuracy = known["heldout_accuracy"].to_numpy(float)
             errors = np.sqrt(accuracy * (1 - accuracy) / known["effective"].to_numpy(float))
-            gains = known["heldout_difference"], known["difference_error"]
+            gains, gain_errors = (
+                known[name].to_numpy(float) for name in ("heldout_difference", "difference_error")
+            )
             errors = np.maximum(errors, known["difference_error"].min())
             parts = [
                 pool_random_effects(accuracy, errors, lowest=0.0),
-                pool_random_effects(*(column.to_numpy(float) for column in gains)),
+                pool_random_effects(gains, gain_errors),
             ]
             flat = [
                 n for p in parts for n in (*p.mean, p.spread, p.predicted_low, p.predicted_high)
