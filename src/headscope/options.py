@@ -95,7 +95,8 @@ class Option:
             require(isinstance(value, Mapping), self.name, value, "names with their values")
         elif set(kinds) <= {bool, type(None)}:
             require(isinstance(value, bool), self.name, value, "True or False")
-        elif set(kinds) <= {str, type(None)}:  # Python may give a torch.dtype, or a head as (8, 10)
+        elif set(kinds) <= {str, type(None)} and not isinstance(self.default, list):
+            # Python may give a torch.dtype, or a head as (8, 10)
             require(not isinstance(value, (list, Mapping, Real)), self.name, value, "plain text")
         if isinstance(value, str):
             is_whole = value == value.encode(errors="replace").decode()

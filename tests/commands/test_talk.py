@@ -128,8 +128,7 @@ TYPED = {
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_names_are_completed_in_bash(run: Path) -> None:
     """The script that --install-completion installs, in a shell that asks as the Tab key does."""
-    start = f'"{sys.executable}" -c "from headscope.cli import main; main()"'
-    lines = [f'headscope() {{ {start} "$@"; }}', "export -f headscope"]
+    lines = [f'PATH="{Path(sys.executable).parent}:$PATH"']
     lines += ['eval "$(_HEADSCOPE_COMPLETE=source_bash headscope)"']
     for typed in TYPED:
         lines += [f"COMP_WORDS=({typed}) COMP_CWORD={len(typed.split()) - 1} COMPREPLY=()"]

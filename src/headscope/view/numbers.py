@@ -118,7 +118,9 @@ def is_agreed(best: Any) -> Any:
     >>> is_agreed({"chosen_in": 7, "folds": 8}), is_agreed({"chosen_in": 1, "folds": 6})
     (np.True_, np.False_)
     """
-    chosen_in, folds = (np.asarray(best[name], np.float64) for name in ("chosen_in", "folds"))
+    chosen_in, folds = (
+        np.asarray(best.get(name, 0), np.float64) for name in ("chosen_in", "folds")
+    )
     return ~(2 * chosen_in < folds)
 
 

@@ -22,7 +22,7 @@ __all__ = ["Distance", "list_heads", "max_heads_option", "rows_option", "scale_t
 
 
 ALL_ROWS = 10**9  # more than any example has
-STEPS = 2.0**24  # in a nat, to which sums are rounded: below 2^29 they add up in one float64
+STEPS = 2.0**30  # in a nat, to which sums are rounded: below 2^23 they add up in one float64
 
 
 def rows_option() -> Any:
@@ -90,7 +90,7 @@ def scale_to_all_rows(
 ) -> dict[str, Tensor]:
     """Sums over the sampled rows, scaled to all rows of each example, and what they are over.
 
-    They are rounded to 2^-24 nats, so that a tally of all pairs needs no rests.
+    They are rounded to 2^-30 nats, so that a tally of all pairs needs no rests.
     """
     n_examples, n_rows, *_ = attention.weights.shape
     n_tokens = attention.batch.n_tokens
