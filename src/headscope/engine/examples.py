@@ -1,6 +1,7 @@
 """The examples where notable heads do best and worst: found while streaming, viewed again here."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -60,9 +61,10 @@ def gather_examples(
             break
     encodings = encode_whole(source, list(examples.values()), max_tokens)
     found: list[tuple[Request, ShownExample]] = []
-    for members in equal_length_batches(encodings, BATCH_TOKENS):
-        found += _show(source, members, requests)
-        progress(len(members))
+    with getattr(source, "prepared", nullcontext)():
+        for members in equal_length_batches(encodings, BATCH_TOKENS):
+            found += _show(source, members, requests)
+            progress(len(members))
     found.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
     return [shown for _, shown in found]
 

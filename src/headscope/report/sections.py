@@ -125,7 +125,7 @@ def _fill(
             missing.append(Missing(figure.title, figure.made_by, left_out.get(name, "")))
         else:
             chart: Any = figure.draw(tables)
-            drawn.append(DrawnFigure(figure, as_script(chart.to_dict())))
+            drawn.append(DrawnFigure(figure, as_script(chart.to_dict(validate=False))))
     for part in (part for p in own.values() for part in p.page_tables):
         made = part.build(tables)
         found += made

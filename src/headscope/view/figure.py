@@ -134,19 +134,20 @@ class Figure:
 
 def style(chart: Chart, caption: str) -> alt.TopLevelMixin:
     """The same fonts, colours and lines for every figure, on any background."""
-    plain = {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"}
-    styled: alt.TopLevelMixin = (
-        chart.configure(background="transparent", font=FONT, padding=8)
-        .configure_range(category=list(COLOURS))
-        .configure_axis(grid=False, domainColor=GREY, tickColor=GREY, labelLimit=240, **plain)
-        .configure_legend(labelLimit=300, titleLimit=300, **plain)
-        .configure_header(
-            labelFontSize=12, labelLimit=300, labelBaseline="line-bottom", labelPadding=-4
-        )
-        .configure_title(fontSize=12, fontWeight="normal")
-        .configure_view(stroke=None)
-        .properties(description=caption)
-    )
+    plain: dict[str, Any] = {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"}
+    axis: dict[str, Any] = {"grid": False, "domainColor": GREY, "tickColor": GREY, "labelLimit": 240}
+    header: dict[str, Any] = {"labelFontSize": 12, "labelLimit": 300, "labelPadding": -4}
+    styled: alt.TopLevelMixin = chart.configure(  # in one step: each copies the chart
+        background="transparent",
+        font=FONT,
+        padding=8,
+        range=alt.RangeConfig(category=list(COLOURS)),
+        axis=alt.AxisConfig(**axis, **plain),
+        legend=alt.LegendConfig(labelLimit=300, titleLimit=300, **plain),
+        header=alt.HeaderConfig(**header, labelBaseline="line-bottom"),
+        title=alt.TitleConfig(fontSize=12, fontWeight="normal"),
+        view=alt.ViewConfig(stroke=None),
+    ).properties(description=caption)
     return styled
 
 
