@@ -281,11 +281,12 @@ CORPORA = Registry(
     {
         "text": Entry(
             "headscope.corpora.text:TextCorpus",
-            ".txt: a line is a paragraph, a blank line ends a document; paragraphs go in pairs",
+            ".txt: a line is a paragraph, a blank line ends a document; two paragraphs make an "
+            "example",
         ),
         "jsonl": Entry(
             "headscope.corpora.jsonl:JsonlCorpus",
-            '.jsonl: {"id", "text", "text_pair"?, "alignment"?} or {"id", "words"}, one a line',
+            '.jsonl: {"id", "text", "text_pair"?, "alignment"?} or {"id", "words"}, one per line',
         ),
         "conllu": Entry(
             "headscope.corpora.conllu:ConlluTreebank",
@@ -293,7 +294,7 @@ CORPORA = Registry(
         ),
         "conllu-text": Entry(
             "headscope.corpora.conllu:ConlluText",
-            ".conllu, .conllx, .conll as --text: its paragraphs in pairs",
+            ".conllu, .conllx, .conll as --text: two paragraphs make an example",
         ),
         "conllu-coref": Entry(
             "headscope.corpora.conllu_coref:ConlluCoreference",

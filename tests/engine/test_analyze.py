@@ -177,7 +177,7 @@ def test_user_token_classes_become_rows_of_the_table() -> None:
         ({"text": None}, StudyError, "nothing to read"),
         ({"text": []}, InputError, "is empty"),
         ({"text": [EXAMPLES[0], EXAMPLES[0]]}, InputError, "'made:0' stands 2 times"),
-        ({"only": []}, StudyError, "No analysis is to be run"),
+        ({"only": []}, StudyError, "No analysis was chosen"),
         ({"limit": "3"}, StudyError, "^limit=3 cannot be used. Expected a whole number"),
         ({"limit": 2.5}, StudyError, "^limit=2.5 cannot be used. Expected a whole number"),
         ({"seed": None}, StudyError, "seed=.*None.* cannot be used. Expected a whole number"),
@@ -226,8 +226,8 @@ class Loose:
     ("item", "message"),
     [
         (3, "3 is not an analysis: it lacks name, watches"),
-        (Position, "it is a class, not an object"),
-        (Loose(), "it is no dataclass"),
+        (Position, "it is a class, not an instance"),
+        (Loose(), "it is not a dataclass"),
     ],
 )
 def test_what_is_no_analysis_is_refused(item: object, message: str) -> None:
@@ -284,7 +284,7 @@ def test_best_heads_combined_are_added_to_the_trees(tmp_path: Path) -> None:
 def test_repeating_a_pass_that_is_not_there_is_refused() -> None:
     with pytest.raises(StudyError, match="null has nothing to compare"):
         run(only=["gradient"], null=1)
-    with pytest.raises(StudyError, match="no transformers model"):
+    with pytest.raises(StudyError, match="not a transformers model"):
         run(text=None, treebank=EXAMPLES, null=1)
 
 

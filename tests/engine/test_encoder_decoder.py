@@ -245,9 +245,9 @@ def test_possible_links_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("alignment", "problem"),
     [
-        ("0-0 1:1", "is no alignment in the Pharaoh format"),
+        ("0-0 1:1", "is not an alignment in the Pharaoh format"),
         ("0-0 1-2", "links a word that is not there"),
-        ([[0, 0]], "is no alignment in the Pharaoh format"),
+        ([[0, 0]], "is not an alignment in the Pharaoh format"),
     ],
 )
 def test_a_bad_alignment_is_told_with_its_line(
@@ -359,7 +359,7 @@ def test_each_kind_is_drawn_with_its_own_tokens() -> None:
     ("options", "error"),
     [
         ({"target": "w1", "attention": "self"}, "Expected one of encoder, decoder, cross"),
-        ({"attention": "cross"}, 'Expected target="TEXT" beside it'),
+        ({"attention": "cross"}, 'Expected target="TEXT" with it'),
         ({"target": "w1", "head": "1-1", "view": "text"}, "Cross attention is between two texts"),
         ({"target": "w1", "words": True}, "its words are not known"),
         ({"target": "w1", "layer": 9}, "has no layer 9"),

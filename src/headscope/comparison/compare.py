@@ -128,6 +128,6 @@ def _note_apart(found: dict[str, Replicates], first: str) -> Iterator[str]:
         apart = sorted(table for table in both if documents[table] != own.documents[table])
         if apart:
             yield (
-                f"{name} read other documents than {first} for {', '.join(apart)}: these "
-                "differences are not paired, so their intervals are wider."
+                f"{name} and {first} read different documents for {', '.join(apart)}: these "
+                f"differences are not paired, so their intervals are wider."
             )

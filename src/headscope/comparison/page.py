@@ -102,7 +102,7 @@ def _kinds(kinds: pd.DataFrame, runs: Sequence[str]) -> TextTable:
     }
     names = list(has_kind(kinds).index) if len(kinds) else []
     rows = tuple((name, *(cells.get((name, run), "-") for run in runs)) for name in names)
-    note = "Number of heads above the threshold, and the strongest head whether or not it is."
+    note = "Number of heads above the threshold, and the strongest head (even if it is below)."
     return TextTable(("heads for", *runs), rows, "Kinds of heads", note)
 
 
@@ -141,8 +141,8 @@ def _measures(measures: pd.DataFrame) -> TextTable:
         *DIFFERENCE,
     )
     note = (
-        f"{len(shown)} of {len(sure)} differences from the first run that remain after correction, "
-        "the surest first. All are in tables/measures.csv."
+        f"{len(shown)} of {len(sure)} significant differences from the first run (after "
+        f"correction), most significant first. All are in tables/measures.csv."
     )
     return build_table(shown.to_dict("records"), columns, "Measures that differ", note)
 
@@ -159,8 +159,8 @@ def _heads(heads: pd.DataFrame) -> TextTable:
         *DIFFERENCE,
     )
     note = (
-        f"{len(shown)} of {len(sure)} differences of heads at the same place that remain after "
-        "correction over the heads of a measure. All are in tables/heads.csv."
+        f"{len(shown)} of {len(sure)} significant differences between heads at the same place "
+        f"(after correction over the heads of a measure). All are in tables/heads.csv."
         if len(heads)
         else "The models have different shapes, so no head stands at the same place."
     )

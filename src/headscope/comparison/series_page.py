@@ -31,8 +31,8 @@ def render_series(made: "Series") -> str:
             Column("from then on, from step", lambda row: _step(row["from_step"])),
         ),
         "When it begins",
-        "When a claim first holds, or the first head of a kind appears, and from when on at every "
-        "later checkpoint.",
+        "The step where a claim first holds or a kind of head first appears, and the step from "
+        "which this is true at every later checkpoint.",
     )
     checkpoints = build_table(
         tables["checkpoints"].to_dict("records"),
@@ -84,8 +84,8 @@ def _figures(made: "Series") -> list[Drawn | None]:
         draw_lines(
             means[means["panel"].isin(moving)],
             "Means over heads",
-            f"The {len(moving)} measures that change most for their size; the mean over all heads, "
-            "each with its own axis. All are in tables/series.csv.",
+            f"The {len(moving)} measures with the largest relative change, as means over all "
+            f"heads. Each panel has its own axis. All are in tables/series.csv.",
             share_scale=False,
         ),
     ]

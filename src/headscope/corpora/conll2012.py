@@ -199,5 +199,5 @@ def _is_modified(phrase: Phrase, tags: Sequence[str], end: int) -> bool:
 def _refuse(path: Path, line: int, what: str) -> None:
     raise InputError(
         f"{path}:{line}: the parse {what}. Expected balanced brackets such as (NP* and *); fix "
-        "the column, or fill it with '-' to do without a parse."
+        "the column, or fill it with '-' to read the file without a parse."
     )

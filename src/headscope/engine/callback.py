@@ -67,8 +67,8 @@ class HeadscopeCallback(TrainerCallback):
         late = [path for step, path in sorted(taken.items()) if step > first or step == 0 == first]
         if state.is_world_process_zero and late:
             raise OutputError(
-                f"{late[0]} is there already. Expected no measurement beyond step {first}, where "
-                "training begins; choose another folder with out=..., or remove it."
+                f"{late[0]} exists already. Expected no measurement after step {first}, where "
+                f"training starts; choose another folder with out=..., or remove it."
             )
         self.folders = taken
         self._measure(state, given)

@@ -115,7 +115,8 @@ def _refuse_foreign(folders: Sequence[Path], manifests: Sequence[Mapping[str, An
             difference = "shards differ"
         if difference:
             raise OutputError(
-                f"{folder} is a part of another run than {folders[0]}: its {difference}. Expected "
+                f"{folder} is not a part of the same run as {folders[0]}: its {difference}. "
+                f"Expected "
                 "parts that differ in --shard alone; leave it out, or run it again."
             )
 
@@ -124,8 +125,8 @@ def _refuse_wrong_count(folders: Sequence[Path], parts: Sequence[Part]) -> None:
     of = {part.of for part in parts}
     if len(of) > 1:
         raise OutputError(
-            f"The parts are of runs in {' and '.join(map(str, sorted(of)))} parts. Expected one "
-            "way to divide the run; choose the parts of one of them."
+            f"The parts are of runs in {' and '.join(map(str, sorted(of)))} parts. Expected parts "
+            f"of one run; choose the parts of one of them."
         )
     n_parts = of.pop()
     counts = Counter(part.number for part in parts)

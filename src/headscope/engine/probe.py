@@ -180,8 +180,9 @@ def count_shared(train: Sample, test: Sample, is_allowed: bool = False) -> int:
     what = f"{len(shared)} of the {test.n_examples} sentences of {test.corpus.name}"
     raise StudyError(
         f"{what} are also in {train.corpus.name}, {n_long} of them with {LONG_SENTENCE} words or "
-        "more: probes would be scored on what they learned. Expected other sentences to learn "
-        "from than to score on; give two treebanks, or allow it: `headscope probe --allow-overlap`."
+        "more: probes would be scored on sentences they learned from. Expected different sentences "
+        "for training and scoring; give two treebanks, or allow it: `headscope probe "
+        "--allow-overlap`."
     )
 
 

@@ -200,8 +200,8 @@ def _read_place(device: str, device_map: str | None, max_memory: Mapping[str, st
     if device_map is None:
         if max_memory:
             raise ModelError(
-                "--max-memory was given without --device-map. Expected --device-map auto beside "
-                "it; add it, or leave --max-memory out."
+                "--max-memory was given without --device-map. Expected --device-map auto with it; "
+                "add it, or leave --max-memory out."
             )
         return _read_device(device)
     if device_map != "auto" or device != "auto":

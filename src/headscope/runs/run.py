@@ -155,7 +155,9 @@ def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
         gone = [name for name in names if not store.has_table(name)]
         names = [name for name in names if name not in gone]
         for name in gone:
-            log.warning("Table %s of %s is gone; what it would show is left out.", name, folder)
+            log.warning(
+                "Table %s of %s is missing; the report leaves out what it would show.", name, folder
+            )
     checksums = manifest.get("checksums", {})
     tables = {name: store.read_table(name, checksums=checksums) for name in names}
     names = manifest.get("untrained_tables", [])
