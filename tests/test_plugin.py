@@ -157,7 +157,8 @@ print(json.dumps(done))
 
 
 def run_commands(folder: Path, site: Path, *commands: str) -> list[Done]:
-    env = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "200", "NO_COLOR": "1"}
+    paths = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "200", "NO_COLOR": "1"}
     done = subprocess.run(
         [sys.executable, "-c", COMMANDS],
         input=json.dumps([command.split() for command in commands]),

@@ -52,9 +52,9 @@ def option(
 ) -> Any:
     """A field that is an option.
 
-    `parse` turns what the command line gives, a string or with `repeat` a list of strings, into
-    the field's value; values of other types are taken as they are. `changes_numbers=False` is for
-    what is a matter of speed or memory alone.
+    `parse` turns the string from the command line (with `repeat`, a list of strings) into the
+    field's value; values of other types are not parsed. `changes_numbers=False` marks options that
+    only affect speed or memory.
     """
     metadata = {
         "help": help,

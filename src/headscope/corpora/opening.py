@@ -30,7 +30,7 @@ Formats = Mapping[str, Any]  # file ending -> the class that reads such files
 def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False) -> Corpus:
     """The corpus behind a path or a registered name, read for a role: "text", "treebank", "coref".
 
-    With `skip_bad`, the files of a folder that cannot be read are left out and remembered.
+    With `skip_bad`, unreadable files in a folder are left out and recorded.
     """
     roles = [member.value for member in CorpusRole]
     if role not in roles:

@@ -74,7 +74,7 @@ def analyze(
     progress: bool = True,
     **options: Any,
 ) -> Run:
-    """Measure what a model's heads attend to, on all the data that is given.
+    """Measure what a model's heads attend to in the given data.
 
     `model` is a hub name, a folder, "demo", or a transformers model in memory with its `tokenizer`;
     a corpus is a path or several, a registered name, or `headscope.texts([...])`. Without `out`

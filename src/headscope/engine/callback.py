@@ -25,11 +25,11 @@ log = getLogger("headscope")
 
 
 class HeadscopeCallback(TrainerCallback):
-    """Measures the model before training, every so many steps, and at the end.
+    """Measures the model before training, every `every` steps, and at the end.
 
     Each measurement is a run in `out/step-N`. `options` are those of `headscope.analyze`, such as
-    `only`, `limit` and `max_tokens`. The model is left as it was: training gives the same weights
-    with the callback as without it.
+    `only`, `limit` and `max_tokens`. It does not change training: the weights are the same with and
+    without the callback.
     """
 
     def __init__(

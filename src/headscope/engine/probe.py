@@ -77,8 +77,8 @@ def probe(
 ) -> Run:
     """How much syntax is in all heads together: train probes on one treebank, score on another.
 
-    The attention between words is written to `store` once; another run over the same model and
-    treebank finds it there. Without `vectors`, probes that read words are left out. `options` are
+    The attention between words is written to `store` once; later runs with the same model and
+    treebank use it again. Without `vectors`, probes that read words are left out. `options` are
     those of `headscope.options.ProbeOptions`, `ModelOptions` and `ClusterOptions`.
     """
     refuse_unknown(options, collect_options(ProbeOptions, ModelOptions, ClusterOptions))

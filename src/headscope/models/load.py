@@ -57,8 +57,9 @@ def load_model(
 ) -> LoadedModel:
     """Load by registered name ("demo"), local folder, GGUF file or hub name; safetensors or GGUF.
 
-    "random-init:NAME" keeps the embeddings of NAME and draws its other weights by the seed. A
-    language model can be loaded `with_head`, to predict tokens; one saved without it is refused.
+    "random-init:NAME" keeps the embeddings of NAME and draws its other weights by the seed.
+    `with_head` loads a language model with its prediction head; a model saved without one is
+    refused.
     """
     trained = str(name).removeprefix(PREFIX)
     path = str(MODELS.find(trained).load()() if trained in MODELS.entries() else trained)

@@ -1,9 +1,9 @@
-"""Checks that your own analysis, corpus or source keeps the contract.
+"""Check that your own analysis, corpus or source follows its protocol.
 
     from headscope.testing import check_analysis
     check_analysis(MyAnalysis())
 
-Each check raises an AssertionError that names the class and the law it breaks. They need no model:
+Each check raises an AssertionError that names the class and the rule it breaks. They need no model:
 `MadeSource` shows random attention over made-up sentences.
 """
 
