@@ -161,7 +161,7 @@ ANALYSES = Registry(
         ),
         "entropy": _analysis(
             "entropy.measure:Entropy",
-            "how broadly a head attends, from all tokens and from [CLS] alone (section 3.3)",
+            "how broadly a head attends, from all tokens and from [CLS] (section 3.3)",
         ),
         "max-weight": _analysis(
             "max_weight.measure:MaxWeight",
@@ -177,7 +177,7 @@ ANALYSES = Registry(
         ),
         "distance": _analysis(
             "distance.measure:Distance",
-            "how alike heads attend: Jensen-Shannon divergence of every two (section 6)",
+            "how alike heads attend: Jensen-Shannon divergence of every pair (section 6)",
         ),
         "dependency": _analysis(
             "dependency.measure:Dependency",

@@ -74,7 +74,7 @@ def test_mentions_at_empty_nodes_are_counted_and_told(
 @pytest.mark.parametrize(
     ("line", "match"),
     [
-        ('{"text": "a", "text": "b"}', "a key stands twice"),
+        ('{"text": "a", "text": "b"}', "it has a key twice"),
         ('{"words": ["a"], "text_pair": "b"}', "go with text"),
         ('{"text": "a", "alignment": "0-0"}', "needs a text_pair"),
         ('{"text": ' + "[" * 2500 + "]" * 2500 + "}", "not a JSON object"),

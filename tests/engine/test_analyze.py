@@ -176,7 +176,7 @@ def test_user_token_classes_become_rows_of_the_table() -> None:
         ({"only": ["entrpy"]}, StudyError, "Did you mean 'entropy'"),
         ({"text": None}, StudyError, "nothing to read"),
         ({"text": []}, InputError, "is empty"),
-        ({"text": [EXAMPLES[0], EXAMPLES[0]]}, InputError, "'made:0' stands 2 times"),
+        ({"text": [EXAMPLES[0], EXAMPLES[0]]}, InputError, "'made:0' occurs 2 times"),
         ({"only": []}, StudyError, "No analysis was chosen"),
         ({"limit": "3"}, StudyError, "^limit=3 cannot be used. Expected a whole number"),
         ({"limit": 2.5}, StudyError, "^limit=2.5 cannot be used. Expected a whole number"),
@@ -311,5 +311,5 @@ def test_heads_that_are_not_there_are_refused(heads: str, message: str) -> None:
 
 
 def test_heads_named_where_none_is_altered_are_an_error() -> None:
-    with pytest.raises(StudyError, match='Expected also="ablation"'):
+    with pytest.raises(StudyError, match='add also="ablation"'):
         analyze("demo", text=["A line.", "Another."], heads="1-2", progress=False)

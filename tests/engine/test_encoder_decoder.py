@@ -177,7 +177,7 @@ def test_text_without_targets_is_read_by_the_encoder_alone(
     assert "attention" not in run.tables["position"]
     assert "monotonicity" not in run.tables
     told = run.manifest["left_out"]["decoder and cross attention"]
-    assert "plain.txt: the encoder of BartForConditionalGeneration alone is measured" in told
+    assert "plain.txt: only the encoder of BartForConditionalGeneration is measured" in told
     assert "its examples with text and text_pair" in caplog.text
     assert run.manifest["counts"]["text"]["tokens"] == 3 + 1 + 2 + 1 + 2 + 1  # pairs as ever
 
@@ -203,7 +203,8 @@ def test_a_treebank_is_read_by_the_encoder_beside_pairs() -> None:
     assert "attention" not in run.tables["dependency"]
     assert set(run.tables["position"]["attention"]) == set(KINDS)
     told = run.manifest["left_out"]["decoder and cross attention (treebank)"]
-    assert "alone is measured by dependency, parts-of-speech, word-pieces, trees" in told
+    assert "only the encoder" in told
+    assert "is measured by dependency, parts-of-speech, word-pieces, trees" in told
 
 
 def test_an_encoder_has_no_cross_attention_and_nothing_is_said_of_it() -> None:
@@ -371,5 +372,5 @@ def test_what_cannot_be_drawn_of_a_target_is_told(options: dict[str, Any], error
 
 
 def test_a_target_needs_a_decoder() -> None:
-    with pytest.raises(StudyError, match="demo is no encoder-decoder"):
+    with pytest.raises(StudyError, match="demo is not an encoder-decoder"):
         hs.show("demo", "a text", target="another")

@@ -90,7 +90,7 @@ def test_parts_that_make_no_whole_are_told(tmp_path: Path) -> None:
     run(out=tmp_path / "whole", **quick)
     for folders, problem in [
         ([one, three], "of 3 parts, 2 are missing"),
-        ([one, two, tmp_path / "again", three], "2 are there twice"),
+        ([one, two, tmp_path / "again", three], "2 are given twice"),
         ([one, tmp_path / "other", three], "not a part of the same run.*seed 0 there, 1 now"),
         ([one, tmp_path / "quarter", three], "in 3 and 4 parts"),
         ([one, two, tmp_path / "whole"], "is a whole run"),

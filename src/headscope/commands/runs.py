@@ -182,7 +182,8 @@ def distance(
 ) -> None:
     """Match the heads of two models, one to one, by what they attend to.
 
-    Of more models, every two are matched. Models with different tokenizers are compared by words.
+    With more than two models, every pair is matched. Models with different tokenizers are compared
+    by words.
     """
     from headscope.engine.match import match_all, match_models  # torch: only when it is needed
 

@@ -39,9 +39,9 @@ def _answer_claims(runs: Sequence[str], claims: pd.DataFrame) -> Iterator[str]:
     decided = judged[judged.isin(["holds", "does not hold"]).all(axis=1)]
     n_split = int((decided.nunique(axis=1) > 1).sum())
     yield (
-        f"Of the {len(judged)} claims of the paper that could be judged in {_all(runs)}, "
-        f"{', '.join(n_holding)} and {in_all} in {_all(runs)} hold; {n_split} hold in one run and "
-        "not in another."
+        f"{len(judged)} claims of the paper could be judged in {_all(runs)}. "
+        f"{', '.join(n_holding)} and {in_all} in {_all(runs)} hold; {n_split} hold in one run but "
+        f"not in another."
     )
 
 

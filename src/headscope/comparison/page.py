@@ -162,6 +162,6 @@ def _heads(heads: pd.DataFrame) -> TextTable:
         f"{len(shown)} of {len(sure)} significant differences between heads at the same place "
         f"(after correction over the heads of a measure). All are in tables/heads.csv."
         if len(heads)
-        else "The models have different shapes, so no head stands at the same place."
+        else "The models have different shapes, so heads cannot be compared one by one."
     )
     return build_table(shown.to_dict("records"), columns, "Heads that differ", note)

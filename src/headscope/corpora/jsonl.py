@@ -87,7 +87,7 @@ def _parse(line: str, lines: Lines) -> dict[str, Any]:
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         record = dict(pairs)
         if len(record) < len(pairs):
-            raise ValueError("a key stands twice in it")
+            raise ValueError("it has a key twice")
         return record
 
     try:

@@ -52,7 +52,7 @@ def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False
         f"No corpus {shorten(str(name), 200)!r}: there is no such file or folder."
         f"{suggest(str(name), [*named, *_neighbours(Path(name))])} Expected a path "
         f"({', '.join(formats)}, also .gz) or a name: {', '.join(named)}."
-        + (" In Python, hs.texts([...]) stands for texts." if role is CorpusRole.TEXT else "")
+        + (" In Python, pass texts as hs.texts([...])." if role is CorpusRole.TEXT else "")
     )
 
 

@@ -159,7 +159,7 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> Non
         if any(value != values[0] for value in values):
             raise OutputError(
                 f"The runs in {', '.join(map(str, folders))} have different {name}. Expected runs "
-                "that differ in their corpora alone; run them with the same model and options."
+                f"that differ only in their corpora; run them with the same model and options."
             )
     for key in {key for manifest in manifests for key in manifest["passes"]}:
         parts = [m["passes"][key]["digest"] for m in manifests if key in m["passes"]]

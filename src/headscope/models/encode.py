@@ -81,7 +81,7 @@ class Encoder:
             raise ModelError(
                 f"The tokenizer ({type(self.tokenizer).__name__}) does not work "
                 f"({type(error).__name__}: {shorten(str(error))}). Expected one that encodes "
-                "text; save the tokenizer again beside the model."
+                "text; save the tokenizer again in the model's folder."
             ) from error
 
     def encode_side(

@@ -83,8 +83,8 @@ def load_model(
         if len(tokenizer) < len(tokenizer.all_special_ids) + 2:
             raise ModelError(
                 f"{trained} has no tokenizer: only special tokens are known. Expected "
-                "tokenizer.json (or the vocabulary file of the model's kind) beside the weights; "
-                "save the tokenizer there."
+                "tokenizer.json (or the vocabulary file of the model's kind) in the folder of the "
+                "weights; save the tokenizer there."
             )
         _refuse_absurd_sizes(trained, AutoConfig.from_pretrained(path, **options))
         kind = _find_head(trained, path, options) if with_head else AutoModel

@@ -8,7 +8,7 @@ READING = (
     "Numbers in square brackets are 95 % intervals over documents: how far the number would move "
     "with other documents of the same kind. An interval needs at least two documents.",
     "Accuracies of best heads are held out: the head is chosen on some documents and scored on "
-    "the others. Compare them with the baseline beside them, not with 0.",
+    "the others. Compare them with their baseline, not with 0.",
     "A claim holds if the whole interval passes the threshold. If the interval includes the "
     "threshold, the claim is undecided. If the untrained model passes it too, the claim says "
     "nothing about training.",

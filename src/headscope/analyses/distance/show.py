@@ -62,7 +62,7 @@ HEADS_MAP_LAYERS = Figure(
 
 DISTANCE_MATRIX = Figure(
     name="distance-matrix",
-    title="How alike every two heads attend",
+    title="How alike each pair of heads attends",
     caption=(
         "Rows and columns: heads, in the order of the dendrogram, which puts similar heads next to "
         "each other. Each cell is a pair of heads. The darker, the more alike they attend "
@@ -127,7 +127,7 @@ def check_ends(tables: Tables) -> Outcome:
     """Heads of the first and of the last layer are closer than heads of any two layers."""
     n_layers = tables["distance-layers"]["layer"].nunique()
     if n_layers < LEAST_LAYERS:
-        few = f"The model has {n_layers} layers: too few to tell the ends apart."
+        few = f"The model has {n_layers} layers: too few to compare the first with the last."
         return Outcome("not measured", few)
     row = tables["distance-ends"].iloc[0]
     shows = (

@@ -48,7 +48,7 @@ def build_page_tables(tables: Tables) -> list[TextTable]:
     )
     rows = matches.sort_values("divergence", kind="stable").to_dict("records")
     chance = [
-        replace(table, title="Matches beside chance")
+        replace(table, title="Matches compared with chance")
         for table in read_chance(tables.get("head-matches-chance", pd.DataFrame()), 0)
     ]
     closest = build_table(rows, MATCH, "All matches, closest first", note)
@@ -63,7 +63,7 @@ def _summarize(matches: pd.DataFrame) -> TextTable:
     rows = (
         ("matched heads", str(len(matches))),
         ("mean divergence of matches", NATS.number(matches["divergence"].mean())),
-        ("mean divergence of any two", NATS.number(matches["mean_divergence"].mean())),
+        ("mean divergence of all pairs", NATS.number(matches["mean_divergence"].mean())),
         ("each other's nearest", str(int(matches["is_mutual"].sum()))),
         ("at the same place (layer and head)", str(int(_is_same_place(matches).sum()))),
         ("rank correlation of layers", RATIO.number(depth)),

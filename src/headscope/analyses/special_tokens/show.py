@@ -155,7 +155,7 @@ def check_step(
     """Whether a curve steps up to twice as much (or down to half) near layer 5 of 12."""
     rows = steps[steps["target"] == target]
     if rows.empty:
-        return Outcome("not measured", f"{what}: there is none.")
+        return Outcome("not measured", f"{what}: there is nothing to measure.")
     row = rows.iloc[0]
     places = like_paper(*NEAR_LAYER_5, n_layers)
     change = row_estimate(row, "ratio", "ratio_low", "ratio_high")
@@ -173,7 +173,7 @@ def check_step(
     )
     shows = (
         f"{what} {verb} at layer {row['layer']:.0f} of {n_layers}{interval}{scaled}. From there on "
-        f"it is {RATIO.estimate(change)} times what it is before."
+        f"it is {RATIO.estimate(change)} times as much as before."
     )
     enough = judge(change, line, shows, RATIO, is_above=is_rise)
     return Outcome(all_of([near, enough.verdict]), enough.shows)
@@ -397,7 +397,7 @@ CLAIMS = (
     Claim(
         "periods-and-commas-are-frequent",
         "3.2",
-        "Periods and commas are the most common tokens of the text, apart from one (a finding "
+        "Periods and commas are the most common tokens of the text, except one (a finding "
         "about the data, not about the model).",
         'the most common tokens in the data excluding "the"',
         ("token-frequency",),
