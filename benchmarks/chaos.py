@@ -153,7 +153,7 @@ def fill_disk(
             os.fsync = full
             study(model, folder)
 
-        outcomes["(told in one line)"] += in_child(work) == STATUS_FULL
+        outcomes["(one-line error)"] += in_child(work) == STATUS_FULL
         outcomes[judge(model, folder, expected)] += 1
         shutil.rmtree(folder)
     return outcomes
@@ -206,7 +206,7 @@ def main(n_kills: int = 100, n_full: int = 20, n_flips: int = 5) -> int:
         study(model, place / "whole", is_large=True)
         flips = flip_bits(place, place / "whole", n_flips)
         rows |= {f"a flipped bit in {kind}": counts for kind, counts in flips.items()}
-    print("| fault | cases | what became of it |\n|---|---:|---|")
+    print("| fault | cases | result |\n|---|---:|---|")
     for fault, counts in rows.items():
         n = sum(count for outcome, count in counts.items() if not outcome.startswith("("))
         said = "; ".join(f"{count} {outcome}" for outcome, count in counts.items())

@@ -82,7 +82,7 @@ BAD = {  # name -> what is changed in ANALYSIS
 }
 PROBLEMS = {  # what is said of each, and of the three that fail to load
     "lacking": "it lacks summarize",
-    "watcher": "`watches` is 'attention', no Watch",
+    "watcher": "`watches` is 'attention', not a Watch",
     "other": "it is named 'another'",
     "thief": "another analysis has a table named 'position'",
     "clash": "Option --rows is declared twice in different ways",
@@ -157,7 +157,8 @@ print(json.dumps(done))
 
 
 def run_commands(folder: Path, site: Path, *commands: str) -> list[Done]:
-    env = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "200", "NO_COLOR": "1"}
+    paths = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "200", "NO_COLOR": "1"}
     done = subprocess.run(
         [sys.executable, "-c", COMMANDS],
         input=json.dumps([command.split() for command in commands]),
@@ -261,7 +262,7 @@ def test_its_claim_is_judged_on_the_page(page: str) -> None:
 def test_its_fact_is_on_the_card(done: dict[str, Done], page: str) -> None:
     fact = re.search(r"^reach +(.*?) *$", done[CARD].stdout, re.MULTILINE)
     assert fact is not None
-    assert re.fullmatch(r"\d\.\d tokens \[.*\] in the mean \(rank \d+ of 72\)", fact[1])
+    assert re.fullmatch(r"\d\.\d tokens \[.*\] on average \(rank \d+ of 72\)", fact[1])
     (card,) = (card for card in read_cards(page) if card["name"] == "5-6")
     assert ["reach", fact[1]] in card["facts"]
     assert re.search(r"^gist .*; looks far away \(\d\d %\)", done[CARD].stdout, re.MULTILINE)

@@ -195,7 +195,7 @@ def _explained(can_resume: bool) -> Iterator[None]:
 def _say_how_to_go_on() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
     again = shlex.join(["headscope", *arguments, "--resume"])
-    typer.echo(f"What is finished is kept; go on with:\n  {again}", err=True)
+    typer.echo(f"Finished work is saved. Continue with:\n  {again}", err=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""READ FIRST: the three things one can add to headscope, and what flows between them.
+"""READ FIRST: the three things you can add to headscope, and what flows between them.
 
     Corpus -> Example -> Source -> what is observed -> Analysis.measure -> sums by example
                                                                             |
@@ -6,9 +6,9 @@
 
 A Corpus yields examples. A Source runs a model over a batch of them and shows what it observes,
 layer by layer. An Analysis measures that, and turns the totals into tables. To add one, write a
-class that fits and register its name: a line in `registry.py`, or an entry point of your own
-package. The engine does the rest: batches, intervals, shards, resuming and files.
-`headscope.testing` checks your class against what is said here.
+class that follows its protocol and register its name: a line in `registry.py`, or an entry point of
+your own package. The engine does the rest: batches, intervals, shards, resuming and files.
+`headscope.testing` checks your class against these protocols.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class CorpusRole(StrEnum):
-    """What a corpus is read as: the option of the command line that names it."""
+    """How a corpus is read: the name of its option on the command line."""
 
     TEXT = "text"  # segments of running text; long ones are cut
     TREEBANK = "treebank"  # sentences of words; long ones are left out
@@ -53,7 +53,7 @@ class CorpusRole(StrEnum):
 
 
 class Annotation(StrEnum):
-    """What examples can have, and analyses can need. A plug-in may use strings of its own."""
+    """What examples can have, and analyses can need. A plug-in may use its own strings."""
 
     TEXT = "text"
     WORDS = "words"
@@ -99,20 +99,20 @@ class Observation(Protocol):
 
     @property
     def layer(self) -> int:
-        """Its place among the layers that the source shows, from 0."""
+        """Its index among the layers that the source shows, from 0."""
 
     @property
     def batch(self) -> "Batch": ...
 
     def is_finite(self) -> "Tensor":
-        """Which examples have no number that is NaN or infinite, on the numbers' own device."""
+        """Which examples have only finite numbers, on the device of the numbers."""
 
 
 class Corpus(Protocol):
     """Examples, in the same order with the same unique ids each time it is iterated.
 
     A class that reads files also declares `roles` (CorpusRole) and `suffixes`, by which
-    `open_corpus` finds it; one without `suffixes` is a corpus by its registered name.
+    `open_corpus` finds it; one without `suffixes` is opened by its registered name.
     """
 
     @property
@@ -154,13 +154,13 @@ class Source(Protocol[Shown]):
         """The examples in tokens, truncated to `max_tokens`."""
 
     def batch(self, encodings: Sequence["Encoding"]) -> "Batch":
-        """Encodings of equal length, where the model is."""
+        """Encodings of equal length, on the device of the model."""
 
     def attend(self, batch: "Batch", observe: Callable[[Shown], None]) -> None:
         """Run the model and show `observe` each layer once, in the order of its `Watch`."""
 
     def describe(self) -> dict[str, object]:
-        """What the manifest says of the model; its "digest" names the weights."""
+        """What the manifest says about the model; its "digest" identifies the weights."""
 
 
 class SlicedSource(Source[Shown], Protocol):
@@ -173,21 +173,21 @@ class SlicedSource(Source[Shown], Protocol):
         n_rows: int,
         observe: Callable[[Shown], None],
     ) -> None:
-        """As `attend`, with what is read off slices of `n_rows` query rows in the maps' place."""
+        """As `attend`, with readings of slices of `n_rows` query rows instead of maps."""
 
 
 class PreparedSource(Source[Shown], Protocol):
     """A source that can be made ready for many batches. The engine looks for `prepared`."""
 
     def prepared(self) -> AbstractContextManager[None]:
-        """What every batch would set and take back is set once; all is as it was afterwards."""
+        """Set once what every batch would set and reset; everything is restored afterwards."""
 
 
 def layer_numbers(source: Any) -> list[int]:
-    """The numbers of the layers that a source shows, from 0, as people know them.
+    """The model's own numbers of the layers that a source shows, from 0.
 
-    A source that leaves layers out, such as those of a hybrid that have no attention, declares
-    them as `layer_numbers`. `layer` of what it shows counts on without gaps.
+    A source that leaves out layers, such as those without attention in a hybrid model, declares
+    `layer_numbers`. The `layer` of what it shows is counted without gaps.
     """
     return list(getattr(source, "layer_numbers", range(source.n_layers)))
 
@@ -201,8 +201,8 @@ else:
 class Analysis(Protocol):
     """A question about a model. A frozen dataclass: it holds options, never data.
 
-    Fields made with `headscope.options.option` are its options: the command line, `analyze()`, the
-    manifest and the check whether two runs may be merged are derived from them.
+    Fields made with `headscope.options.option` are its options. The command line, `analyze()`, the
+    manifest and the check before a merge are derived from them.
     """
 
     # These four are attributes of the class.
@@ -214,51 +214,51 @@ class Analysis(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What of an example it reads (Annotation); empty: any text will do."""
+        """The annotation that its examples must have (Annotation); empty: any text works."""
 
     @property
     def tables(self) -> Mapping[str, tuple[str, ...]]:
-        """The columns of each table it gives."""
+        """The columns of each table it makes."""
 
     def measure(self, observed: Any) -> Mapping[str, "Tensor | Callable[[], Tensor]"]:
         """Sums and counts for one layer of a batch; the first axis of each array is the example.
 
-        What is the same in every layer, or known at one alone, may be returned for that one alone.
-        A function is called after the last layer: for what must be computed on the host, which
-        would make a device wait at every layer.
+        A value that is the same in every layer, or known only at one, may be returned for one layer
+        only. A value may be a function, which is called after the last layer: use this for work on
+        the CPU, which would otherwise make the device wait at every layer.
         """
 
     def summarize(self, tally: "Tally") -> Mapping[str, "pd.DataFrame"]:
-        """The tables, by name, that the totals of these arrays amount to."""
+        """The tables, by name, made from the totals of these arrays."""
 
 
 # What an analysis may have beside that. The engine looks for each by its name.
 
 
 class RankedAnalysis(Analysis, Protocol):
-    """One that can say which examples show a head at its best and at its worst."""
+    """An analysis that ranks examples: where does a head do best and worst?"""
 
     def rank(self, values: Mapping[str, "Array"]) -> Mapping[str, "Array"]:
         """By ranking, a score of each example for each head: `[example, layer, head, ...]`.
 
-        `values` is what `measure` gave for all layers, `[example, layer, ...]` each. NaN is for an
-        example that has nothing to show.
+        `values` is the result of `measure` for all layers, `[example, layer, ...]` each. NaN marks
+        an example without a score.
         """
 
 
 class ReadingAnalysis(Analysis, Protocol):
-    """One that watches attention and never asks for whole maps: it is the cheaper for it.
+    """An analysis of attention that never needs whole maps, which makes it faster.
 
-    If all analyses of a pass are such, the maps are read slice by slice while the model runs.
+    If all analyses of a pass are of this kind, maps are read slice by slice while the model runs.
     """
 
     @property
     def reads(self) -> Collection["Reading"]:
-        """What it reads off the maps (`headscope.data.reading`)."""
+        """What it reads from the maps (`headscope.data.reading`)."""
 
 
 class CrossAnalysis(Analysis, Protocol):
-    """One that watches attention and can measure cross attention too.
+    """An analysis of attention that can also measure cross attention.
 
     There queries and keys are different tokens: those of the target (`LayerAttention.batch`) and
     of the source (`LayerAttention.keys`).
@@ -269,19 +269,19 @@ class CrossAnalysis(Analysis, Protocol):
 
 
 class LayersAnalysis(Analysis, Protocol):
-    """One that compares layers (`Watch.compares_layers`)."""
+    """An analysis that compares layers (`Watch.compares_layers`)."""
 
     @property
     def rows(self) -> int:
-        """The most query rows of an example that it is shown."""
+        """The maximum number of query rows per example that it gets."""
 
     @property
     def max_heads(self) -> int:
-        """The most heads that it is shown, of larger models evenly spread ones of each layer."""
+        """The maximum number of heads that it gets, evenly spread over each layer."""
 
 
 class ChangeAnalysis(Analysis, Protocol):
-    """One that watches changes (`Watch.CHANGE`)."""
+    """An analysis of changes (`Watch.CHANGE`)."""
 
     @property
     def heads(self) -> Collection[tuple[int, int]] | None:
@@ -289,7 +289,7 @@ class ChangeAnalysis(Analysis, Protocol):
 
 
 class UntrainedAnalysis(Analysis, Protocol):
-    """One that puts the same model without its training beside the model (`--null`)."""
+    """An analysis that also compares with the same model untrained (`--null`)."""
 
     def add_untrained(
         self,
@@ -297,22 +297,22 @@ class UntrainedAnalysis(Analysis, Protocol):
         tally: "Tally",
         untrained: Sequence["Tally"],
     ) -> Mapping[str, "pd.DataFrame"]:
-        """Its tables with what the totals of untrained models say, one tally for each draw."""
+        """Its tables with columns from the totals of untrained models, one tally for each draw."""
 
 
 class JoinedAnalysis(Analysis, Protocol):
-    """One that has something to say about all corpora together."""
+    """An analysis that also summarizes all corpora together."""
 
     def join_corpora(self, tables: Mapping[str, "pd.DataFrame"]) -> Mapping[str, "pd.DataFrame"]:
-        """Its tables of all passes, joined, with what follows from them together."""
+        """Its joined tables of all passes, with the summary over all corpora."""
 
 
 class RepeatedAnalysis(Analysis, Protocol):
-    """One that reads its corpus a second time, knowing what the first reading gave."""
+    """An analysis that reads its corpus a second time, knowing the totals of the first reading."""
 
     @property
     def repeats_after(self) -> frozenset[str]:
-        """The analyses whose totals it wants to know; empty: it does not repeat."""
+        """The analyses whose totals it needs; empty: it does not repeat."""
 
     def repeat(self, tallies: Mapping[str, "Tally"]) -> Analysis:
         """The analysis of the second reading."""
@@ -324,7 +324,7 @@ class RepeatedAnalysis(Analysis, Protocol):
 
 
 class UnmergeableAnalysis(Analysis, Protocol):
-    """One whose sums over different corpora do not add."""
+    """An analysis whose sums over different corpora cannot be added."""
 
     @property
     def not_mergeable(self) -> str:

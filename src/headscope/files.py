@@ -49,7 +49,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if not isinstance(values, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     expected = values.pop(CHECKSUM, None)
     if expected is not None and checksum(_canonical(values)) != expected:
         raise ValueError("its checksum differs: it was altered or damaged")

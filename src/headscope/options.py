@@ -52,9 +52,9 @@ def option(
 ) -> Any:
     """A field that is an option.
 
-    `parse` turns what the command line gives, a string or with `repeat` a list of strings, into
-    the field's value; values of other types are taken as they are. `changes_numbers=False` is for
-    what is a matter of speed or memory alone.
+    `parse` turns the string from the command line (with `repeat`, a list of strings) into the
+    field's value; values of other types are not parsed. `changes_numbers=False` marks options that
+    only affect speed or memory.
     """
     metadata = {
         "help": help,
@@ -231,7 +231,7 @@ class ModelOptions:
         None, "auto: spread the model over all devices, then memory, then disk (extra 'big')."
     )
     max_memory: dict[str, str] = option(
-        {}, "With --device-map: memory to use, as 0=20GB,cpu=60GB.", parse=_read_memory
+        {}, "With --device-map: memory to use, e.g. 0=20GB,cpu=60GB.", parse=_read_memory
     )
     trust_remote_code: bool = option(False, "Run code that comes with the model.")
 
@@ -249,7 +249,7 @@ class RunOptions:
         None, "At most N documents of --coref.", shown_default="--limit"
     )
     max_tokens: int | None = option(
-        None, "Tokens of the longest input.", shown_default="128; --coref also 512"
+        None, "Maximum tokens per input.", shown_default="128; --coref also 512"
     )
     coref_window: str = option(
         CUTS[0], "Documents: split into windows, truncate to one (as in the paper), or both."
@@ -263,10 +263,12 @@ class RunOptions:
     slice_rows: int = option(
         128, "Query rows measured at a time; more memory, same numbers.", changes_numbers=False
     )
-    shard_examples: int = option(1024, "Examples between two saves.", changes_numbers=False)
+    shard_examples: int = option(
+        1024, "Save the sums after every N examples.", changes_numbers=False
+    )
     shard: str | None = option(
         None,
-        "Measure one part of the run, as 3/64; `headscope merge` joins all parts.",
+        "Measure one part of the run, e.g. 3/64; `headscope merge` joins all parts.",
         changes_numbers=False,
     )
 
@@ -296,14 +298,14 @@ class ClusterOptions:
     """Which machines do the work."""
 
     ray: str | None = option(
-        None, "Run on a Ray cluster: auto (the one here), ADDRESS, or local (this machine)."
+        None, "Run on a Ray cluster: auto (a running one), ADDRESS, or local (this machine)."
     )
     workers: int | None = option(
-        None, "Workers, each with a model of its own.", shown_default="as many as the cluster holds"
+        None, "Number of workers; each loads the model.", shown_default="as many as fit"
     )
-    cpus_per_worker: int = option(1, "CPUs, and threads, of a worker.")
+    cpus_per_worker: int = option(1, "CPUs (and threads) per worker.")
     gpus_per_worker: float | None = option(
-        None, "GPUs of a worker; may be a share of one.", shown_default="1 where there are any"
+        None, "GPUs per worker; may be a fraction.", shown_default="1 if available"
     )
 
     def __post_init__(self) -> None:
@@ -316,8 +318,8 @@ class ClusterOptions:
         if self.ray is None and given != (None, 1, None):
             raise StudyError(
                 "Options of a Ray cluster were given (--workers, --cpus-per-worker or "
-                "--gpus-per-worker), and no cluster. Expected --ray auto, ADDRESS or local beside "
-                "them; add it."
+                "--gpus-per-worker) without a cluster. Expected --ray with them; add --ray auto, "
+                "ADDRESS or local."
             )
 
 
@@ -328,16 +330,16 @@ class ProbeOptions:
     sentences: int | None = option(None, "Learn from N sentences, a seeded random sample.")
     epochs: int = option(20, "Maximum epochs of a probe trained by Adam.")
     allow_overlap: bool = option(False, "Allow sentences of --test that are also in --train.")
-    compat: bool = option(False, "Word vectors one place off, as in the paper's released code.")
-    seeds: int = option(5, "Train each probe with N seeds: their mean, the spread in the interval.")
+    compat: bool = option(False, "Shift word vectors by one word, as in the paper's released code.")
+    seeds: int = option(5, "Train each probe with N seeds; intervals include their spread.")
     rank: int = option(64, "Rank of the structural probe.")
     hidden_layers: str = option(
         "spread", "Layers of the structural probe: spread (five), all, or 0,6,12 (0: embeddings)."
     )
     curve: bool = option(
-        True, "Also learn from fewer sentences and a control task, and code them in turn."
+        True, "Also measure learning curves, a control task and online code length."
     )
-    parts: bool = option(True, "Also learn from parts of the attention: which heads parse?")
+    parts: bool = option(True, "Also train on subsets of heads: which heads parse?")
     query_pieces: str = option(QUERY_PIECES[0], QUERY_PIECES_HELP)
     seed: int = option(0, "Seed of all random choices.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
@@ -358,7 +360,7 @@ class ProbeOptions:
 class ShowOptions:
     """What is drawn of a text."""
 
-    head: str | None = option(None, "One head, as 8-10: layer 8, head 10.", shown_default="all")
+    head: str | None = option(None, "One head, e.g. 8-10: layer 8, head 10.", shown_default="all")
     layer: int | None = option(None, "All heads of this layer.")
     words: bool = option(False, "Attention between words instead of tokens.")
     target: str | None = option(None, "What an encoder-decoder writes when it reads the text.")
@@ -367,24 +369,26 @@ class ShowOptions:
     )
     treebank: str | None = option(None, "Take a sentence of this treebank, its arcs in red.")
     sentence: str | None = option(None, "The sentence's id in --treebank (# sent_id).")
-    relation: str | None = option(None, "Mark the arcs of this relation alone, e.g. det.")
-    direction: str = option("dependent-to-head", "Mark arcs this way, or head-to-dependent.")
-    hide_special: bool = option(False, "Leave out [CLS], [SEP] and their like.")
+    relation: str | None = option(None, "Mark only the arcs of this relation, e.g. det.")
+    direction: str = option(
+        "dependent-to-head", "Direction of the marked arcs; or head-to-dependent."
+    )
+    hide_special: bool = option(False, "Leave out special tokens ([CLS], [SEP]).")
     red: list[str] = option([], "A word whose attention is drawn in red; may be repeated.")
     view: str = option("auto", "lines, matrix, text, or auto: text for long texts.")
     strongest: int | None = option(None, "Draw only the K strongest lines.")
-    span: str | None = option(None, "Draw only these tokens or words, as 10-40 (from 1).")
+    span: str | None = option(None, "Draw only these tokens or words, e.g. 10-40 (from 1).")
     pieces: str = option("joined", "Later pieces of a word: joined (ing) or marked (##ing).")
     size: str | None = option(None, "Size of the picture, 12x8cm, or its width, 12cm.")
     font: str | None = option(None, "An installed font.")
-    palette: str | None = option(None, "Colours of lines and of marks, as black,red.")
+    palette: str | None = option(None, "Colours of lines and of marks, e.g. black,red.")
     background: str | None = option(None, "A colour, or transparent.")
 
     def __post_init__(self) -> None:
         require(self.view in VIEWS, "view", self.view, f"one of {', '.join(VIEWS)}")
         require(self.pieces in PIECES, "pieces", self.pieces, " or ".join(PIECES))
         is_whole = self.attention is None or self.target is not None
-        require(is_whole, "attention", self.attention, "--target TEXT beside it")
+        require(is_whole, "attention", self.attention, "--target TEXT with it")
         is_enough = self.strongest is None or self.strongest > 0
         require(is_enough, "strongest", self.strongest, "at least 1")
 

@@ -161,7 +161,7 @@ ANALYSES = Registry(
         ),
         "entropy": _analysis(
             "entropy.measure:Entropy",
-            "how broadly a head attends, from all tokens and from [CLS] alone (section 3.3)",
+            "how broadly a head attends, from all tokens and from [CLS] (section 3.3)",
         ),
         "max-weight": _analysis(
             "max_weight.measure:MaxWeight",
@@ -177,7 +177,7 @@ ANALYSES = Registry(
         ),
         "distance": _analysis(
             "distance.measure:Distance",
-            "how alike heads attend: Jensen-Shannon divergence of every two (section 6)",
+            "how alike heads attend: Jensen-Shannon divergence of every pair (section 6)",
         ),
         "dependency": _analysis(
             "dependency.measure:Dependency",
@@ -281,11 +281,12 @@ CORPORA = Registry(
     {
         "text": Entry(
             "headscope.corpora.text:TextCorpus",
-            ".txt: a line is a paragraph, a blank line ends a document; paragraphs go in pairs",
+            ".txt: a line is a paragraph, a blank line ends a document; two paragraphs make an "
+            "example",
         ),
         "jsonl": Entry(
             "headscope.corpora.jsonl:JsonlCorpus",
-            '.jsonl: {"id", "text", "text_pair"?, "alignment"?} or {"id", "words"}, one a line',
+            '.jsonl: {"id", "text", "text_pair"?, "alignment"?} or {"id", "words"}, one per line',
         ),
         "conllu": Entry(
             "headscope.corpora.conllu:ConlluTreebank",
@@ -293,7 +294,7 @@ CORPORA = Registry(
         ),
         "conllu-text": Entry(
             "headscope.corpora.conllu:ConlluText",
-            ".conllu, .conllx, .conll as --text: its paragraphs in pairs",
+            ".conllu, .conllx, .conll as --text: two paragraphs make an example",
         ),
         "conllu-coref": Entry(
             "headscope.corpora.conllu_coref:ConlluCoreference",

@@ -175,7 +175,7 @@ def test_no_heads_are_all_heads() -> None:
 
 @pytest.mark.parametrize("heads", ["3x5", "", "3-5,", "0-1", [3, 5], [(1, 2, 3)], [(-1, 0)], [], 7])
 def test_heads_that_cannot_be_read_are_an_error_that_says_how(heads: Any) -> None:
-    with pytest.raises(StudyError, match=r"heads.* cannot be read.*for example heads=.3-5,8-10"):
+    with pytest.raises(StudyError, match=r"heads.* cannot be read.*e\.g\. heads=.3-5,8-10"):
         build_options(Ablation, {"heads": heads})
 
 
@@ -219,8 +219,8 @@ def test_the_largest_weight_is_on_the_card_and_in_the_figure() -> None:
     tables = {"max-weight": widest(a=0.5, b=0.05)}
     (maker,) = MAX_WEIGHT.facts
     assert [fact.text for _, fact in maker.make(tables)] == [
-        "50.0 % [48.0-52.0] in the mean (rank 1 of 2)",
-        "5.0 % [3.0-7.0] in the mean (rank 2 of 2)",
+        "50.0 % [48.0-52.0] on average (rank 1 of 2)",
+        "5.0 % [3.0-7.0] on average (rank 2 of 2)",
     ]
     (figure,) = MAX_WEIGHT.figures
     chart: Any = figure.draw(tables)

@@ -132,7 +132,7 @@ def test_runs_over_other_documents_are_not_paired_and_it_is_said(runs: dict[str,
     tested = made.tables["measures"].dropna(subset="p_raw")
     assert len(tested)
     assert not tested["is_paired"].astype(bool).any()
-    assert any("other documents" in note and "not paired" in note for note in made.notes)
+    assert any("different documents" in note and "not paired" in note for note in made.notes)
 
 
 def test_a_page_and_tables_are_written(runs: dict[str, Path], tmp_path: Path) -> None:

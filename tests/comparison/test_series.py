@@ -89,7 +89,7 @@ def test_steps_come_from_an_option_or_the_trainer(runs: dict[str, Path], tmp_pat
         hs.compare_series(given, steps=[4, 4])
     with pytest.raises(StudyError, match=r"training step of .* is not known"):
         hs.compare_series(given)
-    with pytest.raises(StudyError, match="finds no folder"):
+    with pytest.raises(StudyError, match="matches no folder"):
         find_runs(str(tmp_path / "nothing-*"))
 
 

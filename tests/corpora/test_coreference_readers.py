@@ -226,7 +226,7 @@ def test_gap_gives_a_pronoun_and_two_names(tmp_path: Path) -> None:
         ("a.conllu", conllu(("He", "PRON", 0, "(1")), r"a.conllu:2: .* never ends"),
         ("a.conllu", conllu(("He", "PRON", 0, "")), "no mention in the whole file"),
         ("a.conllu", conllu(("He", "PRON", 7, "(1)")), "has head 7, outside the sentence"),
-        ("a.conll", "bc 0 0 He PRP - (1)\n", "a.conll:1: this row stands outside a document"),
+        ("a.conll", "bc 0 0 He PRP - (1)\n", "a.conll:1: this row is outside a document"),
         ("a.conll", "#begin document (a);\nbc 0 0 He PRP * (1)\n", "never ends"),
         ("a.conll", "#begin document (a);\nbc 0 He\n#end document\n", "a.conll:2: 3 columns"),
         (

@@ -74,8 +74,8 @@ def test_mentions_at_empty_nodes_are_counted_and_told(
 @pytest.mark.parametrize(
     ("line", "match"),
     [
-        ('{"text": "a", "text": "b"}', "a key stands twice"),
-        ('{"words": ["a"], "text_pair": "b"}', "belong beside text"),
+        ('{"text": "a", "text": "b"}', "it has a key twice"),
+        ('{"words": ["a"], "text_pair": "b"}', "go with text"),
         ('{"text": "a", "alignment": "0-0"}', "needs a text_pair"),
         ('{"text": ' + "[" * 2500 + "]" * 2500 + "}", "not a JSON object"),
         ('{"id": ' + "9" * 5000 + ', "text": "a"}', "not a JSON object"),
@@ -171,7 +171,9 @@ def test_a_read_error_in_the_middle_names_the_line(
 
     (tmp_path / "a.txt").write_text("line\n")
     monkeypatch.setattr(gate, "open_bytes", lambda path: Broken())
-    with pytest.raises(InputError, match=r"a\.txt:3: the file cannot be read on \(Input/output"):
+    with pytest.raises(
+        InputError, match=r"a\.txt:3: the rest of the file cannot be read \(Input/output"
+    ):
         list(open_corpus(tmp_path / "a.txt", TEXT).peek())  # type: ignore[attr-defined]
 
 

@@ -145,7 +145,7 @@ def test_coreference_prints_the_papers_table_and_skips_bad_files_when_told(tmp_p
     assert "27/52/69/65" in done.stdout
     assert "bad.conllu:1" in done.stderr
     said = done.stderr.replace("\n", " ")
-    assert "mentions not scored, as every antecedent is in another window: 82" in said
+    assert "mentions not scored because every antecedent is in another window: 82" in said
     table = pd.read_csv(tmp_path / "b/tables/coreference-best.csv")
     assert set(table["window"]) == {128, 512}
     best = table[(table["mention_type"] == "all") & (table["candidates"] == "mentions")]
@@ -257,7 +257,7 @@ def test_a_stopped_run_resumes_to_the_same_tables(
     code, said = stop_in_the_middle(command, sums.exists, key)
     if key:
         assert code == 130, said
-        assert "\nInterrupted.\nWhat is finished is kept; go on with:\n  headscope analyze" in said
+        assert "\nInterrupted.\nFinished work is saved. Continue with:\n  headscope analyze" in said
         assert "Traceback" not in said
     assert not (tmp_path / "killed/tables").exists(), "the run ended before it was killed"
     resumed = call(*analyze_slowly(text, tmp_path / "killed", "--resume"))

@@ -50,6 +50,6 @@ def test_treebanks_of_two_languages_give_one_table_and_a_comparison(tmp_path: Pa
     assert set(best["treebank"]) == {"starter.conllu", "german.conllu"}
     assert of_german.loc["det", "count"] == 2 * len(KEEPERS) * len(THINGS)
     assert of_german.loc["nsubj", "accuracy"] > 0.9  # the verb always follows
-    comparison = done.stdout.partition("caught by a head")[2]
+    comparison = done.stdout.partition("found by a head")[2]
     assert "german.conllu" in comparison.partition("det ")[2].partition("\n")[0]
     assert "starter.conllu" in comparison

@@ -176,8 +176,8 @@ def test_user_token_classes_become_rows_of_the_table() -> None:
         ({"only": ["entrpy"]}, StudyError, "Did you mean 'entropy'"),
         ({"text": None}, StudyError, "nothing to read"),
         ({"text": []}, InputError, "is empty"),
-        ({"text": [EXAMPLES[0], EXAMPLES[0]]}, InputError, "'made:0' stands 2 times"),
-        ({"only": []}, StudyError, "No analysis is to be run"),
+        ({"text": [EXAMPLES[0], EXAMPLES[0]]}, InputError, "'made:0' occurs 2 times"),
+        ({"only": []}, StudyError, "No analysis was chosen"),
         ({"limit": "3"}, StudyError, "^limit=3 cannot be used. Expected a whole number"),
         ({"limit": 2.5}, StudyError, "^limit=2.5 cannot be used. Expected a whole number"),
         ({"seed": None}, StudyError, "seed=.*None.* cannot be used. Expected a whole number"),
@@ -226,8 +226,8 @@ class Loose:
     ("item", "message"),
     [
         (3, "3 is not an analysis: it lacks name, watches"),
-        (Position, "it is a class, not an object"),
-        (Loose(), "it is no dataclass"),
+        (Position, "it is a class, not an instance"),
+        (Loose(), "it is not a dataclass"),
     ],
 )
 def test_what_is_no_analysis_is_refused(item: object, message: str) -> None:
@@ -284,7 +284,7 @@ def test_best_heads_combined_are_added_to_the_trees(tmp_path: Path) -> None:
 def test_repeating_a_pass_that_is_not_there_is_refused() -> None:
     with pytest.raises(StudyError, match="null has nothing to compare"):
         run(only=["gradient"], null=1)
-    with pytest.raises(StudyError, match="no transformers model"):
+    with pytest.raises(StudyError, match="not a transformers model"):
         run(text=None, treebank=EXAMPLES, null=1)
 
 
@@ -311,5 +311,5 @@ def test_heads_that_are_not_there_are_refused(heads: str, message: str) -> None:
 
 
 def test_heads_named_where_none_is_altered_are_an_error() -> None:
-    with pytest.raises(StudyError, match='Expected also="ablation"'):
+    with pytest.raises(StudyError, match='add also="ablation"'):
         analyze("demo", text=["A line.", "Another."], heads="1-2", progress=False)

@@ -79,7 +79,7 @@ def test_a_series_of_runs_is_written_and_training_is_not_touched(tmp_path: Path)
     alone = train(tmp_path)
     for name, weights in alone.state_dict().items():
         assert torch.equal(weights, watched.state_dict()[name]), name
-    with pytest.raises(OutputError, match="step-0 is there already"):
+    with pytest.raises(OutputError, match="step-0 exists already"):
         train(tmp_path, watch(tmp_path))
 
 

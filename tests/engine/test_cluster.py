@@ -79,9 +79,9 @@ def test_results_come_in_order_where_that_is_asked_for(cluster: Any, tmp_path: P
 
 
 def test_workers_that_differ_are_refused_before_any_work(cluster: Any, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="another version of headscope: other, and the driver sa"):
+    with pytest.raises(StudyError, match="a different version of headscope: other; the driver has sa"):
         double(Doubler(tmp_path), range(3), fact="other")
-    with pytest.raises(InputError, match=r"A worker cannot begin: no corpus here\."):
+    with pytest.raises(InputError, match=r"A worker cannot start: no corpus here\."):
         double(Doubler(tmp_path), range(3), fact="blind")
     assert not list(tmp_path.iterdir())
 
@@ -163,7 +163,7 @@ def test_ctrl_c_at_a_terminal_ends_the_workers(cluster: Any, tmp_path: Path) -> 
     command += ["--out", str(tmp_path / "run"), "--ray", cluster.address]
     code, said = stop_in_the_middle(command, lambda: sums.exists() and bool(workers()))
     assert code == 130, said
-    assert "\nInterrupted.\nWhat is finished is kept; go on with:\n  headscope analyze" in said
+    assert "\nInterrupted.\nFinished work is saved. Continue with:\n  headscope analyze" in said
     assert "Traceback" not in said
     deadline = time.monotonic() + 30
     while workers() and time.monotonic() < deadline:

@@ -178,7 +178,7 @@ def test_text_without_targets_is_read_by_the_encoder_alone(
     assert "attention" not in run.tables["position"]
     assert "monotonicity" not in run.tables
     told = run.manifest["left_out"]["decoder and cross attention"]
-    assert "plain.txt: the encoder of BartForConditionalGeneration alone is measured" in told
+    assert "plain.txt: only the encoder of BartForConditionalGeneration is measured" in told
     assert "its examples with text and text_pair" in caplog.text
     assert run.manifest["counts"]["text"]["tokens"] == 3 + 1 + 2 + 1 + 2 + 1  # pairs as ever
 
@@ -204,7 +204,8 @@ def test_a_treebank_is_read_by_the_encoder_beside_pairs() -> None:
     assert "attention" not in run.tables["dependency"]
     assert set(run.tables["position"]["attention"]) == set(KINDS)
     told = run.manifest["left_out"]["decoder and cross attention (treebank)"]
-    assert "alone is measured by dependency, parts-of-speech, word-pieces, trees" in told
+    assert "only the encoder" in told
+    assert "is measured by dependency, parts-of-speech, word-pieces, trees" in told
 
 
 def test_an_encoder_has_no_cross_attention_and_nothing_is_said_of_it() -> None:
@@ -246,9 +247,9 @@ def test_possible_links_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("alignment", "problem"),
     [
-        ("0-0 1:1", "is no alignment in the Pharaoh format"),
+        ("0-0 1:1", "is not an alignment in the Pharaoh format"),
         ("0-0 1-2", "links a word that is not there"),
-        ([[0, 0]], "is no alignment in the Pharaoh format"),
+        ([[0, 0]], "is not an alignment in the Pharaoh format"),
     ],
 )
 def test_a_bad_alignment_is_told_with_its_line(
@@ -360,7 +361,7 @@ def test_each_kind_is_drawn_with_its_own_tokens() -> None:
     ("options", "error"),
     [
         ({"target": "w1", "attention": "self"}, "Expected one of encoder, decoder, cross"),
-        ({"attention": "cross"}, 'Expected target="TEXT" beside it'),
+        ({"attention": "cross"}, 'Expected target="TEXT" with it'),
         ({"target": "w1", "head": "1-1", "view": "text"}, "Cross attention is between two texts"),
         ({"target": "w1", "words": True}, "its words are not known"),
         ({"target": "w1", "layer": 9}, "has no layer 9"),
@@ -372,5 +373,5 @@ def test_what_cannot_be_drawn_of_a_target_is_told(options: dict[str, Any], error
 
 
 def test_a_target_needs_a_decoder() -> None:
-    with pytest.raises(StudyError, match="demo is no encoder-decoder"):
+    with pytest.raises(StudyError, match="demo is not an encoder-decoder"):
         hs.show("demo", "a text", target="another")

@@ -119,7 +119,7 @@ def test_a_learned_sink_is_a_class_of_tokens_and_a_behaviour() -> None:
 def test_what_cannot_be_altered_is_left_out_with_the_reason(name: str) -> None:
     found = analyze(name, only="position,ablation")
     assert set(found.tables) == {"position"}
-    assert "cannot be altered or weighed" in found.manifest["left_out"]["ablation"]
+    assert "cannot be altered or weighted" in found.manifest["left_out"]["ablation"]
 
 
 def test_a_run_that_can_do_nothing_else_is_refused(tmp_path: Path) -> None:

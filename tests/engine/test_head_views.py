@@ -108,7 +108,7 @@ def test_what_is_not_there_is_refused(
 def test_texts_that_are_too_long_or_nothing_or_no_words_are_refused() -> None:
     with pytest.raises(StudyError, match="takes at most 6 tokens; made:1 has 7"):
         view_heads(replace(SOURCE, max_tokens=6), EXAMPLE, [(0, 0)])
-    with pytest.raises(StudyError, match="makes no tokens"):
+    with pytest.raises(StudyError, match="returns no tokens"):
         view_heads(Unheard(), EXAMPLE, [(0, 0)])
     with pytest.raises(StudyError, match="its words are not known"):
         view_heads(SOURCE, Example("a", text="the boat"), [(0, 0)], by_words=True)

@@ -39,7 +39,7 @@ def test_models_are_analyzed_one_folder_each_past_those_that_fail(tmp_path: Path
     assert "corpora differ" in elsewhere.stderr
     both = CliRunner().invoke(app, [*command, "demo"])
     assert both.exit_code == 2
-    assert "beside --models" in both.stderr
+    assert "together with --models" in both.stderr
 
 
 def test_lists_of_models_that_cannot_be_used_are_told(tmp_path: Path) -> None:

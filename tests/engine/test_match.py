@@ -140,7 +140,7 @@ def test_matches_stand_beside_chance_and_are_shown_on_an_example(tmp_path: Path)
     shown = load_run(tmp_path / "m").examples
     assert len(shown) == 16
     assert shown[0].view.units == shown[1].view.units
-    assert "Matches beside chance" in run.report().read_text()
+    assert "Matches compared with chance" in run.report().read_text()
 
 
 def test_several_models_are_matched_two_by_two(tmp_path: Path) -> None:

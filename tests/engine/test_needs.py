@@ -36,7 +36,9 @@ def test_short_inputs_need_no_word(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_too_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "_free_bytes", lambda: 1000.0)
-    with pytest.raises(StudyError, match=r"Inputs of 2048 tokens need about .* 0\.0 GB are free"):
+    with pytest.raises(
+        StudyError, match=r"An input of 2048 tokens needs about .* 0\.0 GB are free"
+    ):
         needs.tell_needs(small_model(), 2048, 128, 0)
 
 

@@ -90,8 +90,8 @@ def test_parts_that_make_no_whole_are_told(tmp_path: Path) -> None:
     run(out=tmp_path / "whole", **quick)
     for folders, problem in [
         ([one, three], "of 3 parts, 2 are missing"),
-        ([one, two, tmp_path / "again", three], "2 are there twice"),
-        ([one, tmp_path / "other", three], "part of another run.*seed 0 there, 1 now"),
+        ([one, two, tmp_path / "again", three], "2 are given twice"),
+        ([one, tmp_path / "other", three], "not a part of the same run.*seed 0 there, 1 now"),
         ([one, tmp_path / "quarter", three], "in 3 and 4 parts"),
         ([one, two, tmp_path / "whole"], "is a whole run"),
     ]:
@@ -184,7 +184,7 @@ def test_a_corpus_that_changes_under_a_run_is_refused(tmp_path: Path) -> None:
     first, *_, last = sample.shards(8)
     path.write_text(TEXT.replace("document 29", "document XX"))
     assert sample.read(first)
-    with pytest.raises(InputError, match="not what it was"):
+    with pytest.raises(InputError, match="has changed since the run first read it"):
         sample.read(last)
 
 

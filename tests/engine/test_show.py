@@ -107,7 +107,7 @@ def test_a_decoder_can_be_shown() -> None:
         ({"text": TEXT, "sentence": "ship-1"}, "no treebank was given"),
         ({"text": TEXT, "treebank": "TREES"}, "Both a text and a treebank"),
         ({"treebank": "TREES"}, "its first ids are ship-1, ship-2"),
-        ({"treebank": "TREES", "sentence": "ship-3"}, "near it are ship-"),
+        ({"treebank": "TREES", "sentence": "ship-3"}, "similar ids are ship-"),
         ({"treebank": "TREES", "sentence": "ship-2", "relation": "det"}, "relations: nsubj"),
     ],
 )
@@ -129,7 +129,7 @@ def test_the_command_writes_a_file_and_says_where(
     assert "keeper" in (tmp_path / "demo-1-3.svg").read_text()
     page = call("demo", "--treebank", STARTER, "--sentence", "nothing")
     assert page.exit_code == 2
-    assert "near it are" in page.stderr
+    assert "similar ids are" in page.stderr
     assert page.stdout == ""
 
 

@@ -194,7 +194,7 @@ class Crowded(Spoilt):
         (Unnamed, "`name` is a non-empty string"),
         (Undigested, r"`describe\(\)` has a digest"),
         (Endless, "`max_tokens` is positive"),
-        (Dropping, "`encode` gives one encoding an example"),
+        (Dropping, "`encode` gives one encoding per example"),
         (Copying, "an encoding keeps its example"),
         (Overcounting, "`word_ids` are places of the example's words, or -1"),
         (Restless, "the same batch shows the same numbers"),
@@ -206,7 +206,7 @@ class Crowded(Spoilt):
         (Numberless, "numbers are finite"),
         (Scores, "rows of attention sum to 1; one misses by 1"),
         (Clipped, "attention has a weight for each pair of tokens"),
-        (Shortsighted, "`visible` has a number a query"),
+        (Shortsighted, "`visible` has one number per query"),
         (Crowded, "what an example shows does not depend on its batch"),
     ],
 )

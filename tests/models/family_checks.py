@@ -256,7 +256,7 @@ def shorten(error: Exception, family: str) -> str:
         reason = f"the tap: {both[1].partition('. Expected')[0]}; outputs: {both[2]}"
     elif both:
         reason = both[1]
-    for start in ("cannot be used with", "cannot be altered or weighed"):
+    for start in ("cannot be used with", "cannot be altered or weighted by norms"):
         reason = re.sub(rf"^.*{start}[^:]*: ", "", reason)
     within = re.search(r"AttentionInterface \((.*)\)", reason)
     reason = within[1] if within else reason

@@ -196,7 +196,9 @@ def test_a_forward_that_someone_else_replaced_is_called_and_kept() -> None:
 @pytest.mark.parametrize("name", ["bloom", "mpnet"])
 def test_a_model_off_the_interface_says_so(name: str) -> None:
     source = source_of(name)
-    with pytest.raises(ModelError, match="cannot be altered or weighed: they are not seen"):
+    with pytest.raises(
+        ModelError, match="cannot be altered or weighted by norms: they are not seen"
+    ):
         mean_outputs(source, [batch_of(source)])
 
 

@@ -226,7 +226,7 @@ def test_model_with_a_head_for_a_task_is_seen_as_its_body() -> None:
             "longformer", {"attention_window": [4] * N_LAYERS}, "shape", id="windows, not pairs"
         ),
         pytest.param(
-            "squeezebert", {"embedding_size": 20}, "scores and not weights", id="scores alone"
+            "squeezebert", {"embedding_size": 20}, "scores, not weights", id="scores alone"
         ),
         pytest.param(
             "falcon", {"attention": "sdpa"}, 'attn_implementation="eager"', id="fixed function"
@@ -261,7 +261,7 @@ def test_layer_that_attends_twice_counts_once() -> None:
 @pytest.mark.parametrize("name", ["prophetnet", "squeezebert"])
 def test_a_model_that_gives_scores_is_refused_as_such(name: str) -> None:
     source = wrap_model(every_family.build(name), build_tokenizer("roberta"), name)
-    with pytest.raises(ModelError, match="it gives scores and not weights: a row of them sums to"):
+    with pytest.raises(ModelError, match="it returns scores, not weights: a row of them sums to"):
         _ = source.n_layers
 
 
@@ -283,7 +283,7 @@ def test_a_model_that_needs_more_than_text_is_refused_by_naming_that(
 
 
 def test_an_encoder_that_is_no_model_of_its_own_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"The encoder of fsmt \(FSMTModel\) is not a model"):
+    with pytest.raises(ModelError, match=r"The encoder of fsmt \(FSMTModel\) cannot be run alone"):
         wrap_model(every_family.build("fsmt"), build_tokenizer("roberta"), "fsmt")
 
 

@@ -87,7 +87,7 @@ def test_gradients_of_an_offloaded_model_are_refused(tmp_path: Path) -> None:
     ("options", "reason"),
     [
         ({"weights": "norm", "only": "position"}, "cannot see its projections"),
-        ({"null": 1, "only": "dependency"}, "random weights does not fit"),
+        ({"null": 1, "only": "dependency"}, "no room for a copy with random weights"),
     ],
 )
 def test_what_needs_all_weights_at_once_is_refused(options: dict[str, Any], reason: str) -> None:

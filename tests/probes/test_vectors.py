@@ -51,7 +51,7 @@ def test_only_wanted_words_are_kept(tmp_path: Path) -> None:
     [
         ("the 1 2 3\nboat 1 2\n", r"v.txt:2: the vector of 'boat' has 2 numbers. Expected 3"),
         ("the 1 2 3\nboat 1 2 3 4\n", r"v.txt:2: the vector of 'boat' has 4 numbers. Expected 3"),
-        ("the 1 2 3\nboat\n", r"v.txt:2: 'boat' is no word vector"),
+        ("the 1 2 3\nboat\n", r"v.txt:2: 'boat' is not a word vector"),
         ("the 1 2x 3\n", r"v.txt:1: the vector of 'the' holds something that is not a number"),
         ("the 1 1e99 3\n", r"v.txt:1: the vector of 'the' is not finite"),
         ("sea 1 2 3\n", r"v.txt has no vector for any word"),

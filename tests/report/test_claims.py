@@ -531,7 +531,7 @@ def test_in_a_decoder_the_first_token_stands_for_sep() -> None:
     decoder = special(weight)
     found = find("half-on-sep", decoder)
     assert found.verdict == "holds"
-    assert "In its place stands its first token" in found.shows
+    assert "The claim is tested on its first token instead" in found.shows
     assert "70.0 %" in found.shows
     for name in ("sep-looks-at-sep", "more-to-sep-from-sep", "middle-heads-look-at-sep"):
         assert find(name, decoder).verdict == "not measured"
@@ -575,7 +575,7 @@ def test_a_model_without_cls_is_told_so() -> None:
 def test_words_that_are_no_nouns_look_at_the_first_token_of_a_decoder() -> None:
     found = find("not-nouns-look-at-sep", parts_of_speech(0.8, sink="first"))
     assert found.verdict == "holds"
-    assert "In its place stands its first token" in found.shows
+    assert "The claim is tested on its first token instead" in found.shows
 
 
 def test_coreference_is_judged_in_truncated_documents_where_there_are_any() -> None:

@@ -111,7 +111,7 @@ def test_runs_of_one_document_one_analysis_or_no_table_have_a_first_screen_too()
     assert "no intervals" in header
     assert header.count('href="#head-') > 15
     bare = render(Run({}, run.manifest)).partition("<nav")[0]
-    assert "give no short answer" in bare
+    assert "no tables that give a short answer" in bare
     assert 'class="grid' not in bare
 
 

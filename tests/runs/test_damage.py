@@ -76,7 +76,7 @@ def test_tables_manifest_and_examples_are_what_the_run_wrote(tmp_path: Path) -> 
     examples = tmp_path / "run/examples.json"
     kept = examples.read_bytes()
     examples.write_bytes(seal({"examples": [{"title": 3}]}))
-    with pytest.raises(OutputError, match=r"examples\.0\.title: .*rebuild it by"):
+    with pytest.raises(OutputError, match=r"examples\.0\.title: .*rebuild it with"):
         load_run(tmp_path / "run")
     examples.write_bytes(kept)
     table = tmp_path / "run/tables/position.parquet"
@@ -135,7 +135,7 @@ def test_a_corpus_that_changes_during_a_run_is_refused(tmp_path: Path) -> None:
         path.write_text(path.read_text().replace("w29", "w3"))
         return PLANTED.maps(encoding)  # type: ignore[arg-type]
 
-    with pytest.raises(InputError, match="is not what it was when the run read it first"):
+    with pytest.raises(InputError, match="has changed since the run first read it"):
         run(MadeSource(change), text=path, out=tmp_path / "run", **QUICK)
 
 

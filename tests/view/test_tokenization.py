@@ -63,7 +63,9 @@ def test_a_run_says_how_words_became_tokens_and_warns(caplog: pytest.LogCaptureF
     assert counts["tokenization"]["words"] == 21
     line = describe_tokenization(counts)
     assert line is not None
-    assert line.startswith("4.48 pieces a word, 90.5% of words split, 0.0% of pieces unknown, 100")
+    assert line.startswith(
+        "4.48 pieces per word, 90.5% of words split, 0.0% of pieces unknown, 100"
+    )
     assert "does not seem to know the language" in caplog.text
     page = render_report(run.tables, run.manifest, [], [])
     assert "Warning." in page

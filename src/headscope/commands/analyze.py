@@ -74,7 +74,7 @@ def analyze(
     models: Annotated[
         Path | None,
         typer.Option(
-            help="Analyze all models that this file names, one a line.", rich_help_panel=DATA
+            help="Analyze all models listed in this file, one per line.", rich_help_panel=DATA
         ),
     ] = None,
     only: Annotated[
@@ -123,8 +123,8 @@ def analyze(
     _refuse_untested(train, treebank, vectors)
     if train and options.get("shard"):
         raise StudyError(
-            "--train cannot be used with --shard: probes learn from all of a treebank. Expected "
-            "one of them; run `headscope probe` by itself."
+            "--train cannot be used with --shard: probes learn from the whole treebank. Expected "
+            "one of the two; leave --train out and run `headscope probe` separately."
         )
     texts: Any = text or starter
     study: dict[str, Any] = {
@@ -199,7 +199,8 @@ def _refuse_mixed(model: str | None, train: str | None) -> None:
     for given, what in ((model, f"MODEL {model}"), (train, f"--train {train}")):
         if given:
             raise StudyError(
-                f"{what} was given beside --models. Expected one of them; leave the other out."
+                f"{what} was given together with --models. Expected only one of them; leave the "
+                f"other out."
             )
 
 

@@ -15,7 +15,8 @@ __all__ = ["atlas", "compare"]
 def compare(
     out: Annotated[Path, typer.Option(help="New folder for tables and compare.html.")],
     runs: Annotated[
-        list[Path] | None, typer.Argument(help="Folders of runs; the first is compared with.")
+        list[Path] | None,
+        typer.Argument(help="Folders of runs. The others are compared with the first."),
     ] = None,
     series: Annotated[
         str | None,
@@ -24,7 +25,8 @@ def compare(
     steps: Annotated[
         str | None,
         typer.Option(
-            help="Training steps of the runs of --series, with commas, in order of their names.",
+            help="Training steps of the --series runs in the order of their names, e.g. "
+            "0,1000,2000.",
             show_default="from the names, or trainer_state.json",
         ),
     ] = None,
@@ -42,7 +44,10 @@ def compare(
             '"runs/step-*"; give one of them.'
         )
     if series is None and steps is not None:
-        raise StudyError("--steps does nothing without --series. Expected both; leave it out.")
+        raise StudyError(
+            "--steps does nothing without --series. Expected both or neither; add "
+            "--series, or leave --steps out."
+        )
     made: Any
     if series is not None:
         made = compare_series(find_runs(series), steps=_read_steps(steps), out=out)
@@ -78,6 +83,6 @@ def _read_steps(given: str | None) -> list[int] | None:
         return [int(part.replace("_", "")) for part in given.split(",")]
     except ValueError:
         raise StudyError(
-            f"--steps {given} cannot be read. Expected whole numbers with commas, such as "
-            "0,1000,2000."
+            f"--steps {given} cannot be read. Expected whole numbers separated by commas; write, "
+            f"for example, 0,1000,2000."
         ) from None

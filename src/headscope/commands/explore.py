@@ -16,12 +16,13 @@ def explore(
         Path | None, typer.Option(help="Folder of a run of MODEL: measures, cards, examples.")
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="A text in quotes, or a .txt file with one text a line.")
+        str | None, typer.Option(help="A text in quotes, or a .txt file with one text per line.")
     ] = None,
     sentence: Annotated[
-        str | None, typer.Option(help="Begin with the example of this id in the run's corpora.")
+        str | None,
+        typer.Option(help="Start with the example that has this id in the run's corpora."),
     ] = None,
-    head: Annotated[str | None, typer.Option(help="Begin with this head, as 8-10.")] = None,
+    head: Annotated[str | None, typer.Option(help="Start with this head, e.g. 8-10.")] = None,
     beside: Annotated[
         str | None, typer.Option(help="A second model, side by side on the same words.")
     ] = None,
@@ -29,7 +30,7 @@ def explore(
         Path | None, typer.Option(help="Write one .html file with the maps inside; no server.")
     ] = None,
     port: Annotated[
-        int, typer.Option(help="Port on 127.0.0.1; 0 takes any.", min=0, max=65535)
+        int, typer.Option(help="Port on 127.0.0.1; 0 is any free port.", min=0, max=65535)
     ] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     **options: Any,

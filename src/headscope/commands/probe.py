@@ -33,7 +33,7 @@ def probe(
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option(help="Folder for stored attention.", show_default="'stores' beside --out"),
+        typer.Option(help="Folder for stored attention.", show_default="'stores', next to --out"),
     ] = None,
     resume: Resume = False,
     only: Annotated[

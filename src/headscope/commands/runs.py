@@ -30,10 +30,10 @@ def report(
     run: RunFolderArgument,
     figures: Annotated[
         str | None,
-        typer.Option(help="Also save every figure, as svg, png or pdf; several with commas."),
+        typer.Option(help="Also save every figure as svg, png or pdf; or several: svg,pdf."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to put the page or figure, not in RUN.")
+        Path | None, typer.Option(help="Write the page or figure here instead of in RUN.")
     ] = None,
     figure: Annotated[
         str | None,
@@ -71,7 +71,7 @@ def report(
     styled = {"size": size, "font": font, "palette": palette, "background": background}
     if figure is None and any(styled.values()):
         given = next(name for name, value in styled.items() if value)
-        raise StudyError(f"--{given} was given without --figure. Expected --figure NAME beside it.")
+        raise StudyError(f"--{given} was given without --figure. Expected both; add --figure NAME.")
     if figure is not None:
         width, height = read_size(size) if size else (None, None)
         drawn = done.figure(
@@ -136,7 +136,7 @@ def merge(
 def layout(
     run: RunFolderArgument,
     clusters: Annotated[
-        int | None, typer.Option(help="How many clusters.", show_default="by silhouette")
+        int | None, typer.Option(help="Number of clusters.", show_default="by silhouette")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the random starts.", show_default="the run's")
@@ -182,7 +182,8 @@ def distance(
 ) -> None:
     """Match the heads of two models, one to one, by what they attend to.
 
-    Of more models, every two are matched. Models with different tokenizers are compared by words.
+    With more than two models, every pair is matched. Models with different tokenizers are compared
+    by words.
     """
     from headscope.engine.match import match_all, match_models  # torch: only when it is needed
 
@@ -200,8 +201,8 @@ def distance(
         return
     if revision_a or revision_b:
         raise StudyError(
-            "--revision-a and --revision-b are for two models. Expected --revision for all, or two "
-            "models; leave them out."
+            "--revision-a and --revision-b work for exactly two models. Expected --revision for "
+            "three or more; use it instead."
         )
     for pair, run in match_all(models, names, folder, **options).items():
         typer.echo(f"\n{' and '.join(pair)}", err=format is not Format.TABLE)

@@ -14,7 +14,8 @@ __all__ = ["add_switches", "is_quiet", "listen", "stage", "tell", "tell_more"]
 
 QUIET, USUAL, VERBOSE = logging.WARNING, logging.INFO, logging.DEBUG
 PANEL = "Output"
-SAYS_LESS, SAYS_MORE = "Results and errors only.", "Also every claim and the time of each stage."
+SAYS_LESS = "Print results and errors only."
+SAYS_MORE = "Also print every claim and the time of each stage."
 HELP, ALL = "Show the common options.", "Show all options."
 
 # One command runs in a process; what it says is set before it starts.

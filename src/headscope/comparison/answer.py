@@ -39,9 +39,9 @@ def _answer_claims(runs: Sequence[str], claims: pd.DataFrame) -> Iterator[str]:
     decided = judged[judged.isin(["holds", "does not hold"]).all(axis=1)]
     n_split = int((decided.nunique(axis=1) > 1).sum())
     yield (
-        f"Of the {len(judged)} claims of the paper that could be judged in {_all(runs)}, "
-        f"{', '.join(n_holding)} and {in_all} in {_all(runs)} hold; {n_split} hold in one run and "
-        "not in another."
+        f"{len(judged)} claims of the paper could be judged in {_all(runs)}. "
+        f"{', '.join(n_holding)} and {in_all} in {_all(runs)} hold; {n_split} hold in one run but "
+        f"not in another."
     )
 
 
@@ -78,8 +78,8 @@ def _answer_measures(runs: Sequence[str], measures: pd.DataFrame) -> Iterator[st
         return
     found = tested[tested["p_value"] < LEVEL]
     said = (
-        f"{len(found):,} of {len(tested):,} differences of measures from {runs[0]} remain after "
-        "correction for their number (Holm, 5 %)"
+        f"{len(found):,} of {len(tested):,} differences in measures from {runs[0]} are significant "
+        f"after Holm's correction (5 %)"
     )
     shares = found[(found["statistic"] == MEAN) & found["value"].between(0, 1)]
     if not len(shares):
@@ -119,8 +119,9 @@ def _answer_heads(runs: Sequence[str], heads: pd.DataFrame, depth: pd.DataFrame)
         top = _largest(sure)
         before = top["value"] - top["difference"]
         yield (
-            "The models have different shapes, so heads are compared by depth and best by best; by "
-            f"depth they differ most in the {top['depth']} in {name_measure(top)}: "
+            "The models have different shapes, so heads are compared by depth, and the best head "
+            "of one with the best head of the other. By depth they differ most in the "
+            f"{top['depth']} in {name_measure(top)}: "
             f"{write_number(before)} in {runs[0]}, {write_number(top['value'])} in {top['run']}."
         )
 

@@ -98,8 +98,8 @@ def draw_best(best: pd.DataFrame, runs: list[str]) -> Drawn | None:
     return draw(
         alt.layer(ends, dots).properties(width=560, height=alt.Step(9)),
         "Best heads",
-        f"The best head of each question in each run, scored on documents that had no part in the "
-        f"choice, with 95 % intervals. The {len(order)} questions with the highest scores.",
+        f"The best head of each question in each run, scored on documents not used to choose it, "
+        f"with 95 % intervals. The {len(order)} questions with the highest scores.",
     )
 
 
@@ -120,7 +120,7 @@ def draw_changes(heads: pd.DataFrame, run: str) -> Drawn | None:
         grid.draw(shown),
         f"Heads of {run} that differ most",
         f"{HOW_TO_READ} Red: more than the head at the same place of the first run; blue: less. "
-        f"The {len(chosen)} measures with the largest differences that remain after correction.",
+        f"The {len(chosen)} measures with the largest significant differences (after correction).",
     )
 
 

@@ -51,10 +51,10 @@ class Comparison(Compared[str]):
 
 
 def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Comparison:
-    """Several runs beside each other, the first as the one that others are compared with.
+    """Compare several runs with the first one.
 
-    `runs` are folders, or what `analyze` gave with `out`. Differences are paired by bucket where
-    both runs read the same documents. Without `out` nothing is written.
+    `runs` are folders, or runs that `analyze` returned with `out`. Differences are paired by bucket
+    where both runs read the same documents. Without `out` nothing is written.
     """
     loaded = load_runs(list(runs))
     replicates = _read_all(loaded)
@@ -117,6 +117,6 @@ def _note_apart(found: dict[str, Replicates], first: str) -> Iterator[str]:
         apart = sorted(table for table in both if documents[table] != own.documents[table])
         if apart:
             yield (
-                f"{name} read other documents than {first} for {', '.join(apart)}: these "
-                "differences are not paired, so their intervals are wider."
+                f"{name} and {first} read different documents for {', '.join(apart)}: these "
+                f"differences are not paired, so their intervals are wider."
             )

@@ -56,7 +56,7 @@ def _judge_pair(claim: PairClaim, *runs: Replicates | None) -> Outcome:
         if run is not None and claim.needs in run.values
     ]
     if len(sides) < len(runs):
-        return Outcome("not measured", f"A run has no table {claim.needs[0]}, or not its sums.")
+        return Outcome("not measured", f"A run lacks the table {claim.needs[0]} or its sums.")
     return claim.check(*sides)
 
 

@@ -97,7 +97,8 @@ def find_runs(pattern: str) -> list[Path]:
     found = [Path(path) for path in sorted(glob(pattern)) if Path(path).is_dir()]
     if not found:
         raise StudyError(
-            f"{pattern} finds no folder. Expected a pattern of runs' folders, in quotes, such as "
+            f"{pattern} matches no folder. Expected a pattern for folders of runs, in quotes, such "
+            f"as "
             '"runs/step-*"; check it.'
         )
     return found
@@ -133,8 +134,8 @@ def _refuse_other_weights(runs: Mapping[str, Run]) -> None:
         said = ", ".join(f"{folder}: {kind}" for folder, kind in kinds.items())
         raise StudyError(
             f"The runs measured different weights ({said}), of different models, so a difference "
-            "could be of either. Expected one kind of weights, or one model; run `headscope "
-            "analyze` with the same --weights."
+            f"could come from either. Expected the same --weights or the same model; run "
+            f"`headscope analyze` again with the same --weights."
         )
 
 

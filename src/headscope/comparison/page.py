@@ -111,7 +111,7 @@ def _kinds(kinds: pd.DataFrame, runs: Sequence[str]) -> TextTable:
     }
     names = list(has_kind(kinds).index) if len(kinds) else []
     rows = tuple((name, *(cells.get((name, run), "-") for run in runs)) for name in names)
-    note = "Number of heads above the threshold, and the strongest head whether or not it is."
+    note = "Number of heads above the threshold, and the strongest head (even if it is below)."
     return TextTable(("heads for", *runs), rows, "Kinds of heads", note)
 
 
@@ -150,8 +150,8 @@ def _measures(measures: pd.DataFrame) -> TextTable:
         *DIFFERENCE,
     )
     note = (
-        f"{len(shown)} of {len(sure)} differences from the first run that remain after correction, "
-        "the surest first. All are in tables/measures.csv."
+        f"{len(shown)} of {len(sure)} significant differences from the first run (after "
+        f"correction), most significant first. All are in tables/measures.csv."
     )
     return build_table(shown.to_dict("records"), columns, "Measures that differ", note)
 
@@ -168,10 +168,10 @@ def _heads(heads: pd.DataFrame) -> TextTable:
         *DIFFERENCE,
     )
     note = (
-        f"{len(shown)} of {len(sure)} differences of heads at the same place that remain after "
-        "correction over the heads of a measure. All are in tables/heads.csv."
+        f"{len(shown)} of {len(sure)} significant differences between heads at the same place "
+        f"(after correction over the heads of a measure). All are in tables/heads.csv."
         if len(heads)
-        else "The models have different shapes, so no head stands at the same place."
+        else "The models have different shapes, so heads cannot be compared one by one."
     )
     return build_table(shown.to_dict("records"), columns, "Heads that differ", note)
 
@@ -190,8 +190,8 @@ def render_series(made: "Series") -> str:
             Column("from then on, from step", lambda row: _step(row["from_step"])),
         ),
         "When it begins",
-        "When a claim first holds, or the first head of a kind appears, and from when on at every "
-        "later checkpoint.",
+        "The step where a claim first holds or a kind of head first appears, and the step from "
+        "which this is true at every later checkpoint.",
     )
     checkpoints = build_table(
         tables["checkpoints"].to_dict("records"),
@@ -243,8 +243,8 @@ def _draw_series(made: "Series") -> list[Drawn | None]:
         draw_lines(
             means[means["panel"].isin(moving)],
             "Means over heads",
-            f"The {len(moving)} measures that change most for their size; the mean over all heads, "
-            "each with its own axis. All are in tables/series.csv.",
+            f"The {len(moving)} measures with the largest relative change, as means over all "
+            "heads. Each panel has its own axis. All are in tables/series.csv.",
             share_scale=False,
         ),
     ]

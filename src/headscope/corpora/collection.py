@@ -84,7 +84,7 @@ class FilesCorpus:
             listed += f"  and {len(bad) - len(shown):,} more\n"
         raise InputError(
             f"{len(bad)} of the {len(self.members)} files in {self.name} cannot be read:\n{listed}"
-            "Expected files without errors; fix them, or pass --skip-bad to do without them."
+            "Expected files without errors; fix them, or pass --skip-bad to skip them."
         )
 
 

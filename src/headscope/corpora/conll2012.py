@@ -108,7 +108,7 @@ def _split_documents(lines: Lines) -> Iterator[Rows]:
         elif rows is None:
             if line.strip() and line.split()[0] != "#":  # which begins a comment
                 raise lines.error(
-                    "this row stands outside a document. Expected '#begin document (name); part "
+                    "this row is outside a document. Expected '#begin document (name); part "
                     "000' before it; check that the file is CoNLL-2012."
                 )
         elif not line.strip():
@@ -199,5 +199,5 @@ def _is_modified(phrase: Phrase, tags: Sequence[str], end: int) -> bool:
 def _refuse(path: Path, line: int, what: str) -> None:
     raise InputError(
         f"{path}:{line}: the parse {what}. Expected balanced brackets such as (NP* and *); fix "
-        "the column, or fill it with '-' to do without a parse."
+        "the column, or fill it with '-' to read the file without a parse."
     )

@@ -201,7 +201,7 @@ def _read_block(
     if not rows:
         if others:
             raise file.error(
-                "a sentence without words. Expected words 1, 2, 3, ... beside ranges and empty "
+                "a sentence without words. Expected words 1, 2, 3, ..., not only ranges and empty "
                 "nodes; fix or remove it.",
                 others[0][0],
             )

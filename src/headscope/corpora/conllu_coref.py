@@ -66,7 +66,7 @@ def _find_entity(path: Path, line: int, row: Sequence[str]) -> str:
     marks = [item for item in row[MISC].split("|") if item.startswith(ENTITY)]
     if len(marks) > 1:
         raise InputError(
-            f"{path}:{line}: {ENTITY} stands {len(marks)} times. Expected all brackets of a word "
+            f"{path}:{line}: {ENTITY} occurs {len(marks)} times. Expected all brackets of a word "
             "in one, such as Entity=(e1)(e2; join them."
         )
     return marks[0].removeprefix(ENTITY) if marks else ""
@@ -78,8 +78,8 @@ def _tell_zeros(lines: Lines, sentence: ConlluSentence) -> None:
         text = _find_entity(lines.path, number, row)
         if text and ("-" in row[0] or not re.fullmatch(r"(\([^()]+\))+", text)):
             raise lines.error(
-                f"{ENTITY}{shorten(text)} stands at {row[0]}, a range or an empty node, where it "
-                "cannot be read. Expected brackets at words, or whole mentions such as (e1) at "
+                f"{ENTITY}{shorten(text)} is at {row[0]}, a range or an empty node, where it "
+                f"cannot be read. Expected brackets at words, or whole mentions such as (e1) at "
                 "empty nodes; move it to a word.",
                 number,
             )

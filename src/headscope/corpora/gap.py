@@ -112,8 +112,8 @@ def _refuse_contradictions(
     ):
         if start < end:
             raise lines.error(
-                f"{name} and {other} overlap in the text. Expected three spans apart; fix the "
-                "offsets."
+                f"{name} and {other} overlap in the text. Expected three separate spans; fix the "
+                f"offsets."
             )
 
 

@@ -68,7 +68,7 @@ def _read_example(line: str, lines: Lines, default_id: str) -> Example:
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise _error(lines, "words must be a list of strings")
         if pair is not None or record.get("alignment") is not None:
-            raise _error(lines, "text_pair and alignment belong beside text, not words")
+            raise _error(lines, "text_pair and alignment go with text, not with words")
         return Example(example_id, words=tuple(words), document=document)
     if not isinstance(text, str) or not isinstance(pair, (str, type(None))):
         raise _error(lines, "text and text_pair must be strings")
@@ -87,7 +87,7 @@ def _parse(line: str, lines: Lines) -> dict[str, Any]:
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         record = dict(pairs)
         if len(record) < len(pairs):
-            raise ValueError("a key stands twice in it")
+            raise ValueError("it has a key twice")
         return record
 
     try:

@@ -99,8 +99,8 @@ class Lines:
             ) from error
         except OSError as error:
             raise self.error(
-                f"the file cannot be read on ({error.strerror}). Expected a readable file; check "
-                "the disk or the network that it lies on.",
+                f"the rest of the file cannot be read ({error.strerror}). Expected a readable "
+                f"file; check the disk or the network drive.",
                 self.number + 1,
             ) from error
 
@@ -136,7 +136,7 @@ def guard(lines: Lines, examples: Iterable[Example]) -> Iterator[Example]:
     except Exception as error:  # whatever it is: the file did not suit the reader
         raise lines.error(
             f"the file cannot be read from here on ({type(error).__name__}: {shorten(str(error))})."
-            " Expected what the page on corpora says of its format; fix or remove the line."
+            " Expected the format described in docs/corpora.md; fix or remove the line."
         ) from error
 
 

@@ -29,7 +29,7 @@ Formats = Mapping[str, Any]  # file ending -> the class that reads such files
 def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False) -> Corpus:
     """The corpus behind a path or a registered name, read for a role: "text", "treebank", "coref".
 
-    With `skip_bad`, the files of a folder that cannot be read are left out and remembered.
+    With `skip_bad`, unreadable files in a folder are left out and recorded.
     """
     roles = [member.value for member in CorpusRole]
     if role not in roles:
@@ -52,7 +52,7 @@ def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False
         f"No corpus {shorten(str(name), 200)!r}: there is no such file or folder."
         f"{suggest(str(name), [*named, *_neighbours(Path(name))])} Expected a path "
         f"({', '.join(formats)}, also .gz) or a name: {', '.join(named)}."
-        + (" In Python, hs.texts([...]) stands for texts." if role is CorpusRole.TEXT else "")
+        + (" In Python, pass texts as hs.texts([...])." if role is CorpusRole.TEXT else "")
     )
 
 
@@ -118,7 +118,7 @@ def _open_list(items: Sequence[Any], skip_bad: bool) -> Corpus:
             if member_key in members or path in paths:
                 raise InputError(
                     f"Two items of the list are {member_key!r}. Expected different files, and "
-                    "corpora with names of their own; leave one out, or rename it."
+                    f"corpora with different names; leave one out, or rename it."
                 )
             members[member_key] = member
             paths.add(path)
@@ -184,8 +184,8 @@ def _find_scheme(item: object) -> Any:
 def _open_address(address: str, kind: Any, role: CorpusRole) -> Corpus:
     if role not in kind.roles:
         raise InputError(
-            f"{address} cannot be read as {role}. Expected it as {', '.join(sorted(kind.roles))}; "
-            "pass it there, or give a file."
+            f"{address} cannot be read as {role}. Expected {', '.join(sorted(kind.roles))}; pass "
+            f"it there, or give a file."
         )
     corpus: Corpus = kind(address)
     return corpus
@@ -197,7 +197,7 @@ def _open_file(path: Path, role: CorpusRole, formats: Formats) -> Corpus:
         shown = shorten(strip_gz(path).suffix)
         raise InputError(
             f"{path} cannot be read as {role}: its ending is {shown!r}. Expected "
-            f"{', '.join(formats)} (also .gz); rename it to what it holds, or convert it."
+            f"{', '.join(formats)} (also .gz); rename it to match its content, or convert it."
         )
     if path.name != path.name.encode(errors="replace").decode():
         raise InputError(
@@ -256,9 +256,10 @@ def _load_formats(role: CorpusRole) -> Formats:
             continue  # a corpus of this name, or of addresses
         if isinstance(suffixes, str) or isinstance(roles, str) or not roles:
             warn_once(
-                f"The corpus format {name!r} is not used, as its class does not say what it reads. "
+                f"The corpus format {name!r} is not used because its class does not say what it "
+                f"reads. "
                 "Expected `suffixes`, a tuple of strings, and `roles`, a frozenset of CorpusRole; "
-                "headscope.testing.check_corpus tells more."
+                "check it with headscope.testing.check_corpus."
             )
         elif role in roles:
             formats |= dict.fromkeys(suffixes, kind)

@@ -53,8 +53,9 @@ class LayerAttention(Memory):
     rows sum to less than 1: the rest goes to a learned sink, which is no token. Queries are the
     tokens of `batch`, and so are keys; but those of cross attention are the tokens of `key_batch`.
 
-    Maps are shown whole only where an analysis needs them so. Else they were read slice by slice
-    while the model ran: `weights` has then a shape and no numbers, and `read` gives what was read.
+    Whole maps are shown only if an analysis needs them. Otherwise they were read slice by slice
+    while the model ran: then `weights` has a shape but no numbers, and `read` returns what was
+    read.
     """
 
     layer: int  # its place among the layers that are shown; `layer_numbers` has the model's own
@@ -84,7 +85,7 @@ class LayerAttention(Memory):
         return sums.columns
 
     def offset(self, offset: int) -> Float[Tensor, "example head"]:
-        """The sum of a diagonal: attention to the token -1, 0 or 1 places further."""
+        """The sum of a diagonal: attention to the previous (-1), same (0) or next (1) token."""
         sums: Sums = self.read(SUMS)
         return sums.diagonals[..., OFFSETS.index(offset)]
 
@@ -116,7 +117,7 @@ class LayerAttention(Memory):
 
     @property
     def n_queries(self) -> int:
-        """How many tokens of each example attend: as many, but in cross attention."""
+        """How many tokens of each example attend; `n_tokens`, but in cross attention."""
         return self.weights.shape[-2]
 
     @property
@@ -137,8 +138,8 @@ class LayerAttention(Memory):
 class LayerGradient:
     """The sizes of the gradients of a loss by the weights of one layer.
 
-    `is_visible[query, key]` says which pairs have a weight at all (None: all of them). Of a long
-    input there are no whole maps: `sizes` has then a shape alone, and `columns` the sums.
+    `is_visible[query, key]` says which pairs have a weight at all (None: all of them). For a long
+    input there are no whole maps: then `sizes` has only a shape, and `columns` has the sums.
     """
 
     layer: int
@@ -157,10 +158,10 @@ class LayerGradient:
 
 @dataclass(frozen=True, eq=False)
 class LayerChange:
-    """The change of each example's answer by altering each head of a layer in each way.
+    """How much each example's output changes when each head of a layer is altered in each way.
 
-    `effect` says what the answer is: the "loss" of a language model, or the "cosine" of the final
-    hidden states with those of the model as it is (the change is then 1 - cosine).
+    `effect` says what is compared: the "loss" of a language model, or the "cosine" between the
+    final hidden states and those of the unchanged model (the change is then 1 - cosine).
     """
 
     layer: int
@@ -178,9 +179,9 @@ class LayerChange:
 class AttentionRows:
     """The same query rows of all heads; `weights[example, row, head, key]` sums to 1 over keys.
 
-    Heads stand layer by layer, the first layer's first; `n_heads[layer]` says how many of them.
-    Where these are not all heads of the model, `of_heads[layer]` says how many the layer has, and
-    `spread_heads` which of them they are. A learned sink is one more key, the last.
+    Heads are in the order of layers; `n_heads[layer]` says how many each layer has here. If these
+    are not all heads of the model, `of_heads[layer]` says how many the layer really has, and
+    `spread_heads` which of them are included. A learned sink is one more key, the last.
     """
 
     weights: Float[Tensor, "example row head key"]

@@ -24,14 +24,14 @@ def stable_hash(text: str) -> int:
 class Example:
     """One example: either `text` (with or without `text_pair`), or `words`, with or without a tree.
 
-    `spaces[i]` says whether a space stands before word i in the running text; None means that
-    all words but the first are spaced. `surfaces` are the words as they stand in that text, where
-    they differ: "du" is "d" and "u" for the words "de" and "le". Models read the running text.
-    `tags` are the words' parts of speech.
-    An example with coreference has its `mentions`, and in `sentences` the first word of each of its
-    sentences. `document` names what the example was taken from: examples of one document are alike,
-    so they count as one when it comes to how sure a number is. None: it is a document of its own.
-    `links` align the words of `text` with those of `text_pair`, both split at spaces.
+    `spaces[i]` says whether there is a space before word i in the running text; None means a space
+    before every word but the first. `surfaces` are the words as written in that text, where they
+    differ: "du" is "d" and "u" for the words "de" and "le". Models read the running text. `tags`
+    are the words' parts of speech. An example with coreference has its `mentions`, and in
+    `sentences` the first word of each of its sentences. `document` names the document of the
+    example. Examples of one document are alike, so intervals count documents, not examples. None:
+    the example is a document by itself. `links` align the words of `text` with those of
+    `text_pair`, both split at spaces.
     """
 
     id: str
@@ -75,5 +75,5 @@ class Example:
 
     @property
     def own_document(self) -> str:
-        """The name of its document: the example itself, where none is known."""
+        """The name of its document, or its own id if the document is not known."""
         return self.id if self.document is None else self.document

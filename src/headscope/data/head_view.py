@@ -45,7 +45,9 @@ class HeadView:
         n_units, n_keys = len(self.units), len(self.key_units)
         sizes = (len(self.is_special), len(self.is_special_key))
         if self.weights.shape != (n_units, n_keys) or sizes != (n_units, n_keys):
-            raise ValueError(f"A view of {n_units} units must have so many rows and columns.")
+            raise ValueError(
+                f"A view of {n_units} units needs {n_units} rows and {n_keys} columns."
+            )
         if any(not 0 <= unit < n_units for pair in self.marked for unit in pair):
             raise ValueError("A marked pair lies outside the units.")
 
@@ -171,5 +173,6 @@ def read_examples(folder: Path) -> list[ShownExample]:
     except (OSError, ValueError, IndexError) as error:
         raise OutputError(
             f"{path} is damaged ({shorten(str(error))}). Expected the examples that the run kept; "
-            "remove the file to do without, or rebuild it by `headscope analyze ... --resume`."
+            "remove the file to continue without them, or rebuild it with `headscope analyze ... "
+            "--resume`."
         ) from error

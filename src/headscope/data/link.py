@@ -24,5 +24,5 @@ def parse_links(text: str) -> tuple[Link, ...]:
     """
     found = [LINK.fullmatch(part) for part in text.split()]
     if not all(found):
-        raise ValueError(f"{text!r:.60} is no alignment in the Pharaoh format")
+        raise ValueError(f"{text!r:.60} is not an alignment in the Pharaoh format")
     return tuple(Link(int(m[1]), int(m[3]), m[2] == "-") for m in found if m)

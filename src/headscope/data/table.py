@@ -42,7 +42,7 @@ def tidy_table(axes: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
 
 
 def empty_tables(columns: Mapping[str, Sequence[str]]) -> dict[str, pd.DataFrame]:
-    """Tables with these columns and no rows: what an analysis says of no examples."""
+    """Tables with these columns and no rows: the result without examples."""
     return {name: pd.DataFrame(columns=list(names)) for name, names in columns.items()}
 
 

@@ -98,7 +98,7 @@ def first_word_option() -> Any:
     """The option of every analysis in which words compete for attention."""
     return option(
         False,
-        "Words: ignore attention to the first one, a sink in many decoders.",
+        "Ignore attention to the first word, a sink in many decoders.",
         flag="--ignore-first-word",
     )
 

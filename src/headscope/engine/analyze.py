@@ -74,7 +74,7 @@ def analyze(
     progress: bool = True,
     **options: Any,
 ) -> Run:
-    """Measure what a model's heads attend to, on all the data that is given.
+    """Measure what a model's heads attend to in the given data.
 
     `model` is a hub name, a folder, "demo", or a transformers model in memory with its `tokenizer`;
     a corpus is a path or several, a registered name, or `headscope.texts([...])`. Without `out`
@@ -188,8 +188,8 @@ class _Study:
             analyses = {a.name: a for p in self.passes for a in p.analyses}
             if failed and not any(done.shards for done in self._results.values()):
                 raise ModelError(
-                    f"No shard could be measured: {failed[0]['reason']} Expected at least one; "
-                    "what workers said stands above. Try it without --ray."
+                    f"No shard could be measured: {failed[0]['reason']} Expected at least one; see "
+                    f"the workers' messages above, or try without --ray."
                 )
             if self.work.options.shard is not None:
                 refuse_lacking(self.folder, failed)

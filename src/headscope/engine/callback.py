@@ -25,11 +25,11 @@ log = getLogger("headscope")
 
 
 class HeadscopeCallback(TrainerCallback):
-    """Measures the model before training, every so many steps, and at the end.
+    """Measures the model before training, every `every` steps, and at the end.
 
     Each measurement is a run in `out/step-N`. `options` are those of `headscope.analyze`, such as
-    `only`, `limit` and `max_tokens`. The model is left as it was: training gives the same weights
-    with the callback as without it.
+    `only`, `limit` and `max_tokens`. It does not change training: the weights are the same with and
+    without the callback.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class HeadscopeCallback(TrainerCallback):
         late = [path for step, path in sorted(taken.items()) if step > first or step == 0 == first]
         if state.is_world_process_zero and late:
             raise OutputError(
-                f"{late[0]} is there already. Expected no measurement beyond step {first}, where "
-                "training begins; choose another folder with out=..., or remove it."
+                f"{late[0]} exists already. Expected no measurement after step {first}, where "
+                f"training starts; choose another folder with out=..., or remove it."
             )
         self.folders = taken
         self._measure(state, given)

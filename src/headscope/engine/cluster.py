@@ -209,9 +209,9 @@ class Pool:
         for name, own in self.facts.items():
             if facts.get(name) != own:
                 raise StudyError(
-                    f"The worker on {host} has another {name}: {facts.get(name)}, and the driver "
-                    f"{own}. Expected the same on every machine, else the numbers would mix; "
-                    "install the same packages everywhere, and see that the model is the same."
+                    f"The worker on {host} has a different {name}: {facts.get(name)}; the driver "
+                    f"has {own}. Expected the same on every machine; install the same packages and "
+                    f"use the same model everywhere."
                 )
         handle.is_ready, self._n_lost = True, 0
 
@@ -223,8 +223,8 @@ class Pool:
             self._n_lost += 1
             if self._n_lost > ATTEMPTS * max(self._target, 1):
                 raise StudyError(
-                    f"{self._n_lost} workers died while they loaded the model. Expected them to "
-                    "load it; give each more memory: fewer --workers, or more --cpus-per-worker."
+                    f"{self._n_lost} workers died while loading the model. Expected enough memory "
+                    f"for it; give each worker more: fewer --workers, or more --cpus-per-worker."
                 )
         return doing
 
@@ -351,7 +351,7 @@ def open_pool(options: ClusterOptions, recipe: Recipe, facts: Mapping[str, str])
     except ray.exceptions.RayError as error:  # what is no fault of one worker
         raise StudyError(
             f"The Ray cluster failed: {_reason(error)} Expected a head node that answers, and free "
-            "memory and disk on every node; see to it, and repeat the command with --resume."
+            f"memory and disk on every node; check them, and repeat the command with --resume."
         ) from error
     finally:
         pool.close()
@@ -395,10 +395,10 @@ def _explain_opening(error: Any) -> HeadscopeError:
     """Why a worker could not be made, as the driver says it."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, HeadscopeError):
-        return type(cause)(f"A worker cannot begin: {cause.args[0]}")
+        return type(cause)(f"A worker cannot start: {cause.args[0]}")
     return StudyError(
-        f"A worker cannot begin: {_reason(error)}. Expected it to load the model and to see the "
-        "corpora; what it said stands above."
+        f"A worker cannot start: {_reason(error)}. Expected it to load the model and find the "
+        f"corpora; see its messages above."
     )
 
 

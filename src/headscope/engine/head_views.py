@@ -133,8 +133,8 @@ def encode_whole(
             )
         if not len(encoding):
             raise StudyError(
-                f"{source.name} makes no tokens of {example.id}. Expected text that its tokenizer "
-                "knows; write words."
+                f"The tokenizer of {source.name} returns no tokens for {example.id}. Expected text "
+                f"that it knows; write words."
             )
     return encodings
 

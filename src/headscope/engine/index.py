@@ -182,8 +182,8 @@ class CorpusReader:
     def _changed(self) -> InputError:
         path = getattr(self.corpus, "path", self.corpus.name)
         return InputError(
-            f"{path} is not what it was when the run read it first. Expected the same content "
-            "until the run ends, and on every machine; restore it, or start a new run."
+            f"{path} has changed since the run first read it. Expected the same content until the "
+            f"run ends, and on every machine; restore it, or start a new run."
         )
 
 

@@ -31,7 +31,7 @@ def read_models(path: Path) -> list[str]:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if not names or doubled:
         problem = f"names {doubled[0]} twice" if doubled else "names no model"
-        raise InputError(f"{path} {problem}. Expected each model once, one a line; fix the file.")
+        raise InputError(f"{path} {problem}. Expected each model once, one per line; fix the file.")
     return names
 
 

@@ -40,7 +40,7 @@ __all__ = [
 WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
 ROW_NUMBERS = 128_000_000  # 512 MB of rows of all heads, before these are compared
 ALL = 10**9  # tokens: no limit
-SHARED = "word pieces that cover two words (each counts for the larger part)"
+SHARED = "word pieces that cover two words (counted for the word with the larger part)"
 DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after all others
 
 Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]

@@ -89,8 +89,9 @@ def _begin_second(
     target.write_manifest(begun)
     names = dict.fromkeys(name for entry in second.values() for name in entry["analyses"])
     log.warning(
-        "The parts are joined in %s; it has no tables yet. %s reads the corpus a second time, with "
-        "what the first reading of all parts gave. Repeat the parts' command without --shard, with "
+        "The parts are joined in %s, which has no tables yet: %s reads the corpus a second time "
+        "and needs the results of the first reading of all parts. Repeat the parts' command "
+        "without --shard, with "
         "--out %s --resume.",
         target.path,
         " and ".join(names),
@@ -158,7 +159,7 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> Non
         if any(value != values[0] for value in values):
             raise OutputError(
                 f"The runs in {', '.join(map(str, folders))} have different {name}. Expected runs "
-                "that differ in their corpora alone; run them with the same model and options."
+                f"that differ only in their corpora; run them with the same model and options."
             )
     for key in {key for manifest in manifests for key in manifest["passes"]}:
         parts = [m["passes"][key]["digest"] for m in manifests if key in m["passes"]]
@@ -177,14 +178,15 @@ def _refuse_not_mergeable(analyses: Mapping[str, Any], manifests: Manifests) -> 
         parts = [m["passes"][key] for m in manifests if key in m["passes"]]
         if len(parts) > 1 and any(part["repeat"] == second for part in parts):
             raise OutputError(
-                f"Runs with a second reading ({key}) cannot be merged: each was made with what the "
-                "first reading of its own corpus gave. Expected runs without it; run "
-                f"{' and '.join(parts[0]['analyses'])} over all the corpora at once, or plainly."
+                f"Runs with a second reading ({key}) cannot be merged: each used the results of "
+                f"the first reading of its own corpus. Expected runs without a second reading; run "
+                f"{' and '.join(parts[0]['analyses'])} once over all corpora, or without the "
+                f"option that reads twice."
             )
     for name, analysis in analyses.items():
         reason = getattr(analysis, "not_mergeable", "")
         if reason and sum(name in m["analyses"] for m in manifests) > 1:
             raise OutputError(
                 f"Runs with the analysis {name!r} cannot be merged: {reason}. Expected runs "
-                "without it; run it once over all the text, and the other analyses apart."
+                "without it; run it once over all the text, and the other analyses separately."
             )

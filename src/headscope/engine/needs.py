@@ -42,12 +42,12 @@ def tell_needs(source: object, n_tokens: int, slice_rows: int, n_rows: int) -> N
     free = _free_bytes()
     if source.device.type == "cpu" and free is not None and needs.n_bytes > free:
         raise StudyError(
-            f"Inputs of {n_tokens} tokens need about {needs.n_bytes / GB:.1f} GB beside "
-            f"{source.name}, and {free / GB:.1f} GB are free. Expected enough memory for one; "
+            f"An input of {n_tokens} tokens needs about {needs.n_bytes / GB:.1f} GB in addition to "
+            f"{source.name}, but only {free / GB:.1f} GB are free. Expected enough memory; "
             "use a smaller --max-tokens, --slice-rows or --rows."
         )
     log.warning(
-        "Inputs of up to %d tokens: each takes about %.0f s and %.1f GB beside the model.",
+        "Inputs of up to %d tokens: each takes about %.0f s and %.1f GB in addition to the model.",
         n_tokens, needs.seconds, needs.n_bytes / GB,
     )  # fmt: skip
 

@@ -106,8 +106,8 @@ def _refuse_foreign(folders: Sequence[Path], manifests: Sequence[Mapping[str, An
     for folder, manifest in zip(folders, manifests, strict=True):
         if part_in(manifest) is None:
             raise OutputError(
-                f"{folder} is a whole run, and others are parts of one. Expected parts alone; "
-                "merge the parts first, and then whole runs."
+                f"{folder} is a whole run, and others are parts of one. Expected only parts; merge "
+                f"the parts first, and then whole runs."
             )
         difference = find_difference(whole_of(manifests[0]), whole_of(manifest))
         of = [manifests[0][SHARDS], manifest[SHARDS]]
@@ -115,8 +115,8 @@ def _refuse_foreign(folders: Sequence[Path], manifests: Sequence[Mapping[str, An
             difference = "shards differ"
         if difference:
             raise OutputError(
-                f"{folder} is a part of another run than {folders[0]}: its {difference}. Expected "
-                "parts that differ in --shard alone; leave it out, or run it again."
+                f"{folder} is not a part of the same run as {folders[0]}: its {difference}. "
+                f"Expected parts that differ only in --shard; leave it out, or run it again."
             )
 
 
@@ -124,8 +124,8 @@ def _refuse_wrong_count(folders: Sequence[Path], parts: Sequence[Part]) -> None:
     of = {part.of for part in parts}
     if len(of) > 1:
         raise OutputError(
-            f"The parts are of runs in {' and '.join(map(str, sorted(of)))} parts. Expected one "
-            "way to divide the run; choose the parts of one of them."
+            f"The parts are of runs in {' and '.join(map(str, sorted(of)))} parts. Expected parts "
+            f"of one run; choose the parts of one of them."
         )
     n_parts = of.pop()
     counts = Counter(part.number for part in parts)
@@ -140,12 +140,12 @@ def _refuse_wrong_count(folders: Sequence[Path], parts: Sequence[Part]) -> None:
             for folder, part in zip(folders, parts, strict=True)
             if part.number in doubled
         ]
-        problems.append(f"{name_numbers(doubled)} are there twice ({', '.join(places)})")
+        problems.append(f"{name_numbers(doubled)} are given twice ({', '.join(places)})")
     if problems:
         raise OutputError(
             f"The parts do not make a whole: {', and '.join(problems)}. Expected each of the "
-            f"{n_parts} parts once; run what is missing with --shard NUMBER/{n_parts}, leave out "
-            "what is doubled."
+            f"{n_parts} parts once; run what is missing with --shard NUMBER/{n_parts}, and leave "
+            f"out what is repeated."
         )
 
 

@@ -198,7 +198,7 @@ def plan_kinds(
         if across and is_explicit:
             raise StudyError(
                 f"Analysis {across[0].name!r} measures attention from a decoder to its encoder, "
-                f"which {model.name} does not have or does not show. {model.why_no_decoder} "
+                f"which {model.name} does not have or does not expose. {model.why_no_decoder} "
                 "Expected an encoder-decoder; choose another model or leave the analysis out."
             )
         if model.has_decoder and is_plain:
@@ -234,7 +234,7 @@ def _list_able(
 
 def _say_encoder_alone(pass_: Pass, model: Any) -> dict[str, str]:
     """Why the decoder is not measured on a corpus."""
-    alone = f"{pass_.corpus.name}: the encoder of {model.name} alone is measured"
+    alone = f"{pass_.corpus.name}: only the encoder of {model.name} is measured"
     if Annotation.TARGETS in pass_.corpus.provides:
         return {NO_TARGETS: f"{alone}. {model.why_no_decoder}"}
     if pass_.role is CorpusRole.TEXT:

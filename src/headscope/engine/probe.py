@@ -76,8 +76,8 @@ def probe(
 ) -> Run:
     """How much syntax is in all heads together: train probes on one treebank, score on another.
 
-    The attention between words is written to `store` once; another run over the same model and
-    treebank finds it there. Without `vectors`, probes that read words are left out. `options` are
+    The attention between words is written to `store` once; later runs with the same model and
+    treebank use it again. Without `vectors`, probes that read words are left out. `options` are
     those of `headscope.options.ProbeOptions`, `ModelOptions` and `ClusterOptions`.
     """
     refuse_unknown(options, collect_options(ProbeOptions, ModelOptions, ClusterOptions))
@@ -179,8 +179,9 @@ def count_shared(train: Sample, test: Sample, is_allowed: bool = False) -> int:
     what = f"{len(shared)} of the {test.n_examples} sentences of {test.corpus.name}"
     raise StudyError(
         f"{what} are also in {train.corpus.name}, {n_long} of them with {LONG_SENTENCE} words or "
-        "more: probes would be scored on what they learned. Expected other sentences to learn "
-        "from than to score on; give two treebanks, or allow it: `headscope probe --allow-overlap`."
+        "more: probes would be scored on sentences they learned from. Expected different sentences "
+        "for training and scoring; give two treebanks, or allow it: `headscope probe "
+        "--allow-overlap`."
     )
 
 

@@ -118,8 +118,8 @@ def choose_analyses(
     ]
     if not chosen:
         raise StudyError(
-            "No analysis is to be run. Expected the name of at least one; name it, or leave --only "
-            "out to run all that the data allows."
+            "No analysis was chosen. Expected at least one; name it, or leave --only out to run "
+            "all that the data allows."
         )
     _refuse_idle_options(options, chosen)
     return [_with_seed(analysis, seed) for analysis in chosen]
@@ -164,7 +164,7 @@ def _refuse_idle_options(options: Mapping[str, Any], analyses: Collection[Any]) 
         shown = f"{flag} {shorten(value)}" if is_plain else flag
         raise StudyError(
             f"{shown} does nothing: it is an option of {' and '.join(takers)}, which does "
-            f"not run. Expected --also {takers[0]} (or --only {takers[0]}) beside it; add that, or "
+            f"not run. Expected that analysis; add --also {takers[0]} (or --only {takers[0]}), or "
             f"leave {flag} out."
         )
 
@@ -177,8 +177,8 @@ def _find_problem(name: str, kind: Any, others: Iterable[Any]) -> str:
         return ""
     return (
         f"The analysis {name!r} of the package {package!r} cannot be used: {problem}. Expected a "
-        "class as `headscope.contracts.Analysis` says; `headscope.testing.check_analysis` tells "
-        "more. Update or uninstall the package."
+        f"class that follows `headscope.contracts.Analysis`; check it with "
+        f"`headscope.testing.check_analysis`. Update or uninstall the package."
     )
 
 
@@ -187,12 +187,12 @@ def _check_object(analysis: Any) -> Analysis:
     kind = type(analysis)
     breach = _find_breach(getattr(kind, "name", ""), kind, ())
     if isinstance(analysis, type):
-        breach = "it is a class, not an object of it"
+        breach = "it is a class, not an instance of one"
     if breach:
         raise StudyError(
             f"{shorten(analysis)} is not an analysis: {breach}. Expected a name, or an object of a "
-            "class as `headscope.contracts.Analysis` says; headscope.testing.check_analysis tells "
-            "more."
+            "class that follows `headscope.contracts.Analysis`; check it with "
+            "`headscope.testing.check_analysis`."
         )
     checked: Analysis = analysis
     return checked
@@ -204,9 +204,9 @@ def _find_breach(name: str, kind: Any, others: Iterable[Any]) -> str:
         return f"it lacks {', '.join(missing)}"
     has_fields = is_dataclass(kind)
     if kind.name != name or not has_fields:
-        return f"it is named {kind.name!r}" if has_fields else "it is no dataclass"
+        return f"it is named {kind.name!r}" if has_fields else "it is not a dataclass"
     if not isinstance(kind.watches, Watch):
-        return f"`watches` is {kind.watches!r}, no Watch"
+        return f"`watches` is {kind.watches!r}, not a Watch"
     taken = [table for other in others for table in other.tables if table in kind.tables]
     if taken:
         return f"another analysis has a table named {taken[0]!r}"

@@ -112,6 +112,6 @@ def refuse_unused(corpus: str, counts: ExampleCounts) -> None:
 def _refuse_repeated_ids(corpus: Corpus) -> None:
     example_id, count = Counter(example.id for example in corpus).most_common(1)[0]
     raise InputError(
-        f"{corpus.name}: the id {shorten(example_id)!r} stands {count} times. Expected every "
-        "example to have an id of its own; rename or remove the repeated ones."
+        f"{corpus.name}: the id {shorten(example_id)!r} occurs {count} times. Expected a different "
+        f"id for every example; rename or remove the repeated ones."
     )

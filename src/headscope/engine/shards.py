@@ -48,8 +48,8 @@ class Part:
         part = cls(int(found[1]), int(found[2])) if found else None
         if part is None or not 1 <= part.number <= part.of:
             raise StudyError(
-                f"--shard {text} cannot be used. Expected the number of the part and of all parts, "
-                "such as 3/64, counted from 1."
+                f"--shard {text} cannot be used. Expected the number of the part, counted from 1, "
+                f"and the number of parts; write, for example, 3/64."
             )
         return part
 

@@ -107,7 +107,7 @@ def _take_kind(source: AttentionSource, kind: AttentionKind) -> AttentionSource:
     """One kind of attention of an encoder-decoder that is given a target."""
     if not (isinstance(source, LoadedModel) and source.whole is not None):
         raise StudyError(
-            f"{source.name} is no encoder-decoder, so it writes nothing of its own. Expected a "
+            f"{source.name} is not an encoder-decoder, so it has no target text. Expected a "
             "model such as T5 or BART; leave --target out."
         )
     return OneKind(Seq2SeqModel(source), kind)
@@ -119,8 +119,8 @@ def _read_span(span: str, n_units: int) -> tuple[int, int]:
     is_read = len(ends) == 2 and all(end.isdecimal() for end in ends)
     if not is_read or not 1 <= int(ends[0]) <= int(ends[1]) or int(ends[0]) > n_units:
         raise StudyError(
-            f"Span {span!r} cannot be drawn. Expected first and last of {n_units} tokens or words, "
-            "counted from 1; write it as 10-40."
+            f"Span {span!r} cannot be drawn. Expected the first and the last of {n_units} tokens "
+            f"or words, counted from 1; write it as 10-40."
         )
     return int(ends[0]) - 1, min(int(ends[1]), n_units) - 1
 
@@ -148,8 +148,8 @@ def _draw(
         return draw_head(view, red=red, title=title)
     if chosen.view in ("matrix", "text"):
         raise StudyError(
-            f"--view {chosen.view} draws one head, and {len(views)} were asked for. Expected "
-            "--head beside it; name one, as --head 8-10."
+            f"--view {chosen.view} draws one head, and {len(views)} were asked for. Expected one "
+            f"head; name it, e.g. --head 8-10."
         )
     if layer is not None:
         return draw_heads(views, LAYER_COLUMNS, red=red, title=f"{name}, layer {layer}")
@@ -186,7 +186,7 @@ def _find_example(text: str | None, chosen: ShowOptions) -> Example:
     if sentence is not None:
         raise StudyError(
             f"Sentence {sentence!r} was asked for, but no treebank was given. Expected --treebank "
-            "FILE beside --sentence; add it."
+            f"FILE with --sentence; add it."
         )
     if text is None or not text.strip():
         raise StudyError(
@@ -210,8 +210,8 @@ def _find_sentence(corpus: Any, sentence: str | None) -> Example:
     if sentence is None:
         first = ", ".join(example.id for example in islice(corpus, 3))
         raise StudyError(
-            f"No sentence of {corpus.name} was named. Expected --sentence ID beside --treebank; "
-            f"its first ids are {first}."
+            f"No sentence of {corpus.name} was named. Expected --sentence ID with --treebank; its "
+            f"first ids are {first}."
         )
     ids: list[str] = []
     for example in corpus:
@@ -221,8 +221,8 @@ def _find_sentence(corpus: Any, sentence: str | None) -> Example:
         ids.append(example.id)
     near = get_close_matches(sentence, ids, n=3, cutoff=0) or ids[:3]
     raise StudyError(
-        f"{corpus.name} has no sentence {sentence!r}. Expected one of its {len(ids)} ids; near it "
-        f"are {', '.join(near)}."
+        f"{corpus.name} has no sentence {sentence!r}. Expected one of its {len(ids)} ids; similar "
+        f"ids are {', '.join(near)}."
     )
 
 

@@ -17,8 +17,8 @@ __all__ = ["cut_windows"]
 UNLIMITED = 10**9  # tokens
 
 SPLIT = "sentences split to fit"
-PARTED = "mentions not scored, as every antecedent is in another window"
-UNREAD = "mentions beyond the part that is read"
+PARTED = "mentions not scored because every antecedent is in another window"
+UNREAD = "mentions after the end of the truncated document"
 SINGLE = "singletons"
 
 

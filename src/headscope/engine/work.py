@@ -113,7 +113,7 @@ class ShardWork:
             names = []
         n_more = len(names) - NAMED_DOCUMENTS
         log.warning(
-            "%s: %d examples could not be measured, of the documents %s%s: %s",
+            "%s: %d examples could not be measured (documents %s%s): %s",
             pass_.key,
             len(shard),
             ", ".join(names[:NAMED_DOCUMENTS]),
@@ -148,8 +148,9 @@ class ShardWork:
         """The same model without its training; each draw has other random weights."""
         if not isinstance(self.models.source, LoadedModel):
             raise StudyError(
-                f"--null cannot be used with {self.models.source.name}: it is no transformers "
-                "model. Expected a model that can be initialised again; leave --null out."
+                f"--null cannot be used with {self.models.source.name}: it is not a transformers "
+                f"model. Expected a model that can be initialised with random weights; leave "
+                f"--null out."
             )
         if draw not in self._untrained:  # all passes of a draw share it; earlier ones are done
             self._untrained.clear()

@@ -71,7 +71,10 @@ def find_means(
 
 def _refuse_unknown(models: Models, heads: Collection[tuple[int, int]], mode: str) -> LoadedModel:
     if mode not in MODES:
-        raise StudyError(f"No way {mode!r}.{suggest(mode, MODES)} Expected {', '.join(MODES)}.")
+        raise StudyError(
+            f"No way to switch off heads named {mode!r}.{suggest(mode, MODES)} "
+            f"Expected {', '.join(MODES)}."
+        )
     if not isinstance(models.source, LoadedModel):
         raise StudyError(
             f"The heads of {models.source.name} cannot be switched off. Expected a transformers "

@@ -18,7 +18,7 @@ def write_page(session: Session, request: Mapping[str, Any]) -> bytes:
     """What the page asked to save: the texts it shows, and the view of them."""
     panes, start = request.get("panes"), request.get("start")
     if not isinstance(panes, list) or not all(isinstance(pane, dict) for pane in panes):
-        raise StudyError("Nothing was named to save. Expected a text or two.")
+        raise StudyError("There is no text to save. Expected one or more; open a text first.")
     kept = {str(k): str(v) for k, v in start.items()} if isinstance(start, dict) else {}
     kept["weights"] = "attention"  # norms need the model
     return render_page(session, panes, kept).encode()

@@ -147,7 +147,10 @@ class Session:
             source = self.models[number].source
             examples = self.shelf.corpora[0].examples.values() if self.shelf.corpora else ()
             if not isinstance(source, LoadedModel) or not examples:
-                raise StudyError("There is no corpus to take mean outputs of. Choose zero or sink.")
+                raise StudyError(
+                    "There is no corpus to compute mean outputs from. Expected --run "
+                    "RUN; choose zero or sink instead."
+                )
             self._means[number] = find_means(source, examples)
         return self._means[number]
 
@@ -176,6 +179,6 @@ def _read_heads(names: Any) -> list[tuple[int, int]]:
     heads = [place for place in found if place is not None]
     if len(heads) != len(found):
         raise StudyError(
-            f"Heads {names!r:.80} cannot be read. Expected names as {head_name(7, 9)}."
+            f"Heads {names!r:.80} cannot be read. Expected names such as {head_name(7, 9)}."
         )
     return heads

@@ -143,8 +143,8 @@ def encode_text(source: AttentionSource, example: Example) -> tuple[Encoding, in
             encoding = by_words
     if not len(encoding):
         raise StudyError(
-            f"{source.name} makes no tokens of this text. Expected text that its tokenizer knows; "
-            "write words."
+            f"The tokenizer of {source.name} returns no tokens for this text. Expected text that "
+            f"it knows; write words."
         )
     return encoding, len(whole)
 

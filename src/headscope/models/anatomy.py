@@ -84,7 +84,7 @@ def _examine(
     if failures:
         why = f"they are not seen through transformers' AttentionInterface ({failures[0]})"
     elif not adds_values:
-        why = "it is not the sum of values by weights"
+        why = "a head's output is not its weights times the values"
         scaled = list(map(scale_rows, seen))
         if all(_adds_values(output, model.dtype) for output in scaled):
             observe, seen, adds_values = observe_scaled, scaled, True
@@ -130,7 +130,7 @@ def check_shape(weights: Tensor, n_tokens: int, name: str) -> None:
     """An error for anything but a weight for each pair of tokens."""
     if weights.ndim != 4 or weights.shape[-2:] != (n_tokens, n_tokens):
         raise ShapeError(
-            f"{name} gives attention of shape {tuple(weights.shape)} for {n_tokens} tokens. "
+            f"{name} returns attention of shape {tuple(weights.shape)} for {n_tokens} tokens. "
             "Expected one weight for each pair of tokens; choose another model."
         )
 
@@ -158,7 +158,7 @@ def _find_sink(seen: Sequence[TapOutput], adds_values: bool) -> bool:
         sums = weights.sum(-1)
         if weights.min() < 0 or sums.max() > 1 + ROUNDING:
             raise ModelError(
-                f"it gives scores and not weights: a row of them sums to {float(sums.max()):.3g}, "
+                f"it returns scores, not weights: a row of them sums to {float(sums.max()):.3g}, "
                 f"the lowest is {float(weights.min()):.3g}"
             )
         has_sink |= bool(sums.min() < 1 - ROUNDING)

@@ -44,8 +44,8 @@ class Encoder:
     def __post_init__(self) -> None:
         if not self.tokenizer.is_fast and not self._gives_offsets():
             raise ModelError(
-                f"{type(self.tokenizer).__name__} is a slow tokenizer that does not say where its "
-                "tokens stand in the text. Expected a fast one, which does; save the model with a "
+                f"{type(self.tokenizer).__name__} is a slow tokenizer, which does not give the "
+                f"positions of its tokens in the text. Expected a fast one; save the model with a "
                 "tokenizer.json (`AutoTokenizer.from_pretrained(...).save_pretrained(folder)` "
                 "writes it where a fast version exists)."
             )
@@ -81,7 +81,7 @@ class Encoder:
             raise ModelError(
                 f"The tokenizer ({type(self.tokenizer).__name__}) does not work "
                 f"({type(error).__name__}: {shorten(str(error))}). Expected one that encodes "
-                "text; save the tokenizer again beside the model."
+                "text; save the tokenizer again in the model's folder."
             ) from error
 
     def encode_side(

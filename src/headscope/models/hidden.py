@@ -97,7 +97,7 @@ def choose_layers(wanted: str, n_layers: int) -> tuple[int, ...]:
     if not all(part.isdecimal() and int(part) <= n_layers for part in parts):
         raise StudyError(
             f"--hidden-layers {wanted} cannot be used. Expected {ALL_LAYERS}, {SPREAD_LAYERS}, or "
-            f"numbers from 0 (the embeddings) to {n_layers}, as 0,{n_layers}."
+            f"numbers from 0 (the embeddings) to {n_layers}, such as 0,{n_layers}."
         )
     return tuple(sorted({int(part) for part in parts}))
 

@@ -57,8 +57,9 @@ def load_model(
 ) -> LoadedModel:
     """Load by registered name ("demo"), local folder, GGUF file or hub name; safetensors or GGUF.
 
-    "random-init:NAME" keeps the embeddings of NAME and draws its other weights by the seed. A
-    language model can be loaded `with_head`, to predict tokens; one saved without it is refused.
+    "random-init:NAME" keeps the embeddings of NAME and draws its other weights by the seed.
+    `with_head` loads a language model with its prediction head; a model saved without one is
+    refused.
     """
     trained = str(name).removeprefix(PREFIX)
     path = str(MODELS.find(trained).load()() if trained in MODELS.entries() else trained)
@@ -82,8 +83,8 @@ def load_model(
         if len(tokenizer) < len(tokenizer.all_special_ids) + 2:
             raise ModelError(
                 f"{trained} has no tokenizer: only special tokens are known. Expected "
-                "tokenizer.json (or the vocabulary file of the model's kind) beside the weights; "
-                "save the tokenizer there."
+                "tokenizer.json (or the vocabulary file of the model's kind) in the folder of the "
+                "weights; save the tokenizer there."
             )
         _refuse_absurd_sizes(trained, AutoConfig.from_pretrained(path, **options))
         kind = _find_head(trained, path, options) if with_head else AutoModel
@@ -200,8 +201,8 @@ def _read_place(device: str, device_map: str | None, max_memory: Mapping[str, st
     if device_map is None:
         if max_memory:
             raise ModelError(
-                "--max-memory was given without --device-map. Expected --device-map auto beside "
-                "it; add it, or leave --max-memory out."
+                "--max-memory was given without --device-map. Expected --device-map auto with it; "
+                "add it, or leave --max-memory out."
             )
         return _read_device(device)
     if device_map != "auto" or device != "auto":

@@ -263,9 +263,9 @@ class LoadedModel:
         """Why what its heads give cannot be altered, in a message; "" where it can."""
         why = self._anatomy.why_fixed
         return why and (
-            f"What the heads of {self.name} give cannot be altered or weighed: {why}. Expected "
-            "heads that add value vectors, once a layer, through that interface; use --weights "
-            "attention, and leave gradients and changes out."
+            f"The head outputs of {self.name} cannot be altered or weighted by norms: {why}. "
+            f"Expected heads that add value vectors, once per layer, through that interface; use "
+            f"--weights attention, and leave out analyses of gradients and of removed heads."
         )
 
     @property
@@ -343,8 +343,8 @@ def wrap_model(
     """A model already in memory, with its tokenizer; of an encoder-decoder, the encoder."""
     if tokenizer is None:
         raise ModelError(
-            f"A {type(model).__name__} object was given without its tokenizer. Expected both; "
-            "pass tokenizer=... beside it."
+            f"A {type(model).__name__} object was given without its tokenizer. Expected both; pass "
+            f"tokenizer=... too."
         )
     name = name or model.config.name_or_path or type(model).__name__
     whole = model if model.config.is_encoder_decoder else None
@@ -357,8 +357,8 @@ def _find_encoder(model: PreTrainedModel, name: str) -> PreTrainedModel:
     encoder = model.get_encoder()
     if not isinstance(encoder, PreTrainedModel):
         raise ModelError(
-            f"The encoder of {name} ({type(model).__name__}) is not a model of its own: it has no "
-            "configuration and cannot be run alone. Expected an encoder-decoder whose encoder is a "
+            f"The encoder of {name} ({type(model).__name__}) cannot be run alone: it has no "
+            f"configuration. Expected an encoder-decoder whose encoder is a "
             "transformers model (BART, Marian, T5); choose another model."
         )
     return encoder

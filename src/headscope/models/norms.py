@@ -91,7 +91,6 @@ def find_projections(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Pr
         raise ModelError(
             f"--weights norm cannot be used with {type(model).__name__}: something stands between "
             f"the heads of {' and '.join(sorted(missing))} and their projection, such as a gate or "
-            "a norm. Expected a linear layer that takes what the heads give; use --weights "
-            "attention."
+            "a norm. Expected a linear layer that takes the heads' output; use --weights attention."
         )
     return found

@@ -64,7 +64,7 @@ class Seq2SeqModel(ModelView):
     @cached_property
     def whole(self) -> PreTrainedModel:
         if self.encoder.whole is None:
-            raise ModelError(f"{self.name} is no encoder-decoder.")
+            raise ModelError(f"{self.name} is not an encoder-decoder.")
         return self.encoder.whole
 
     @property
@@ -115,7 +115,7 @@ class Seq2SeqModel(ModelView):
             kind = _kind_of(shape, shapes) if order is None else order[n_calls]
             if output.weights.ndim != 4 or shape != shapes.get(kind):
                 raise ModelError(
-                    f"{self.name} gives attention of shape {tuple(output.weights.shape)} for "
+                    f"{self.name} returns attention of shape {tuple(output.weights.shape)} for "
                     f"{batch.n_tokens} source and {batch.target.n_tokens} target tokens. Expected "
                     "one weight for each pair of tokens; choose another model."
                 )
@@ -154,8 +154,8 @@ class Seq2SeqModel(ModelView):
         start = getattr(self.whole.config, "decoder_start_token_id", None)
         if start is None:
             raise ModelError(
-                f"The config of {self.name} has no decoder_start_token_id, so it is not known what "
-                "its decoder reads first. Expected a token's number; set it in config.json."
+                f"The config of {self.name} has no decoder_start_token_id, so the first token of "
+                f"its decoder is unknown. Expected a token's number; set it in config.json."
             )
         return int(start)
 
@@ -172,7 +172,7 @@ class Seq2SeqModel(ModelView):
         batch = self.batch(self.encode([PROBE], self.max_tokens))
         if batch.n_tokens == batch.target.n_tokens:
             raise ModelError(
-                f"The tokenizer of {self.name} makes as much of two words as of eight."
+                f"The tokenizer of {self.name} returns as many tokens for two words as for eight."
             )
         failures = []
         for how in (observe_tap, _observe_outputs):
@@ -253,7 +253,7 @@ def _count_parts(layers: Sequence[LayerAttention]) -> dict[AttentionKind, Part]:
         parts[kind] = Part(len(own), heads.pop())
     error = max(float((layer.weights.sum(-1) - 1).abs().max()) for layer in layers)
     if error > ROUNDING:
-        raise ModelError(f"a row of weights misses a sum of 1 by {error:.3g}")
+        raise ModelError(f"the sum of a row of weights differs from 1 by {error:.3g}")
     return parts
 
 

@@ -119,7 +119,7 @@ def find_eager(kind: type[nn.Module]) -> Callable[..., tuple[Tensor, Tensor]]:
         if callable(found):
             eager: Callable[..., tuple[Tensor, Tensor]] = found
             return eager
-    raise ModelError(f"{kind.__name__} has no eager attention function beside it.")
+    raise ModelError(f"{kind.__name__} has no eager attention function in its module.")
 
 
 def _chosen_attention(*args: Any, **options: Any) -> tuple[Tensor, None]:

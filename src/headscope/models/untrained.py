@@ -21,7 +21,7 @@ PREFIX = "random-init:"
 
 def make_untrained(source: LoadedModel, seed: int = 0) -> LoadedModel:
     """A copy of the model with its embeddings kept and its other weights random, by the seed."""
-    refuse_offloaded(source, "a copy with random weights does not fit beside it")
+    refuse_offloaded(source, "there is no room for a copy with random weights")
     name = f"{PREFIX}{source.name}"
     if source.whole is None:
         return replace(source, name=name, model=_draw_weights(source.model, seed))

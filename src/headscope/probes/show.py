@@ -179,8 +179,9 @@ def build_table_3(tables: Tables) -> list[TextTable]:
     note = (
         "Words whose syntactic head is found from the attention of all heads together, without "
         "punctuation. Differences are paired: both probes are scored on the same words, and their "
-        "interval is that of the difference. BERT-base is the paper's, on the Wall Street Journal "
-        "with GloVe vectors; a dash where a probe was not trained. The structural probe reads "
+        "interval is that of the difference. BERT-base: the paper's result on the Wall Street "
+        "Journal with GloVe vectors. A dash means that the probe was not trained. The structural "
+        "probe reads "
         "vectors, not attention. Here it is scored by directed arcs, as the others are; the paper "
         "quotes it without direction."
     )
@@ -260,44 +261,45 @@ FIGURES = (
         "probes",
         "How much syntax all heads hold together",
         draw_probes,
-        "One line for each probe, a small parser: from single heads over all heads together to the "
-        "hidden states. The share of words whose head it finds, punctuation left out, with its "
-        "95 % interval, over documents and seeds. The tick is what the "
-        "paper reports for the same probe on another model and treebank, where it has it.",
+        "One row per probe (a small parser): single heads, all heads together, hidden states. Bar: "
+        "share of words whose syntactic head it finds, without punctuation, with its 95 % interval "
+        "over documents and seeds. Tick: the paper's result for the same probe on BERT-base and "
+        "another treebank, if there is one.",
         paper="Table 3",
     ),
     _figure(
         "probe-curve",
         "How fast probes learn",
         draw_curve,
-        "The share of words whose head a probe finds, by the number of sentences it learned from; "
-        "strokes are 95 % intervals. A curve that is flat early says that the syntax was in the "
-        "attention already, and not learned by the probe.",
+        "Share of words whose syntactic head a probe finds, by the number of training sentences, "
+        "with 95 % intervals. If a curve is flat early, the syntax is in the attention and not "
+        "learned by the probe.",
     ),
     _figure(
         "probe-parts",
         "How many heads make the parse",
         draw_parts,
-        "The share of words whose head the attention-only probe finds when it reads some heads "
-        "alone. Lines add heads: greedy, the head that promises most each time; L1, those that a "
-        "penalty on weights leaves. Grey: one layer each, all heads, and all but some.",
+        "Share of words whose syntactic head the attention-only probe finds when it reads only "
+        "some heads. Lines add heads: greedy adds the most promising head each time; L1 keeps the "
+        "heads that a penalty on weights leaves. Grey: single layers, all heads, and all heads but "
+        "some.",
     ),
     _figure(
         "probe-structure",
         "Trees in the hidden states, layer by layer",
         draw_structure,
-        "The structural probe of Hewitt and Manning, by their own measures. The line is each layer "
-        "from at most 1,000 sentences, rings are probes that learned from all sentences, and the "
-        "dashed line is a chain of words, which needs no model.",
+        "The structural probe of Hewitt and Manning, by their own measures. Line: each layer, "
+        "trained on at most 1,000 sentences. Rings: probes trained on all sentences. Dashed line: "
+        "a chain of words, which needs no model.",
     ),
     _figure(
         "probe-weights",
         "Which heads the parse is made of",
         draw_weights,
-        "The weights of the attention-only probe. Each cell is a head: its layer down, its number "
-        "across. Red: its attention raises the score of a candidate; blue: it lowers it. Above, "
-        "attention between a word and the candidate; below, attention to special tokens, which "
-        "counts for ROOT and has a scale of its own.",
+        "Weights of the attention-only probe. Each cell is a head. Rows: layers. Columns: heads. "
+        "Red: its attention raises the score of a candidate. Blue: it lowers it. Top: attention "
+        "between a word and the candidate. Bottom: attention to special tokens, which counts for "
+        "ROOT and has its own scale.",
     ),
 )
 CLAIMS = (
@@ -318,7 +320,7 @@ CLAIMS = (
     ),
     _compare(
         "words-help-the-probe",
-        "A probe of attention gains from knowing the words.",
+        "A probe over attention is better if it also reads the words.",
         *(WORDS, ATTENTION),
         quote='it "should benefit from having information about the input words"; ',
     ),

@@ -126,7 +126,7 @@ def _read_rows(
         n_words = next((i for i in range(1, len(parts)) if NUMBER.match(parts[i])), None)
         if n_words is None:
             expected = "a word and its numbers, separated by single spaces"
-            raise _bad_line(path, number, f"{line[:40]!r} is no word vector", expected)
+            raise _bad_line(path, number, f"{line[:40]!r} is not a word vector", expected)
         yield number, " ".join(parts[:n_words]), parts[n_words:]
 
 

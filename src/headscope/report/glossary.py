@@ -6,9 +6,9 @@ READING = (
     "A head is named by layer and head, both counted from 1: 5-4 is head 4 of layer 5. Every head "
     "that is named is a link to its card.",
     "Numbers in square brackets are 95 % intervals over documents: how far the number would move "
-    "with other documents of the same kind. Without two documents there is no interval.",
+    "with other documents of the same kind. An interval needs at least two documents.",
     "Accuracies of best heads are held out: the head is chosen on some documents and scored on "
-    "the others. Compare them with the baseline beside them, not with 0.",
+    "the others. Compare them with their baseline, not with 0.",
     "A claim holds if the whole interval passes the threshold. If the interval includes the "
     "threshold, the claim is undecided. If the untrained model passes it too, the claim says "
     "nothing about training.",
@@ -31,7 +31,7 @@ GLOSSARY = {
     "Attention weight": "The share, from 0 to 1, that one token gives to another. The weights of "
     "a token add up to 1.",
     "Attention map": "All attention weights of a head on one text: a square of tokens by tokens.",
-    "Baseline": "What can be reached without the model, such as the best fixed offset.",
+    "Baseline": "A score that needs no model, such as that of the best fixed offset.",
     "Behaviour": "What a head does with most of its attention, such as looking at the previous "
     "token. It must pass a threshold.",
     "Broad attention": "Attention spread over many tokens: over 78 % of the entropy of even "
@@ -48,7 +48,7 @@ GLOSSARY = {
     "Gradient": "How much the loss changes when an attention weight changes a little.",
     "Held out": "Chosen on some documents and scored on others, so that the choice cannot "
     "flatter the score.",
-    "Interval": "A 95 % interval over documents. It takes two documents or more.",
+    "Interval": "A 95 % interval over documents. It needs at least two documents.",
     "Jensen-Shannon divergence": "How different two distributions are: 0 is identical, 0.69 "
     "(ln 2) is disjoint.",
     "Mention": "A word or phrase that refers to someone or something.",
@@ -58,7 +58,7 @@ GLOSSARY = {
     "Offset": "A fixed distance in words: +1 is the next word, -1 the previous one.",
     "Probe": "A small classifier that is trained on the attention of all heads.",
     "Run": "One measurement of a model, kept in a folder with its tables and this page.",
-    "Sink": "A token that takes attention that a head does not use, such as [SEP] or the first "
+    "Sink": "A token that receives the attention a head does not use, such as [SEP] or the first "
     "token.",
     "Special token": "A token that the tokenizer adds: [CLS] opens, [SEP] closes.",
     "Token": "A piece of text that the model reads: a word, or a part of one.",

@@ -273,8 +273,8 @@ def _method(manifest: Manifest) -> Iterator[tuple[str, str]]:
         documents = f"{describe_documents(counts)}, " if "documents" in counts else ""
         read = (
             f"{one['corpus']}: {counts.get('used', 0)} examples of {one['available']}, {documents}"
-            f"{counts.get('tokens', 0):,} tokens, {counts.get('truncated', 0)} cut, {skipped} "
-            f"skipped; for {', '.join(one['analyses'])}"
+            f"{counts.get('tokens', 0):,} tokens, {counts.get('truncated', 0)} truncated, "
+            f"{skipped} skipped; for {', '.join(one['analyses'])}"
         )
         yield f"Corpus ({key})", read
         if one.get("repeats") is None and (line := describe_tokenization(counts)):

@@ -46,8 +46,8 @@ READING = Section("reading", "How to read this", "What the numbers mean, and wha
 METHOD = Section(
     "method",
     "How it was measured",
-    "The model, the data and the options. The tables behind every number are in tables/, beside "
-    "this file.",
+    "The model, the data and the options. The tables behind every number are in tables/, in the "
+    "folder of this file.",
 )
 MANY_CHARACTERS = 100_000  # from here on JSON is compressed, which the page undoes
 

@@ -130,7 +130,7 @@ class RunFolder:
             raise OutputError(
                 f"{shorten(str(self.path), 200)} is not a run: {path.name} is missing or damaged "
                 f"({reason}). Expected a folder that `headscope analyze --out` wrote; check the "
-                "path, or rebuild the run by `headscope analyze` with another --out."
+                "path, or run `headscope analyze` again with another --out."
             ) from error
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -166,7 +166,7 @@ class RunFolder:
         except (OSError, ValueError, ArrowException) as error:
             raise OutputError(
                 f"Table {path} is missing or damaged ({shorten(str(error))}). Expected the file "
-                "that the run wrote; rebuild it from the tallies by `headscope analyze ... "
+                "that the run wrote; rebuild it from the tallies with `headscope analyze ... "
                 "--resume`."
             ) from error
 

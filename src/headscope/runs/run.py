@@ -37,7 +37,7 @@ class UnknownTable(StudyError, KeyError):
 
 @dataclass(frozen=True)
 class Run:
-    """What came out: the tables, the manifest, and the folder if there is one."""
+    """A finished run: its tables, its manifest, and its folder if it has one."""
 
     tables: Mapping[str, pd.DataFrame]
     manifest: dict[str, Any]
@@ -58,7 +58,7 @@ class Run:
         return describe_run(self.tables, self.manifest)
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the run as one HTML page, by default into its folder; gives the path."""
+        """Write the run as one HTML page, by default into its folder, and return the path."""
         from headscope.report.page import write_report  # altair: only to show it
 
         if path is None and self.folder is None:
@@ -96,7 +96,7 @@ class Run:
     ) -> "Drawing":
         """One picture for a paper: `run.figure("position", width="8cm").save("position.pdf")`.
 
-        `palette` is the name of a scheme, or colours with commas between them.
+        `palette` is the name of a scheme, or colours separated by commas.
         """
         from headscope.view.paper import PaperStyle, fit_figure, read_length  # altair: as above
 
@@ -106,7 +106,7 @@ class Run:
 
     @property
     def figures(self) -> "RunFigures":
-        """The run's pictures by name, each drawn when it is asked for."""
+        """The run's figures by name, each drawn when you access it."""
         return RunFigures(self.tables)
 
 
@@ -143,8 +143,8 @@ class RunFigures(Mapping[str, Any]):
 def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
     """A finished run, read back from its folder.
 
-    A table whose file is gone is an error, or, with `skip_missing`, left out and told. Runs in
-    folders within it, as `analyze --train` makes them, add their tables.
+    A missing table file is an error; with `skip_missing` it is left out with a warning. The tables
+    of runs in subfolders (from `analyze --train`) are included.
     """
     store = RunFolder(Path(folder))
     manifest = store.read_manifest()
@@ -164,7 +164,9 @@ def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
         gone = [name for name in names if not store.has_table(name)]
         names = [name for name in names if name not in gone]
         for name in gone:
-            log.warning("Table %s of %s is gone; what it would show is left out.", name, folder)
+            log.warning(
+                "Table %s of %s is missing; the report leaves out what it would show.", name, folder
+            )
     checksums = manifest.get("checksums", {})
     tables = {name: store.read_table(name, checksums=checksums) for name in names}
     names = manifest.get("untrained_tables", [])

@@ -27,9 +27,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Tally:
-    """Named totals, each `[bucket, layer, ...]`. A name that is absent stands for zero.
+    """Named totals, each `[bucket, layer, ...]`. A missing name means zero.
 
-    Tallies add to the same bits in any order; `rests` hold what float64 cannot hold of the totals.
+    Tallies give the same bits in any order of addition; `rests` hold the remainders that float64
+    totals cannot hold.
     """
 
     totals: dict[str, Array] = field(default_factory=dict)

@@ -1,9 +1,9 @@
-"""Checks that your own analysis, corpus or source keeps the contract.
+"""Check that your own analysis, corpus or source follows its protocol.
 
     from headscope.testing import check_analysis
     check_analysis(MyAnalysis())
 
-Each check raises an AssertionError that names the class and the law it breaks. They need no model:
+Each check raises an AssertionError that names the class and the rule it breaks. They need no model:
 `MadeSource` shows random attention over made-up sentences.
 """
 
@@ -119,7 +119,7 @@ def check_source(source: Source[Any], examples: Sequence[Example] | None = None)
     require(source.max_tokens > 0, "`max_tokens` is positive")
     examples = examples or [make_example(seed, n_words=5) for seed in range(3)]
     encodings = source.encode(examples, min(source.max_tokens, 64))
-    require(len(encodings) == len(examples), "`encode` gives one encoding an example, in order")
+    require(len(encodings) == len(examples), "`encode` gives one encoding per example, in order")
     same = all(e.example is example for e, example in zip(encodings, examples, strict=True))
     require(same, "an encoding keeps its example")
     for encoding in encodings:
@@ -316,7 +316,7 @@ def _observe(source: Source[Any], encodings: Sequence[Encoding], require: Requir
             require(error < ROW_SUM_ERROR, f"rows of attention sum to 1; one misses by {error:.3g}")
             is_square = numbers.shape[-2:] == (batch.n_tokens, batch.n_tokens)
             require(is_square, "attention has a weight for each pair of tokens")
-            require(len(observed.visible) == batch.n_tokens, "`visible` has a number a query")
+            require(len(observed.visible) == batch.n_tokens, "`visible` has one number per query")
     return [_numbers_of(observed) for observed in sorted(shown, key=lambda o: int(o.layer))]
 
 

@@ -28,7 +28,7 @@ TICKS = (COLOURS[1], COLOURS[2], COLOURS[3])
 STEP = 19
 ALL = "on all data, as in the paper"
 PERCENT = ".1%"
-IN_BRACKETS = "A head in brackets was chosen in fewer than half of the folds: its bar is of others."
+IN_BRACKETS = "A head in brackets was chosen in under half of the folds; its bar includes others."
 
 
 def split_corpora(best: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

@@ -257,8 +257,8 @@ def _refuse_unknown(name: str, place: Place | None, tables: Tables) -> Place:
     known = find_heads(tables)
     if not known:
         raise StudyError(
-            "The run has no table about heads. Expected one as `headscope analyze` makes; run it "
-            "with --text FILE first."
+            "The run has no table about heads. Expected a run of `headscope analyze`; run it with "
+            "--text FILE first."
         )
     if place is None or place not in known:
         layers, heads = max(layer for layer, _ in known), max(head for _, head in known)

@@ -50,7 +50,7 @@ CORPUS_LABELS = ("treebank", "corpus")
 CAUSAL = "Not measurable in a causal model:"  # where the mask, not the model, decides
 PAPER_WINDOW = 128
 SHOWN_HEADS = 5
-NO_INTERVAL = "There is no interval, which takes two documents or more: undecided."
+NO_INTERVAL = "There is no interval (it needs two documents or more): undecided."
 ALSO_UNTRAINED = "It holds for the untrained model too, so it says nothing about training."
 ASK_UNTRAINED = "To see which hold without training too, add --null 1."
 
@@ -237,7 +237,7 @@ def judge(
     """
     value, low, high = estimate
     if pd.isna(value):
-        return Outcome("not measured", f"{shows} There is no number to judge by.".strip())
+        return Outcome("not measured", f"{shows} There is no value to test.".strip())
     if pd.isna(low):
         return Outcome("undecided", f"{shows} {NO_INTERVAL}")
     if low <= threshold <= high:
@@ -328,8 +328,9 @@ def place_heads(found: Passing, n_layers: int, what: str) -> Outcome:
     high, open_high = len(found.sure) - low, len(found.open) - open_low
     if not len(found.sure):
         verdict: Verdict = "undecided" if len(found.open) else "not measured"
-        none = f"No head clearly {what}" if len(found.open) else f"No head {what}"
-        return Outcome(verdict, f"{none}, so there is none to place.{note_open(found, 'the line')}")
+        clearly = "clearly " * bool(len(found.open))
+        none = f"There are no heads that {clearly}{what}."
+        return Outcome(verdict, f"{none}{note_open(found, 'the line')}")
     counts = found.sure["layer"].value_counts().sort_index()
     layers = ", ".join(f"{layer} ({count})" for layer, count in counts.items())
     shows = (

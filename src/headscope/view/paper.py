@@ -46,7 +46,7 @@ class PaperStyle:
             if not COLOUR.fullmatch(colour):
                 raise StudyError(
                     f"Colour {colour!r} cannot be read. Expected a name (white) or a code "
-                    "(#0072B2); write it so."
+                    f"(#0072B2); use one of these."
                 )
 
     @property
@@ -63,7 +63,7 @@ class PaperStyle:
         if len(colours) == 1 and not colours[0].startswith("#"):
             raise StudyError(
                 f"No palette {self.palette!r}. Expected one of {', '.join(SCHEMES)}, or colours "
-                "with commas between them: #0072B2,#D55E00."
+                f"separated by commas: #0072B2,#D55E00."
             )
         return colours
 

@@ -20,7 +20,8 @@ def describe_tokenization(counts: Mapping[str, Any]) -> str | None:
         return None
     pieces, split, unknown, single = found
     return (
-        f"{pieces:.2f} pieces a word, {split:.1%} of words split, {unknown:.1%} of pieces unknown, "
+        f"{pieces:.2f} pieces per word, {split:.1%} of words split, {unknown:.1%} of pieces "
+        f"unknown, "
         f"{single:.1%} single characters"
     )
 
@@ -33,8 +34,8 @@ def doubt_languages(manifest: Mapping[str, Any]) -> list[str]:
         if corpus not in doubts and _is_foreign(counts):
             doubts[corpus] = (
                 f"The model does not seem to know the language of {corpus}: "
-                f"{describe_tokenization(counts)}. Its heads see letters rather than words; choose "
-                "a model of this language."
+                f"{describe_tokenization(counts)}. Its tokens are letters rather than words; "
+                f"choose a model for this language."
             )
     return list(doubts.values())
 

@@ -39,7 +39,7 @@ def reach_facts(tables: Tables) -> Facts:
     table = tables["reach"]
 
     def phrase(row: Any) -> str:
-        return f"{TOKENS.row(row, 'tokens')} in the mean (rank {row.rank:.0f} of {len(table)})"
+        return f"{TOKENS.row(row, 'tokens')} on average (rank {row.rank:.0f} of {len(table)})"
 
     return by_head(add_rank(table, "tokens"), "reach", phrase)
 
@@ -47,7 +47,7 @@ def reach_facts(tables: Tables) -> Facts:
 def answer_reach(tables: Tables) -> list[Answer]:
     """The head that looks farthest, in a sentence."""
     row = top_row(tables["reach"], "tokens")
-    text = f"Head {name_head(row)} looks farthest: {TOKENS.number(row['tokens'])} in the mean."
+    text = f"Head {name_head(row)} looks farthest: {TOKENS.number(row['tokens'])} on average."
     return [Answer(text, 0.7, f"{TOKENS.row(row, 'tokens')}.", (name_head(row),), "reach")]
 
 
@@ -88,7 +88,7 @@ PRESENTATION = Presentation(
             made_by="--text FILE",
             check=check_depth,
             figure="reach",
-            unless="A model of one layer cannot have it.",
+            unless="A model with one layer does not have it.",
         ),
     ),
     answers=(AnswerMaker(("reach",), answer_reach),),

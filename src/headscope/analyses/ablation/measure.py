@@ -33,8 +33,8 @@ def read_heads(heads: Any) -> Heads:
     found = [parse_head_name(head) if isinstance(head, str) else _as_pair(head) for head in named]
     if not found or None in found:
         raise StudyError(
-            f"--heads {heads} cannot be read. Expected layer-head, counted from 1, with commas "
-            "between them, for example --heads 3-5,8-10."
+            f"--heads {heads} cannot be read. Expected pairs of layer and head, counted from 1; "
+            f"separate them by commas, e.g. --heads 3-5,8-10."
         )
     return tuple(head for head in found if head is not None)
 
@@ -55,7 +55,7 @@ class Ablation:
     """
 
     heads: Heads | None = option(
-        None, "Heads to ablate, as 3-5,8-10.", parse=read_heads, shown_default="all"
+        None, "Heads to ablate, e.g. 3-5,8-10.", parse=read_heads, shown_default="all"
     )
 
     name: ClassVar[str] = "ablation"
@@ -64,7 +64,7 @@ class Ablation:
     tables: ClassVar[dict[str, tuple[str, ...]]] = {"ablation": COLUMNS}
     not_mergeable: ClassVar[str] = (
         "one of its modes replaces a head's output by its mean over the corpus, so sums over "
-        "different corpora do not add"
+        "different corpora cannot be added"
     )
 
     def __post_init__(self) -> None:

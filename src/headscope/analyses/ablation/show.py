@@ -21,9 +21,9 @@ __all__ = ["PRESENTATION"]
 
 MADE_BY = "--text FILE --also ablation"
 MODES = {
-    "zero": "taken away",
-    "mean": "its mean in its place",
-    "sink": "its attention to the sink moved",
+    "zero": "output removed",
+    "mean": "output replaced by its mean",
+    "sink": "attention to the sink moved",
 }
 CHANGES = {"loss": "change of the loss", "cosine": "change of the hidden states"}
 EFFECTS = {"loss": "the loss changes by", "cosine": "the hidden states change by"}
@@ -81,7 +81,7 @@ def answer_ablation(tables: Tables) -> list[Answer]:
         f"Head {name} matters most: without it {EFFECTS[row['effect']]} "
         f"{SMALL.number(row['change'])}."
     )
-    detail = f"Head {MODES.get(row['mode'], row['mode'])}: {SMALL.row(row, 'change')}."
+    detail = f"Head {name}, {MODES.get(row['mode'], row['mode'])}: {SMALL.row(row, 'change')}."
     return [Answer(text, 0.85, detail, (name,), "ablation")]
 
 
@@ -102,10 +102,10 @@ FIGURES = (
         name="ablation",
         title="Heads that matter",
         caption=(
-            "What changes when one head is altered: it is taken away, its mean is put in its "
-            "place, or its attention to the sink (the closing tokens) is moved to the other "
-            f"tokens. {how_to_read('the change')} The loss gets worse above 0; hidden states "
-            "differ by 1 minus their cosine. Each panel has its own scale."
+            "What changes when one head is altered: its output is removed, its output is replaced "
+            "by its mean, or its attention to the sink (the closing tokens) is moved to the other "
+            f"tokens. {how_to_read('the change')} Above 0 the loss is worse. The change of hidden "
+            "states is 1 minus the cosine. Each panel has its own scale."
         ),
         needs=("ablation",),
         made_by=MADE_BY,
@@ -113,12 +113,11 @@ FIGURES = (
     ),
     Figure(
         name="heads-ablation",
-        title="What each head is worth",
+        title="How much each head matters",
         caption=(
-            f"{HOW_TO_READ} A change of the loss when the head is altered is red where the loss is "
-            "higher (the model is worse), blue where it is lower; a change of the hidden states is "
-            "the darker, the larger. One panel for each way to alter the head, each with its own "
-            "scale."
+            f"{HOW_TO_READ} Change of the loss: red, the loss is higher (the model is worse); "
+            f"blue, it is lower. Change of the hidden states: the darker, the larger. Each panel "
+            f"is one way to alter the head and has its own scale."
         ),
         needs=("ablation",),
         made_by=MADE_BY,

@@ -125,7 +125,9 @@ class Coreference:
     them is measured in any case.
     """
 
-    singletons: bool = option(False, "Let things mentioned once compete as antecedents.")
+    singletons: bool = option(
+        False, "Also take singletons (mentioned once) as candidate antecedents."
+    )
     query_pieces: str = query_pieces_option()
     ignore_first_word: bool = first_word_option()
 

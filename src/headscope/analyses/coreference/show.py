@@ -49,7 +49,7 @@ PAPER_TABLE_2 = {
     "nominal": (19, 40, 60, 58),
 }
 RULES = {"nearest": "nearest mention", "head_match": "same head word", "rule_based": "rules"}
-NEURAL = "neural system (paper alone)"
+NEURAL = "neural system (paper only)"
 ARROWS = {"mention-to-antecedent": "to ante", "antecedent-to-mention": "from ante"}
 WAYS = {
     "mention-to-antecedent": "the mention attends to its antecedent",
@@ -65,7 +65,7 @@ PANELS = {"mentions": "of earlier mentions", "words": "of all words"}
 CLEARLY, NEAR = 0.1, 0.05
 WORDS = Form(".1f", unit=" words")
 NONE = "The corpus has no mentions with an antecedent."
-NOT_HELD_OUT = "All documents are in one fold: none can be held out."
+NOT_HELD_OUT = "All documents are in one fold, so none can be held out."
 MIN_COUNT = 50  # mentions, for the best head to be labelled
 
 COLUMNS = (
@@ -153,11 +153,12 @@ def _build_table_2(corpus: str, best: pd.DataFrame, every: pd.DataFrame) -> Text
     is_truncated = "cut" in best and (best["cut"] == "truncate").all()
     documents = "truncated, as in the paper" if is_truncated else "whole, in windows"
     note = (
-        "How often the right antecedent is picked, in percent, by rules and by attention "
+        "Percentage of mentions for which rules or attention pick a correct antecedent "
         f"({counts}; documents are {documents}). Rules choose among the earlier mentions. The "
-        "first head is chosen as in the paper: the mention attends, all words compete, and it is "
-        "scored on the words it was chosen on. For the others the earlier mentions compete, in "
-        "either direction. BERT-base is the paper's head 5-4 on CoNLL-2012, in documents truncated "
+        f"first head is chosen as in the paper: attention goes from the mention, all words are "
+        f"candidates, and the head is scored on the words that it was chosen on. For the other "
+        f"heads only earlier mentions are candidates, in either direction. BERT-base is the "
+        f"paper's head 5-4 on CoNLL-2012, in documents truncated "
         "to 128 tokens; its neural system read whole documents."
         f"{_tell_singletons(rows)}"
     )
@@ -186,8 +187,9 @@ def _tell_singletons(rows: Mapping[str, Mapping[Any, Any]]) -> str:
         return ""
     told = [f"{called} {percent(row[f'{rule}_with_singletons'])}" for rule, called in RULES.items()]
     return (
-        f" {row['singletons']:,} singletons (mentioned once) do not compete unless --singletons "
-        f"is given; with them the rules find, of {next(iter(rows))} mentions: {', '.join(told)} %."
+        f" {row['singletons']:,} singletons (mentioned once) are not candidates unless "
+        f"--singletons is given. With them the rules find, for {next(iter(rows))} mentions: "
+        f"{', '.join(told)} %."
     )
 
 
@@ -374,14 +376,14 @@ def _claim(
 CLAIMS = (
     _claim(
         "coreference-beats-head-match",
-        "A head finds antecedents over 10 points better than the same head word does, held out.",
+        "A head finds antecedents over 10 points better than matching head words does (held out).",
         '"improving by over 10 accuracy points on the string-matching baseline": 65 % by head 5-4, '
         "head match 52 % (Table 2)",
         check_head_match,
     ),
     _claim(
         "coreference-is-near-rules",
-        "A head finds antecedents nearly as well as the rules (here: at most 5 points less, held "
+        "A head finds antecedents nearly as well as the rules (here: at most 5 points worse, held "
         "out).",
         '"performing close to the rule-based system": 65 % by head 5-4, rules 69 % (Table 2)',
         check_rules,
@@ -389,8 +391,8 @@ CLAIMS = (
     ),
     _claim(
         "coreference-is-good-with-nominals",
-        "The head is particularly good with nominal mentions (here: beside the rules it does "
-        "better there than with pronouns and with names, held out).",
+        "The head is particularly good with nominal mentions (here: relative to the rules it does "
+        "better on them than on pronouns and on names, held out).",
         '"It is particularly good with nominal mentions": 58 % against 60 % of the rules; pronouns '
         "64 against 70, names 73 against 77 (Table 2)",
         check_nominal,
@@ -398,7 +400,7 @@ CLAIMS = (
     Claim(
         "links-are-longer-than-arcs",
         "4.3",
-        "Coreference links are usually longer than syntactic dependencies (here: in the mean, in "
+        "Coreference links are usually longer than syntactic dependencies (here: on average, in "
         "words between head words; a finding about the data, not about the model).",
         "usually longer",
         ("coreference-length", "dependency-length"),
@@ -411,11 +413,11 @@ BEST_FIGURE = Figure(
     name="coreference-best",
     title="Heads that find antecedents",
     caption=(
-        "One line for each type of mention. The bar is the best head (named at the right): how "
-        "often a mention attends most to a right antecedent, of the earlier mentions or of all "
-        "words, with its 95 % interval. The head is chosen on other documents than it is scored "
-        "on. The diamond is chosen and scored on all of them, as in the paper. Ticks are rules "
-        f"that need no model; they choose among mentions. {IN_BRACKETS}"
+        "One row per type of mention. Bar: how often a mention attends most to a correct "
+        "antecedent in the best head (named on the right), with its 95 % interval; candidates are "
+        "the earlier mentions, or all words. The head is chosen on some documents and scored on "
+        "the others. Diamond: chosen and scored on all documents, as in the paper. Ticks: rules "
+        f"that need no model and choose among mentions. {IN_BRACKETS}"
     ),
     needs=("coreference-best",),
     made_by="--coref FILE",

@@ -61,16 +61,16 @@ WELL = 0.75
 SUBSTANTIAL, MANY = 0.1, 0.25
 ALPHA = 0.05
 NAME = "relation"
-TOO_FEW = f"The treebank has no such relation with at least {MIN_COUNT} words."
+TOO_FEW = f"None of these relations has {MIN_COUNT} words or more in the treebank."
 FEW_MARKS = 20  # possessors with an 's
 LITTLE = 0.01
 CAUSAL_ARCS = (
-    f"{CAUSAL} of an arc only the later word can attend to the earlier one, so the mask decides "
-    "the direction."
+    f"{CAUSAL} only the later word of an arc can attend to the earlier one, so the mask decides "
+    f"the direction."
 )
 NO_POBJ = (
-    "The treebank has no pobj, which is Stanford's label: in Universal Dependencies the "
-    "preposition hangs on its noun."
+    "The treebank has no pobj, a Stanford label. In Universal Dependencies the preposition depends "
+    "on its noun."
 )
 
 
@@ -114,8 +114,8 @@ def check_specialists(tables: Tables) -> Outcome:
     best = _relations(tables)
     well = list(passing(best, WELL, "heldout_accuracy", "heldout_low", "heldout_high").sure[NAME])
     if len(well) < 2:
-        few = f"Relations that a head clearly finds in over 75 %, held out: {len(well)}."
-        return Outcome("not measured", f"{few} There must be two, to be found by different heads.")
+        few = f"{len(well)} relations are clearly found with over 75 % accuracy, held out."
+        return Outcome("not measured", f"{few} Expected at least two.")
     table = tables["dependency"]
     found = passing(table[table[NAME].isin(well)], WELL, "accuracy")
     sure, possible = (
@@ -124,14 +124,14 @@ def check_specialists(tables: Tables) -> Outcome:
     )
     top = sure.reset_index(name="found").sort_values("found", ascending=False, kind="stable")
     shows = (
-        f"{len(well)} relations are found in over 75 %, held out ({', '.join(well[:8])}"
-        f"{', ...' * (len(well) > 8)}). The head that finds most of them so well, "
-        f"{name_head(top.iloc[0])}, finds {sure.max()}."
+        f"{len(well)} relations are found with over 75 % accuracy, held out ({', '.join(well[:8])}"
+        f"{', ...' * (len(well) > 8)}). Head {name_head(top.iloc[0])} finds the most of them: "
+        f"{sure.max()}."
     )
     if sure.max() > len(well) / 2:
         return Outcome("does not hold", shows)
     if possible.max() > len(well) / 2:
-        more = f" Some head may find as many as {possible.max()}, by its intervals: undecided."
+        more = f" By the intervals, some head may find up to {possible.max()}: undecided."
         return Outcome("undecided", shows + more)
     return Outcome("holds", shows)
 
@@ -374,8 +374,8 @@ CLAIMS = (
     ),
     _claim(
         "heads-are-specialists",
-        "Different heads find different relations (here: of the relations that are found in over "
-        "75 %, no single head finds more than half so well).",
+        "Different heads find different relations (here: of the relations that some head finds "
+        "with over 75 % accuracy, no single head finds more than half).",
         '"While no single head performs well at many relations, we find that particular heads '
         'correspond remarkably well to particular relations." (section 1)',
         check_specialists,
@@ -396,8 +396,8 @@ CLAIMS = (
     ),
     _claim(
         "many-relations-gain-little",
-        "For many relations the best head improves only slightly over an offset (here: under 10 "
-        "points, held out, in a quarter of the relations or more).",
+        "For many relations the best head improves only slightly over an offset (here: by under 10 "
+        "points, held out, for at least a quarter of the relations).",
         '"There are many relations for which BERT only slightly improves over the simple '
         'baseline"; e.g. nn: 70.4 % against 70.2 % (Table 1)',
         check_slight_gains,
@@ -420,9 +420,9 @@ CLAIMS = (
     ),
     _claim(
         "possessive-s-stands-for-its-word",
-        "The best head for possessives takes the 's for the dependent (here: in over half of the "
-        "possessors with an 's the head word is found from the 's, and more often than from the "
-        "possessor).",
+        "The best head for possessives treats the 's as the dependent (here: for over half of the "
+        "possessors with an 's, the 's attends most to the head word, and does so more often than "
+        "the possessor).",
         "head 7-6 marks 's as the dependent",
         check_possessive_mark,
         needs=("dependency-best", "dependency"),
@@ -436,12 +436,12 @@ CLAIMS = (
         ("dependency-special",),
         "--treebank FILE",
         check_special,
-        unless="A model without special tokens in its input cannot have it.",
+        unless="It needs a model with special tokens in its input.",
     ),
     _claim(
         "relations-are-learned",
-        "What heads find was learned (here: most relations are found better than by the best head "
-        "of the same model untrained).",
+        "Heads learn relations in training (here: most relations are found better than by the best "
+        "head of the same model untrained).",
         '"the behavior of the attention heads emerges purely from self-supervised training on '
         'unlabeled data" (section 1; the paper has no untrained model here)',
         check_learned,

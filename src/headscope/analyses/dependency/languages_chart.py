@@ -63,8 +63,8 @@ TREEBANKS_FIGURE = Figure(
     name="dependency-treebanks",
     title="Relations in several treebanks",
     caption=(
-        "Rows are relations, the most frequent first; columns are treebanks. In each cell the "
-        "held-out accuracy of the best head there in percent, with its 95 % interval."
+        "Rows: relations, most frequent first. Columns: treebanks. Each cell: held-out accuracy of "
+        "the best head in percent, with its 95 % interval."
     ),
     needs=("dependency-best",),
     made_by="--treebank FILE --treebank FILE",
@@ -82,8 +82,8 @@ SHARED = (
     Column("best in", lambda row: str(row["best_in"])),
     Column("mean accuracy", lambda row: SHARE.number(row["accuracy"])),
     Column("lowest", lambda row: SHARE.number(row["lowest_accuracy"])),
-    Column("chosen on the others", lambda row: SHARE.number(row["transfer_accuracy"])),
-    Column("each its own best", lambda row: SHARE.number(row["own_accuracy"])),
+    Column("chosen on other treebanks", lambda row: SHARE.number(row["transfer_accuracy"])),
+    Column("best head of each treebank", lambda row: SHARE.number(row["own_accuracy"])),
 )
 
 

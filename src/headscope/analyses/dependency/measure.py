@@ -110,7 +110,8 @@ class Dependency:
     query_pieces: str = query_pieces_option()
     ignore_first_word: bool = first_word_option()
     null_arcs: int = option(
-        0, "Also score N draws of arcs moved to random places of their sentence, for comparison."
+        0,
+        "Also score N random draws in which arcs are moved within their sentence, for comparison.",
     )
     seed: int = 0  # of these draws; the engine sets it to the run's
 

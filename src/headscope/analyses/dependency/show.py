@@ -119,8 +119,8 @@ VISIBLE_ACCURACY = Column(
     "accuracy % of visible", lambda row: percent(row["visible_accuracy"]), drop=9
 )
 HIDDEN = (
-    "Visible: the arcs whose one word may look at the other by the model's mask, in that "
-    "direction; offsets may look only there too."
+    "Visible: arcs for which the model's mask lets one word attend to the other in that direction. "
+    "Offsets follow the same mask."
 )
 BERT_COLUMNS = (
     Column("BERT-base: head", partial(_in_paper, form="{0}")),
@@ -148,17 +148,18 @@ def _compare_treebanks(best: pd.DataFrame) -> TextTable:
     for relation, found in best[beats_offsets(best)].groupby("relation", sort=False):
         where = [f"{row.treebank} {row.heldout_accuracy:.0%}" for row in card.rows_of(found)]
         rows.append((str(relation), ", ".join(where)))
-    return TextTable(("caught by a head", "in (held-out accuracy)"), tuple(rows))
+    return TextTable(("found by a head", "in (held-out accuracy)"), tuple(rows))
 
 
 def build_table_1(tables: Tables) -> list[TextTable]:
     """The relations in the order of the paper, then the other frequent ones of the treebank."""
     intro = (
-        "The head and direction that are best at each relation, beside the best fixed offset (in "
+        "The best head and direction for each relation, compared with the best fixed offset (in "
         "brackets: +1 is the next word). Held out: chosen on seven eighths of the documents, "
-        "scored on the rest. BERT-base is the paper's, on the Wall Street Journal with Stanford "
-        "labels; Universal Dependencies' names for the same relation stand in brackets, and a dash "
-        f"where the treebank has none. Other relations are shown from {MIN_COUNT} words on."
+        "scored on the rest. BERT-base: the paper's result on the Wall Street Journal with "
+        "Stanford labels. The Universal Dependencies name of a relation is in brackets; a dash "
+        "means that the treebank does not have it. Other relations are shown if they have at least "
+        f"{MIN_COUNT} words."
     )
     built = []
     for corpus, best in split_corpora(tables.get("dependency-best", pd.DataFrame())):
@@ -186,7 +187,7 @@ def _mark_labels(relations: "pd.Series[str]") -> tuple[dict[str, str], list[str]
     if not is_universal(set(relations)):
         return {"auxpass": " ‡"}, [SLIP]
     told = "; ".join(f"{name}: {what}" for name, what in OTHER_IN_UD.items())
-    note = f"† In Universal Dependencies the label covers other words ({told})."
+    note = f"† In Universal Dependencies the label covers different words ({told})."
     return {**dict.fromkeys(OTHER_IN_UD, " †"), "auxpass": " ‡"}, [note, SLIP]
 
 
@@ -364,11 +365,11 @@ FIGURES = (
         name="dependency-best",
         title="The best head of each syntactic relation",
         caption=(
-            "One line for each relation, the most frequent first. The bar is the best head (named "
-            "at the right): how often the word it attends to most is the right one, with its 95 % "
-            "interval. The head is chosen on other documents than it is scored on. The diamond is "
-            "chosen and scored on all of them, as in the paper. The tick is what the best fixed "
-            f"distance gets, which needs no model. {IN_BRACKETS}"
+            "One row per relation, most frequent first. Bar: accuracy of the best head (named on "
+            "the right), that is, how often the word it attends to most is the right one, with its "
+            "95 % interval. The head is chosen on some documents and scored on the others. "
+            "Diamond: chosen and scored on all documents, as in the paper. Tick: the best fixed "
+            f"distance, which needs no model. {IN_BRACKETS}"
         ),
         needs=("dependency-best",),
         made_by="--treebank FILE",

@@ -184,7 +184,7 @@ MOST_CELLS = 200 * 200  # with more a browser takes seconds to draw them
 MATRIX_SIDE = 460
 THOUSANDTHS = 1000
 OVERLAP = 1.1  # of cells, the next one over the last: else seams show between them
-AXIS_TITLE, VALUE = "heads, alike ones side by side", "divergence (nats)"
+AXIS_TITLE, VALUE = "heads, similar ones next to each other", "divergence (nats)"
 BARE = alt.Axis(labels=False, ticks=False, domain=False)
 # The colours of Vega's scheme "yellowgreenblue", so that image and legend agree.
 STOPS = bytes.fromhex("eff9bddbf1b4bde5b594d5b969c5be45b4c22c9ec02182b82163aa23479c1c3185")

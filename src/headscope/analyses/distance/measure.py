@@ -27,7 +27,7 @@ STEPS = 2.0**30  # in a nat, to which sums are rounded: below 2^23 they add up i
 
 def rows_option() -> Any:
     """The option `rows` of analyses that compare heads row by row."""
-    return option(32, "Query rows compared per example, a random sample; or all.", parse=_read_rows)
+    return option(32, "Query rows sampled per example to compare heads; or all.", parse=_read_rows)
 
 
 def _read_rows(text: str) -> int:
@@ -44,7 +44,7 @@ def _read_rows(text: str) -> int:
 
 def max_heads_option() -> Any:
     """The option `max_heads` of analyses that compare heads with each other."""
-    return option(1024, "Most heads to compare; of a larger model evenly spread ones.")
+    return option(1024, "Maximum heads to compare; in larger models, evenly spread ones.")
 
 
 @dataclass(frozen=True)

@@ -28,16 +28,16 @@ ALPHA = 0.05
 SEVERAL = 3
 LEAST_LAYERS = 3
 DEALS = 1000
-ONE_LAYER = "A model of one layer cannot have it."
+ONE_LAYER = "A model with one layer does not have it."
 WITH_UNIT = Form(".3f", unit=" nats")
 
 HEADS_MAP = Figure(
     name="heads-map",
     title="The map of heads",
     caption=(
-        "Each point is a head. The nearer two points, the more alike the heads attend (a plane "
-        "shows some distances only roughly). Colour and shape: what the head attends to, by the "
-        "thresholds of the paper. Heads that find a syntactic relation carry its name."
+        "Each point is a head. Heads that attend alike are close together (two dimensions show "
+        "some distances only roughly). Colour and shape: what the head attends to, by the paper's "
+        "thresholds. Heads that find a syntactic relation are labelled with it."
     ),
     needs=("layout",),
     made_by="--text FILE",
@@ -50,9 +50,8 @@ HEADS_MAP_LAYERS = Figure(
     name="heads-map-layers",
     title="The map of heads by layer",
     caption=(
-        "The same map: each point is a head, and the nearer two points, the more alike they "
-        "attend. The colour is the layer, from the first (dark) to the last (bright): heads of "
-        "one layer tend to lie together."
+        "The same map, coloured by layer from the first (dark) to the last (bright). Each point is "
+        "a head; heads that attend alike are close together."
     ),
     needs=("layout",),
     made_by="--text FILE",
@@ -63,12 +62,12 @@ HEADS_MAP_LAYERS = Figure(
 
 DISTANCE_MATRIX = Figure(
     name="distance-matrix",
-    title="How alike every two heads attend",
+    title="How alike each pair of heads attends",
     caption=(
-        "Each row and each column is a head, in the order of the dendrogram, which puts alike "
-        "ones side by side; each cell is two heads. The darker, the more alike they attend: 0 "
-        "nats is the same attention, 0.69 attention to different tokens. Dark squares along the "
-        "diagonal are groups of heads that do the same."
+        "Rows and columns: heads, in the order of the dendrogram, which puts similar heads next to "
+        "each other. Each cell is a pair of heads. The darker, the more alike they attend "
+        "(Jensen-Shannon divergence: 0 nats identical, 0.69 disjoint). Dark squares along the "
+        "diagonal are groups of similar heads."
     ),
     needs=("distance", "layout"),
     made_by="--text FILE",
@@ -80,9 +79,9 @@ DENDROGRAM = Figure(
     name="dendrogram",
     title="Which heads belong together",
     caption=(
-        "Each point at the foot is a head; the lower two heads or groups are joined, the more "
-        "alike they attend. The height of a joint is the mean divergence between the two "
-        "groups, in nats. Colours: what the heads attend to, as in the map of heads."
+        "Each point at the bottom is a head. Two heads or groups that join at a lower height "
+        "attend more alike. The height is the mean divergence between the two groups, in nats. "
+        "Colours: what the heads attend to, as in the map of heads."
     ),
     needs=("dendrogram", "layout"),
     made_by="--text FILE",
@@ -113,14 +112,14 @@ def check_layers(tables: Tables) -> Outcome:
     single = layers[layers["layer"].notna() & (layers["p_value"] < ALPHA)]
     chance = "" if pd.isna(row["p_value"]) else f" (p = {row['p_value']:.2g})"
     shows = (
-        f"Heads of one layer are {_mean(row, 'within', WITH_UNIT)} apart in the mean, heads of "
-        f"different layers {_mean(row, 'between', WITH_UNIT)}{chance}; by themselves, "
+        f"On average, heads of one layer are {_mean(row, 'within', WITH_UNIT)} apart, heads of "
+        f"different layers {_mean(row, 'between', WITH_UNIT)}{chance}; tested one by one, "
         f"{len(single)} of {int(layers['layer'].notna().sum())} layers are closer than chance."
     )
     more = row_estimate(row, "difference", "difference_low", "difference_high")
     found = judge(more, 0.0, shows, NATS)
     if found.verdict == "holds" and not row["p_value"] < ALPHA:
-        return Outcome("undecided", f"{shows} Heads assigned to layers at random may do as well.")
+        return Outcome("undecided", f"{shows} Heads assigned to layers at random may be as close.")
     return found
 
 
@@ -128,12 +127,12 @@ def check_ends(tables: Tables) -> Outcome:
     """Heads of the first and of the last layer are closer than heads of any two layers."""
     n_layers = tables["distance-layers"]["layer"].nunique()
     if n_layers < LEAST_LAYERS:
-        few = f"The model has {n_layers} layers: too few to tell the ends apart."
+        few = f"The model has {n_layers} layers: too few to compare the first with the last."
         return Outcome("not measured", few)
     row = tables["distance-ends"].iloc[0]
     shows = (
-        f"Heads of the first and of the last layer are {WITH_UNIT.row(row, 'ends')} apart in the "
-        f"mean, heads of any two layers {WITH_UNIT.number(row['between'])}."
+        f"On average, heads of the first and of the last layer are {WITH_UNIT.row(row, 'ends')} "
+        f"apart, heads of any two layers {WITH_UNIT.number(row['between'])}."
     )
     more = row_estimate(row, "difference", "difference_low", "difference_high")
     return judge(more, 0.0, shows, NATS, is_above=False)
@@ -207,8 +206,8 @@ ENDS_ATTEND_ALIKE = Claim(
     "first-and-last-layer-attend-alike",
     "6",
     "The first and the last layer attend alike (here: their heads are closer to each other than "
-    "heads of any two layers in the mean).",
-    "not said in the text: a question that Figure 6 raises",
+    "heads of two layers are on average).",
+    "not in the paper's text: a question raised by Figure 6",
     ("distance-ends", "distance-layers"),
     "--text FILE",
     check_ends,
@@ -262,7 +261,7 @@ def answer_layers(tables: Tables) -> list[Answer]:
     text = (
         f"Heads of the same layer attend {'more' if is_alike else 'no more'} alike than heads of "
         f"different layers (mean divergence {NATS.number(row['within'])} against "
-        f"{NATS.number(row['between'])} nats; 0.69 is the most)."
+        f"{NATS.number(row['between'])} nats; the maximum is 0.69)."
     )
     more = row_estimate(row, "difference", "difference_low", "difference_high")
     detail = f"Difference {NATS.estimate(more)} nats."

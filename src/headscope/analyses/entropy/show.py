@@ -46,7 +46,7 @@ THRESHOLD = Threshold(
 BROAD = THRESHOLD.as_share({})  # of even attention: 3.8 nats at 128 tokens
 CLOSE = 0.1  # of the entropy of even attention: about half a nat at 128 tokens
 NO_CLS = "This model's input has no opening token ([CLS])."
-ONE_KEY = f"{CAUSAL} the opening token sees itself alone and has no breadth."
+ONE_KEY = f"{CAUSAL} the opening token attends only to itself, so its breadth is not defined."
 NATS = Form(".2f", unit=" nats")
 
 
@@ -133,7 +133,7 @@ def check_broad(tables: Tables) -> Outcome:
     """Some heads attend very broadly."""
     shares = _shares(tables, "all")
     if shares.empty:
-        return Outcome("not measured", "No token sees more than itself.")
+        return Outcome("not measured", "No token attends to any other token.")
     found = passing(shares, BROAD, "share")
     unsure = note_open(found, "this line")
     shows = (
@@ -153,7 +153,7 @@ def check_broad_is_low(tables: Tables) -> Outcome:
     """Broad heads are mostly in the lower half."""
     shares = _shares(tables, "all")
     if shares.empty:
-        return Outcome("not measured", "No token sees more than itself.")
+        return Outcome("not measured", "No token attends to any other token.")
     found = passing(shares, BROAD, "share")
     return place_heads(found, count_layers(tables["entropy"]), "attend broadly")
 
@@ -168,9 +168,9 @@ def check_first_layer(tables: Tables) -> Outcome:
     here, there = (passing(part, BROAD, "share") for part in (first, above))
     n_here, n_there = (len(part.sure) for part in (here, there))
     shows = (
-        f"{n_here} of the {len(first)} heads of layer {lowest} attend broadly (over "
-        f"{percent(BROAD)} % of even attention), of the {len(above)} above {n_there} "
-        f"({percent(n_there / len(above))} %); the broadest of layer {lowest} is "
+        f"In layer {lowest}, {n_here} of {len(first)} heads attend broadly (over "
+        f"{percent(BROAD)} % of even attention); above it, {n_there} of {len(above)} "
+        f"({percent(n_there / len(above))} %); the broadest head of layer {lowest} is "
         f"{list_heads(first.nlargest(1, 'share'), 'share')}."
         f"{note_open(passing(shares, BROAD, 'share'), 'this line')}"
     )
@@ -188,7 +188,7 @@ def check_cls_last(tables: Tables) -> Outcome:
     last = rows[rows["layer"] == rows["layer"].max()].iloc[0]
     found = row_estimate(last, "share", "share_low", "share_high")
     shows = (
-        f"From [CLS] the last layer's heads have {NATS.row(last, 'nats')} in the mean, "
+        f"From [CLS], the heads of the last layer have {NATS.row(last, 'nats')} on average, "
         f"{SHARE.estimate(found)} of even attention.{beside_untrained(last)}"
     )
     return judge(found, BROAD, shows)
@@ -201,13 +201,13 @@ def check_cls_close(tables: Tables) -> Outcome:
         return Outcome("not measured", _explain_no_cls(tables))
     others = rows[rows["layer"] < rows["layer"].max()]
     if others.empty:
-        return Outcome("not measured", "The model has one layer: there are none but the last.")
+        return Outcome("not measured", "The model has only one layer.")
     low, high = others["share_low"].fillna(-1.0), others["share_high"].fillna(1.0)
     n_close = int(((low > -CLOSE) & (high < CLOSE)).sum())
     n_open = int(((low < CLOSE) & (high > -CLOSE)).sum()) - n_close
     far = others.loc[others["share"].abs().idxmax()]
     gap = POINTS.estimate(row_estimate(far, "share", "share_low", "share_high"))
-    unsure = f" {n_open} more cannot be told." * bool(n_open)
+    unsure = f" {n_open} more are undecided." * bool(n_open)
     shows = (
         f"In {n_close} of the {len(others)} layers below the last, the mean entropy from [CLS] "
         f"is within 10 points (in % of even attention) of that from all tokens; the largest "
@@ -231,9 +231,9 @@ FIGURES = (
         name="entropy",
         title="Broad and narrow attention",
         caption=(
-            f"{how_to_read('entropy of its attention, in nats')} 0 is all attention on one token; "
-            "the dashed line is attention spread evenly over all tokens it may see. One panel is "
-            "over all tokens, one over the opening token ([CLS]) alone, where there is one."
+            f"{how_to_read('entropy of its attention, in nats')} 0: all attention on one token. "
+            f"Dashed line: attention spread evenly over all visible tokens. One panel: attention "
+            f"from all tokens. The other: from the opening token ([CLS]), if there is one."
         ),
         needs=("entropy",),
         made_by="--text FILE",
@@ -267,8 +267,8 @@ CLAIMS = (
     ),
     _claim(
         "first-layer-is-broad",
-        "The first layer has heads with particularly high entropy (here: a larger share of its "
-        "heads than of those above has over 78 % of even attention).",
+        "The first layer has heads with particularly high entropy (here: the share of heads with "
+        "over 78 % of the entropy of even attention is larger than in the layers above).",
         '"In the first layer there are particularly high-entropy heads" (caption of Figure 4)',
         check_first_layer,
     ),

@@ -21,7 +21,7 @@ from headscope.view.table import TextTable
 __all__ = ["PRESENTATION"]
 
 MADE_BY = "--text FILE --also gradient"
-UNLESS = "A model without a trained language-modelling head cannot have it."
+UNLESS = "It needs a model with a trained language-modelling head."
 VERY_SMALL = 0.5  # of the gradient to other tokens
 THIRDS = {0: "lower layers", 1: "middle layers", 2: "upper layers"}
 ALIKE = (0.8, 1.25)  # a ratio of gradients that is about 1
@@ -152,9 +152,9 @@ CLAIMS = (
     ),
     _claim(
         "gradient-to-sep-falls",
-        "The gradients for attention to [SEP] fall at layer 5 of 12 (here: of all layers at which "
-        "they could step down, one of 4-6 of 12 fits best; and they are less than half as large "
-        "from there on as before).",
+        "The gradients for attention to [SEP] fall at layer 5 of 12 (here: the layer where a step "
+        "down fits best is one of 4-6 of 12, and from there on they are less than half as large as "
+        "before).",
         '"Starting in layer 5" they "become very small"; Figure 3',
         check_falls,
         "gradient-steps",

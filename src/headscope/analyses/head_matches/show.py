@@ -43,12 +43,12 @@ def build_page_tables(tables: Tables) -> list[TextTable]:
     if matches.empty:
         return []
     note = (
-        "Divergence: mean Jensen-Shannon divergence (0 identical, 0.69 disjoint). Support: in how "
-        "many resamples of the documents the match is the same."
+        "Divergence: mean Jensen-Shannon divergence (0 identical, 0.69 disjoint). Support: share "
+        "of resamples of the documents that give the same match."
     )
     rows = matches.sort_values("divergence", kind="stable").to_dict("records")
     chance = [
-        replace(table, title="Matches beside chance")
+        replace(table, title="Matches compared with chance")
         for table in read_chance(tables.get("head-matches-chance", pd.DataFrame()), 0)
     ]
     closest = build_table(rows, MATCH, "All matches, closest first", note)
@@ -63,7 +63,7 @@ def _summarize(matches: pd.DataFrame) -> TextTable:
     rows = (
         ("matched heads", str(len(matches))),
         ("mean divergence of matches", NATS.number(matches["divergence"].mean())),
-        ("mean divergence of any two", NATS.number(matches["mean_divergence"].mean())),
+        ("mean divergence of all pairs", NATS.number(matches["mean_divergence"].mean())),
         ("each other's nearest", str(int(matches["is_mutual"].sum()))),
         ("at the same place (layer and head)", str(int(_is_same_place(matches).sum()))),
         ("rank correlation of layers", RATIO.number(depth)),
@@ -96,7 +96,7 @@ def answer_matches(tables: Tables) -> list[Answer]:
     top, n_same = matches.iloc[0], int(_is_same_place(matches).sum())
     pair = f"{top['layer_a']:.0f}-{top['head_a']:.0f}", f"{top['layer_b']:.0f}-{top['head_b']:.0f}"
     alike = (
-        f"Matched heads differ by {NATS.number(matched)} in the mean, any two heads by "
+        f"On average, matched heads differ by {NATS.number(matched)}, any two heads by "
         f"{NATS.number(any_two)} (Jensen-Shannon divergence: 0 identical, 0.69 disjoint)."
     )
     mutual = f"{n_mutual} of {n_heads} matches are each other's nearest heads."
@@ -177,15 +177,15 @@ FIGURES = (
         "matches-by-layer",
         "How close each head's match is",
         "Each dot is a head of the first model. y: divergence from its match in the second model "
-        "(0 identical, 0.69 disjoint). The grey tick is the mean divergence from all heads of the "
-        "second model: a match far below it is a real one.",
+        "(0 identical, 0.69 disjoint). Grey tick: its mean divergence from all heads of the second "
+        "model. A real match is far below the tick.",
         draw_by_layer,
     ),
     _figure(
         "matches-of-layers",
         "Which layers match",
         "Rows: layers of the first model. Columns: layers of the second. The darker a cell, the "
-        "more heads match between the two layers. A dark diagonal: the same depth does the same.",
+        "more heads match between the two layers. A dark diagonal: heads at the same depth match.",
         draw_layers,
         is_half=True,
     ),

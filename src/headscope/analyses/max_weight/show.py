@@ -23,7 +23,7 @@ def max_weight_facts(tables: Tables) -> Facts:
     table = tables["max-weight"]
 
     def phrase(row: Any) -> Part:
-        value = f"{SHARE.row(row, 'weight')} in the mean"
+        value = f"{SHARE.row(row, 'weight')} on average"
         return Part("", value, row.weight, rank=read_rank(row), n_heads=len(table))
 
     return by_head(add_rank(table, "weight"), "largest weight of a row", phrase)
@@ -55,13 +55,16 @@ def check_little(tables: Tables) -> Outcome:
     rows = broad.merge(tables["max-weight"], on=["layer", "head"])
     rows = rows[rows["flat_rows"].notna()]
     if rows.empty:
-        return Outcome("not measured", "No token sees ten others: none can get as little as 10 %.")
+        return Outcome(
+            "not measured",
+            "No token attends to ten tokens or more, so none can get as little as 10 %.",
+        )
     rows = rows.assign(low=rows["flat_low"], high=rows["flat_high"])
     found = passing(rows, TYPICALLY, "flat_rows")
     middle = rows.sort_values("flat_rows", kind="stable").iloc[len(rows) // 2]
     shows = (
         f"{len(found.sure)} of the {len(rows)} broad heads have at most 10 % on any token in over "
-        f"half of their rows; the one in the middle, {name_head(middle)}, in "
+        f"half of their rows; the median head, {name_head(middle)}, in "
         f"{SHARE.row(middle, 'flat_rows')}.{note_open(found, '50 %')}"
     )
     return judge_count(len(found.sure), len(found.open), len(rows) // 2 + 1, shows)

@@ -71,9 +71,9 @@ PRESENTATION = Presentation(
             name="monotonicity",
             title="Heads that read the source in order",
             caption=(
-                f"{HOW_TO_READ} The correlation of the place in the target with the place attended "
-                "to in the source: red, the source is read in order (1 is a straight diagonal); "
-                "blue, backwards."
+                f"{HOW_TO_READ} Correlation between the position in the target and the attended "
+                f"position in the source. Red: the source is read in order (1 is a straight "
+                f"diagonal). Blue: backwards."
             ),
             needs=("monotonicity",),
             made_by="--text PAIRS.jsonl",

@@ -66,7 +66,7 @@ PRESENTATION = Presentation(
             ("parts-of-speech", "dependency-best"),
             "--treebank FILE",
             check_not_nouns,
-            unless="A treebank without parts of speech cannot give it.",
+            unless="It needs a treebank with parts of speech.",
         ),
     ),
     facts=(FactMaker(("parts-of-speech",), source_facts),),

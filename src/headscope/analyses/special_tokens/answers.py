@@ -40,7 +40,7 @@ def answer_sink(tables: Tables) -> list[Answer]:
         f"{called}; in earlier layers {write_percent(step['before'])}."
     )
     change = row_estimate(step, "ratio", "ratio_low", "ratio_high")
-    rises = f"From there on it is {RATIO.estimate(change)} times what it is before."
+    rises = f"From there on it is {RATIO.estimate(change)} times as much as before."
     if pd.notna(step["low"]) and step["high"] > step["low"]:
         rises = f"The rise is between layers {step['low']:.0f} and {step['high']:.0f}. {rises}"
     return [Answer(text, _weigh(step["after"]), f"{detail} {rises}", (), FIGURE)]

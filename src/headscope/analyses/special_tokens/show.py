@@ -83,7 +83,7 @@ def find_sink(targets: pd.DataFrame, column: str = "weight") -> tuple[str, str, 
     """
     is_there = targets.groupby("target")[column].max() > 0
     target = next((name for name in SINKS if is_there.get(name, False)), "sep")
-    note = "" if target == "sep" else f"{NO_SEP} In its place stands {SINKS[target]}. "
+    note = "" if target == "sep" else f"{NO_SEP} The claim is tested on {SINKS[target]} instead. "
     return target, SINKS[target], note
 
 
@@ -155,7 +155,7 @@ def check_step(
     """Whether a curve steps up to twice as much (or down to half) near layer 5 of 12."""
     rows = steps[steps["target"] == target]
     if rows.empty:
-        return Outcome("not measured", f"{what}: there is none.")
+        return Outcome("not measured", f"{what}: there is nothing to measure.")
     row = rows.iloc[0]
     places = like_paper(*NEAR_LAYER_5, n_layers)
     change = row_estimate(row, "ratio", "ratio_low", "ratio_high")
@@ -173,7 +173,7 @@ def check_step(
     )
     shows = (
         f"{what} {verb} at layer {row['layer']:.0f} of {n_layers}{interval}{scaled}. From there on "
-        f"it is {RATIO.estimate(change)} times what it is before."
+        f"it is {RATIO.estimate(change)} times as much as before."
     )
     enough = judge(change, line, shows, RATIO, is_above=is_rise)
     return Outcome(all_of([near, enough.verdict]), enough.shows)
@@ -227,7 +227,7 @@ def check_third(tables: Tables, target: str, called: str, expected: int) -> Outc
     if n_layers < 3:
         few = f"{n_layers} layer" + "s" * (n_layers > 1)
         return Outcome(
-            "not measured", f"The model has {few}: too few to tell early, middle and deep."
+            "not measured", f"The model has {few}: too few for an early, a middle and a deep third."
         )
     names = [name_layers(layers, n_layers) for layers in thirds(n_layers)]
     shares = [
@@ -277,7 +277,7 @@ def check_alike(one: Replicated, other: Replicated) -> Outcome:
         if not pd.isna(value):
             found[called] = Estimate(value, low, high)
     if not found:
-        return Outcome("not measured", "They have no such tokens in common, or too few layers.")
+        return Outcome("not measured", "The models share no such tokens, or have too few layers.")
     said = ", ".join(f"{called} {CORRELATION.estimate(r)}" for called, r in found.items())
     judged = [judge(r, ALIKE, "", CORRELATION).verdict for r in found.values()]
     return Outcome(all_of(judged), f"Correlation over layers of the attention to {said}.")
@@ -313,8 +313,8 @@ FIGURES = (
         name="special-tokens-from-sep",
         title="Where closing tokens look",
         caption=(
-            f"{DOTS} Only the attention of the closing tokens ([SEP]) themselves is counted. In "
-            "the paper they look at themselves and each other where other tokens look at them."
+            f"{DOTS} Only attention from the closing tokens ([SEP]) is counted. In the paper they "
+            f"attend to themselves and each other in the layers where other tokens attend to them."
         ),
         needs=("special-tokens",),
         made_by="--text FILE",
@@ -341,12 +341,12 @@ CLAIMS = (
     ),
     _claim(
         "sep-rises-at-layer-5",
-        "Attention to [SEP] becomes high at layer 5 of 12 (here: of all layers at which it could "
-        "step up, one of 4-6 of 12 fits best; and it is twice as high from there on as before).",
+        "Attention to [SEP] becomes high at layer 5 of 12 (here: the layer where a step up fits "
+        "best is one of 4-6 of 12, and from there on it is twice as high as before).",
         '"Starting in layer 5", "the same layer where attention to [SEP] becomes high"',
         check_sep_rises,
         "special-tokens-steps",
-        unless="A model of one layer cannot have it.",
+        unless="A model with one layer does not have it.",
     ),
     _claim(
         "early-heads-look-at-cls",
@@ -397,7 +397,7 @@ CLAIMS = (
     Claim(
         "periods-and-commas-are-frequent",
         "3.2",
-        "Periods and commas are the most common tokens of the text, apart from one (a finding "
+        "Periods and commas are the most common tokens of the text, except one (a finding "
         "about the data, not about the model).",
         'the most common tokens in the data excluding "the"',
         ("token-frequency",),

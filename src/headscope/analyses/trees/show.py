@@ -27,10 +27,10 @@ def answer_trees(tables: Tables) -> list[Answer]:
     row = top_row(heads, "accuracy")
     name = name_head(row)
     right = write_percent(row["accuracy"])
-    text = f"Trees drawn from the attention of head {name} have {right} of the arcs right"
+    text = f"Trees built from the attention of head {name} have {right} of the arcs right"
     if len(chain):
         share = chain["accuracy"].iloc[0]
-        text += f"; joining each word to its neighbour gets {write_percent(share)}"
+        text += f"; linking each word to its neighbour gets {write_percent(share)}"
     detail = f"{SHARE.row(row, 'accuracy')} of {row['count']} arcs, without direction."
     return [Answer(f"{text}.", 0.4, detail, (name,))]
 

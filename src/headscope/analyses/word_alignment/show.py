@@ -77,9 +77,9 @@ PRESENTATION = Presentation(
             name="word-alignment",
             title="Heads as word aligners",
             caption=(
-                f"{HOW_TO_READ} The alignment error rate of linking each target word to the source "
-                "word its row attends to most: the lighter, the better. One panel for the rows "
-                "that write the word, one for those that have just read it."
+                f"{HOW_TO_READ} Alignment error rate when each target word is linked to the source "
+                f"word that its row attends to most. The lighter, the better. One panel: rows that "
+                f"write the word. The other: rows that have just read it."
             ),
             needs=("word-alignment",),
             made_by="--text PAIRS.jsonl (with gold alignments)",

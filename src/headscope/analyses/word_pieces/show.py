@@ -15,7 +15,7 @@ def check_split(tables: Tables) -> Outcome:
     row = tables["word-pieces"].iloc[0]
     shows = (
         f"{SHARE.row(row, 'split')} of {row['words']:,} words are split; a word has "
-        f"{row['pieces']:.2f} tokens in the mean."
+        f"{row['pieces']:.2f} tokens on average."
     )
     return judge(row_estimate(row, "split"), FEW, shows, is_above=False)
 
@@ -27,7 +27,7 @@ PRESENTATION = Presentation(
             "few-words-are-split",
             "4.1",
             "Few words are split into several tokens (here: under 16 %, twice the paper's share), "
-            "so what is said of words depends little on how pieces are put together (a finding "
+            "so results for words depend little on how pieces are merged (a finding "
             "about the data and the tokenizer, not about the model).",
             '"some words (~8% in our data) are split up into multiple tokens"',
             ("word-pieces",),

@@ -7,8 +7,8 @@ import { state, update } from "./state.js";
 /** @typedef {import("./types.js").Shown} Shown */
 
 const WAYS = /** @type {Record<string, string>} */ ({
-  zero: "its output is taken away",
-  mean: "its output is its mean over",
+  zero: "its output is removed",
+  mean: "its output is replaced by its mean over",
   sink: "its attention to closing tokens (or the first token) goes to the others",
 });
 

@@ -78,7 +78,7 @@ function describe(milliseconds) {
   return shown.flatMap((one) => {
     if (!one) return [];
     const model = boot.models[one.pane.model], { looked } = one, n = looked.tokens.length;
-    const cut = looked.cutFrom ? ` (the first of ${looked.cutFrom}; the rest is cut)` : "";
+    const cut = looked.cutFrom ? ` (the first of ${looked.cutFrom}; the rest is left out)` : "";
     const how = { qk: "maps computed here from queries and keys in half precision", roots8: "maps kept in 8 bits" }[looked.form ?? ""] ?? "";
     const of = model.part ? ` of its ${model.part}` : "";
     const time = boot.isLive ? `, ${Math.round(milliseconds)} ms` : "";

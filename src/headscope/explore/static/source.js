@@ -61,8 +61,8 @@ export function liveSource(boot) {
       });
     } catch (error) {
       if (signal?.aborted) throw error;
-      throw new Unreachable("The server has stopped. What was looked at stays here; start "
-        + "`headscope explore` again for more.");
+      throw new Unreachable("The server has stopped. The texts on this page stay. Start "
+        + "`headscope explore` again to look at more.");
     }
     if (answer.ok) return answer;
     const said = await answer.json().catch(() => ({}));

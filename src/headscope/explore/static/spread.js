@@ -37,7 +37,7 @@ export function makeSpread(boot, source) {
     place.replaceChildren(
       make("div", { class: "tools" }, make("label", {}, "Role ", select), make("span", { class: "soft" }, `${total} examples of ${corpus}`)),
       make("div", {}, ...rows.map((row) => drawRow(row, most))),
-      make("p", { class: "hint" }, "Each line is a part of the head's range, narrower than a tenth of it: the score of an example from it (a share of attention, or answers right minus answers wrong), and how many examples of the corpus it has."),
+      make("p", { class: "hint" }, "Each line is a part of the head's range of scores, at most a tenth of it. It shows the score of one example (a share of attention, or right minus wrong answers) and how many examples of the corpus are in this part."),
     );
   }
 
