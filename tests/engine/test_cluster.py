@@ -79,7 +79,9 @@ def test_results_come_in_order_where_that_is_asked_for(cluster: Any, tmp_path: P
 
 
 def test_workers_that_differ_are_refused_before_any_work(cluster: Any, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="a different version of headscope: other; the driver has sa"):
+    with pytest.raises(
+        StudyError, match="a different version of headscope: other; the driver has sa"
+    ):
         double(Doubler(tmp_path), range(3), fact="other")
     with pytest.raises(InputError, match=r"A worker cannot start: no corpus here\."):
         double(Doubler(tmp_path), range(3), fact="blind")

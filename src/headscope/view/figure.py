@@ -135,7 +135,12 @@ class Figure:
 def style(chart: Chart, caption: str) -> alt.TopLevelMixin:
     """The same fonts, colours and lines for every figure, on any background."""
     plain: dict[str, Any] = {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"}
-    axis: dict[str, Any] = {"grid": False, "domainColor": GREY, "tickColor": GREY, "labelLimit": 240}
+    axis: dict[str, Any] = {
+        "grid": False,
+        "domainColor": GREY,
+        "tickColor": GREY,
+        "labelLimit": 240,
+    }
     header: dict[str, Any] = {"labelFontSize": 12, "labelLimit": 300, "labelPadding": -4}
     styled: alt.TopLevelMixin = chart.configure(  # in one step: each copies the chart
         background="transparent",
