@@ -26,7 +26,7 @@ def test_a_view_survives_json_to_a_thousandth_without_faint_weights() -> None:
 
 
 def test_a_view_must_be_square_and_mark_what_it_has() -> None:
-    with pytest.raises(ValueError, match="so many rows"):
+    with pytest.raises(ValueError, match="needs 1 rows"):
         HeadView("a", 0, 0, ("x",), (False,), np.zeros((2, 1)))
     with pytest.raises(ValueError, match="outside"):
         HeadView("a", 0, 0, ("x",), (False,), np.zeros((1, 1)), ((0, 1),))
