@@ -92,12 +92,6 @@ def test_the_rate_falls_evenly_over_all_epochs(
     assert 0 < rates[-1] < net.rate / 2
 
 
-def test_large_treebanks_have_fewer_epochs() -> None:
-    sizes = (100, 3000, 4000, 12_544)
-    assert [TrainingOptions().count_epochs(n) for n in sizes] == [20, 20, 15, 15]
-    assert TrainingOptions(epochs=3).count_epochs(12_544) == 3
-
-
 def test_the_seed_decides_the_weights(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(30)), made_vectors()
 

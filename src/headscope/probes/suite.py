@@ -145,11 +145,9 @@ class Suite:
         """The model after training; its state and progress are kept under the probe's name."""
         full_name = f"{self.prefix}{name}"
 
-        n_epochs = self.options.count_epochs(len(self.train))
-
         def report(epoch: Epoch) -> None:
             text = f"loss {epoch.loss:.4f}, held out {epoch.grade:.4f}"
-            self.report(full_name, epoch.number, n_epochs, text)
+            self.report(full_name, epoch.number, self.options.epochs, text)
 
         state = self.open_state(full_name)
         self.epochs[name] = train(model, self.train, self.row_of, self.options, state, report)

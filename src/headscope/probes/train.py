@@ -28,7 +28,6 @@ __all__ = [
 LEAST_SENTENCES, LEAST_DOCUMENTS = 20, 2
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.1, 500
 EPOCH_SENTENCES = 4000  # at most: of a large treebank an epoch draws some
-MOST_SENTENCES = 60_000  # that are read in all epochs: small treebanks have more of them
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,6 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         require(self.epochs > 0, "epochs", self.epochs, "at least 1")
-
-    def count_epochs(self, n_sentences: int) -> int:
-        """How many epochs a treebank of this size may have."""
-        return min(self.epochs, -(-MOST_SENTENCES // min(n_sentences, EPOCH_SENTENCES)))
 
     @property
     def all_seeds(self) -> range:
@@ -98,7 +93,7 @@ def train(
     n_held_out = min(int(np.ceil(HELD_OUT_SHARE * len(treebank))), MOST_HELD_OUT)
     is_held_out = np.stack([treebank.hold_out(n_held_out, seed) for seed in model.seeds])
     held_out = [treebank.take(np.flatnonzero(places)) for places in is_held_out]
-    state = _State(model, options.count_epochs(len(treebank)), options.patience)
+    state = _State(model, options.epochs, options.patience)
     state.restore(store.load())
     for epoch in state.epochs:
         report(epoch)
