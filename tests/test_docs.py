@@ -63,6 +63,9 @@ def test_the_readme_shows_what_the_demo_prints(demo_run: DemoRun) -> None:
     # Digits may move by one on other hardware; the heads and the words may not.
     heads = re.compile(r"\d+-\d+(?= \d+%)|\d+ of \d+|[a-z]{3,}")
     assert heads.findall(tables) == heads.findall(demo_run.stdout)
+    shown, printed = (text.strip().splitlines() for text in (tables, demo_run.stdout))
+    dashes = [[line.split().count("-") for line in lines] for lines in (shown, printed)]
+    assert dashes[0] == dashes[1], "what has no number"
     said = demo_run.stderr.partition("In short:\n")[2].partition("\n\n")[0]
     words = re.compile(r"\d+-\d+|[A-Za-z]{3,}")
     assert words.findall(answers) == words.findall(said)
