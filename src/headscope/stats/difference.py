@@ -13,7 +13,7 @@ from scipy.special import stdtr, stdtrit
 from headscope.stats.bucket import N_BUCKETS, N_FOLDS
 from headscope.stats.heldout import FOLDS
 from headscope.stats.interval import LEVEL, align, count_buckets, estimate, standard_error
-from headscope.stats.tests import FEW
+from headscope.stats.tests import FEW, sign_flip_p
 
 __all__ = ["Best", "Differences", "best_of", "paired_difference", "unpaired_difference", "widen"]
 
@@ -122,10 +122,7 @@ def _flip_signs(replicates: Array, n_buckets: NDArray[np.int64]) -> Float[Array,
                 for i in range(replicates.shape[1])
             ]
         )
-    signs = 1 - 2.0 * ((np.arange(2 ** len(pseudo))[:, None] >> np.arange(len(pseudo))) & 1)
-    sums = np.abs(signs @ pseudo)  # [way, number]
-    p_value: Array = (sums >= np.abs(pseudo.sum(axis=0)) - 1e-9).mean(axis=0)
-    return p_value
+    return sign_flip_p(pseudo)
 
 
 def _drop_empty(replicates: Array) -> Array:

@@ -49,7 +49,7 @@ def compare(
     if n_buckets < 2:
         return Difference(value, low, high, np.nan, np.nan, np.nan)
     if n_buckets <= FEW:
-        p_value = sign_flip_p((found - other)[count > 0])
+        p_value = float(sign_flip_p((found - other)[count > 0]))
     else:
         p_value = 2 * float(stdtr(n_buckets - 1, -abs(value) / error)) if error > 0 else np.nan
     both = quantile(np.array(n_buckets)) + quantile(np.array(n_buckets), 2 * POWER - 1)
@@ -57,17 +57,17 @@ def compare(
     return Difference(value, low, high, error, p_value, detectable)
 
 
-def sign_flip_p(differences: Float[Array, " bucket"]) -> float:
+def sign_flip_p(differences: Float[Array, "bucket ..."]) -> Float[Array, "..."]:
     """How many of all ways to turn the signs of the differences give a sum as large.
 
-    >>> sign_flip_p(np.array([1.0, 2.0, 3.0]))
-    0.25
+    >>> sign_flip_p(np.array([[1.0], [2.0], [3.0]]))
+    array([0.25])
     """
-    signs = 1 - 2.0 * (
-        (np.arange(2 ** len(differences))[:, None] >> np.arange(len(differences))) & 1
-    )
-    sums = np.abs(signs @ differences)
-    return float((sums >= abs(differences.sum()) - 1e-9).mean())
+    n_buckets = len(differences)
+    signs = 1 - 2.0 * ((np.arange(2**n_buckets)[:, None] >> np.arange(n_buckets)) & 1)
+    sums = np.abs(signs @ differences)  # [way, number]
+    p_value: Array = (sums >= np.abs(differences.sum(axis=0)) - 1e-9).mean(axis=0)
+    return p_value
 
 
 def max_null_p(best: float, null_best: Float[Array, " draw"]) -> float:

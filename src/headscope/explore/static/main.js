@@ -154,6 +154,7 @@ function begin() {
   const hasRun = Boolean(boot.run);
   document.title = `headscope explore: ${boot.models.map(({ name }) => name).join(" and ")}`;
   byId("model-name").textContent = boot.models.map(({ name }) => name).join(" and ");
+  if (boot.models.length > 1) byId("does").textContent = "do";
   byId("no-run").hidden = hasRun || !boot.isLive;
   byId("tabs").hidden = !hasRun;
   byId("measure-tools").hidden = !hasRun;
