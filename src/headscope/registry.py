@@ -4,7 +4,7 @@ An entry of an analysis leads to both its halves: the class that measures, and i
 beside it the PRESENTATION that shows what was measured.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -121,12 +121,13 @@ def warn_once(message: str) -> None:
     log.warning("%s", name_parameters(message))
 
 
-def load_presentations() -> dict[str, Any]:
+@cache
+def load_presentations() -> Mapping[str, Any]:
     """How each analysis, and the probes, are shown, by name in the order of the registry; then
     what packages add that only show tables of others.
 
     A presentation that several entries share stands once, under the first. One of a plug-in that
-    cannot be loaded is told and left out.
+    cannot be loaded is told and left out. They are looked up once, as plug-ins are.
     """
     beside = {**ANALYSES.entries(), **PROBES.entries()}
     loaders = {name: entry.load_presentation for name, entry in beside.items()}
