@@ -28,8 +28,7 @@ from headscope.engine.merge import merge_runs
 from headscope.engine.open_models import open_models
 from headscope.engine.plan import plan_passes
 from headscope.engine.resolve import build_analysis
-from headscope.engine.sample import draw_sample
-from headscope.engine.shards import Shard
+from headscope.engine.sample import Shard, draw_sample
 from headscope.engine.work import PassWork, ShardWork, StudyRecipe
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.stats.bucket import N_BUCKETS

@@ -21,7 +21,7 @@ from headscope.engine import checkpoint
 from headscope.engine.cluster import Handle, measure_on_cluster, open_pool
 from headscope.engine.measure import Result
 from headscope.engine.sample import draw_sample
-from headscope.engine.shards import Shard
+from headscope.engine.sample import Shard
 from headscope.engine.word_maps import SourceRecipe, StoredMaps
 from headscope.errors import InputError, StudyError, WriteError
 from headscope.options import ClusterOptions, ModelOptions, RunOptions

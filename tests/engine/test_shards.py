@@ -15,7 +15,7 @@ from headscope.engine import index as index_module
 from headscope.engine.index import CorpusReader, build_index, find_index
 from headscope.engine.merge import merge_runs
 from headscope.engine.sample import draw_sample
-from headscope.engine.shards import Part, Shard, cut_shards, part_of
+from headscope.engine.sample import Part, Shard, cut_shards, part_of
 from headscope.engine.work import find_here
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.runs.run import load_run

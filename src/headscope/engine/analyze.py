@@ -45,8 +45,7 @@ from headscope.engine.resolve import (
     split_options,
     tell_limits,
 )
-from headscope.engine.sample import draw_sample, refuse_unused
-from headscope.engine.shards import Part, Shard
+from headscope.engine.sample import Part, Shard, draw_sample, refuse_unused
 from headscope.engine.work import PassWork, ShardWork, StudyRecipe, heads_of
 from headscope.errors import ModelError, StudyError
 from headscope.models.ablation import mean_outputs

@@ -19,7 +19,7 @@ from headscope.options import ClusterOptions
 
 if TYPE_CHECKING:
     from headscope.engine.measure import Progress, Result
-    from headscope.engine.shards import Shard
+    from headscope.engine.sample import Shard
 
 __all__ = ["Groups", "Pool", "Recipe", "measure_on_cluster", "open_pool"]
 

@@ -23,7 +23,7 @@ from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Progress, keep_usable, refuse_not_finite
 from headscope.engine.open_models import open_source
 from headscope.engine.sample import Sample
-from headscope.engine.shards import Shard
+from headscope.engine.sample import Shard
 from headscope.engine.work import describe_source, find_here, locate_model
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches

@@ -22,7 +22,7 @@ from headscope.engine.measure import ByKind, Progress, Result, measure_examples
 from headscope.engine.open_models import KeptModel, Models, open_models
 from headscope.engine.plan import Pass, tokens_for
 from headscope.engine.sample import Sample
-from headscope.engine.shards import Part, Shard, part_of
+from headscope.engine.sample import Part, Shard, part_of
 from headscope.errors import HeadscopeError, InputError, StudyError
 from headscope.models.ablation import AblationSource
 from headscope.models.encode import equal_length_batches
