@@ -27,6 +27,11 @@ log = getLogger("headscope")
 
 ATTEMPTS = 3  # of a task, before it is left out
 AHEAD = 2  # tasks given to a worker at once: it need not wait for the driver
+# Errors of code or data: the worker that met one is well. After any other it may be ill.
+HARMLESS = (
+    HeadscopeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
+    AssertionError,
+)  # fmt: skip
 LOOK_SECONDS = 2.0  # between two looks at how large the cluster is
 PATIENCE = 60.0  # seconds without a single worker before that is told
 CONNECT_SECONDS = 5.0
@@ -90,18 +95,22 @@ class Pool:
         return self.ray.put(value)
 
     def run(
-        self, method: str, take: Callable[[], tuple[Any, ...] | None], window: int | None = None
+        self,
+        method: str,
+        take: Callable[[], tuple[Any, ...] | None],
+        window: int | None = None,
+        ahead: int = AHEAD,
     ) -> Iterator[tuple[int, Any]]:
         """The number of each task and its result, in whatever order; a string says why it failed.
 
         `take` gives the arguments of one task after the other, and None when there are no more for
         now. With a `window` results come in order, and so many at most wait for the one before.
         """
-        tasks = _Tasks(method, take)
+        tasks = _Tasks(method, take, ahead)
         kept: dict[int, Any] = {}
         n_given = 0
         self._look()
-        while tasks.fill(self._target * AHEAD + 1):
+        while tasks.fill(self._target * ahead + 1):
             self._look()
             self._grow(tasks.n_open)
             self._give(tasks, None if window is None else n_given + window)
@@ -166,10 +175,16 @@ class Pool:
             )
 
     def _give(self, tasks: "_Tasks", last: int | None) -> None:
-        """Give tasks to workers that have few, each its first before any its second."""
-        for n_tasks in range(1, AHEAD + 1):
+        """Give tasks to workers that have few, each its first before any its second.
+
+        Workers that are starting are to have a first one too.
+        """
+        n_starting = sum(not handle.is_ready for handle in self.handles)
+        for n_tasks in range(1, tasks.ahead + 1):
+            n_kept = n_starting if n_tasks > 1 else 0
             for handle in self.handles:
-                if not tasks.waiting or (last is not None and tasks.waiting[0] >= last):
+                n_waiting = len(tasks.waiting)
+                if n_waiting <= n_kept or (last is not None and tasks.waiting[0] >= last):
                     return
                 if handle.is_ready and len(handle.tasks) < n_tasks:
                     number = tasks.waiting.popleft()
@@ -190,8 +205,8 @@ class Pool:
                     raise _explain_opening(error) from None
                 handle.tasks.remove(number)
                 failed, reason = number, _reason(error)
-                if not isinstance(getattr(error, "cause", None), HeadscopeError):
-                    self._end(handle, tasks.waiting)  # it may be ill: out of memory, say
+                if not isinstance(getattr(error, "cause", None), HARMLESS):
+                    self._end(handle, tasks.waiting)
             except self.ray.exceptions.RayError as error:
                 failed, reason = self._bury(handle, tasks.waiting), _reason(error)
             else:
@@ -242,6 +257,7 @@ class _Tasks:
 
     method: str
     take: Callable[[], tuple[Any, ...] | None]
+    ahead: int  # so many are given to a worker at once
     arguments: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # by number
     waiting: deque[int] = field(default_factory=deque)
     failures: Counter[int] = field(default_factory=Counter)
