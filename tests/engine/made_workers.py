@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headscope.corpora.collection import MemoryCorpus
 from headscope.data.example import Example
 from headscope.errors import InputError
@@ -52,6 +55,11 @@ class Doubler:
                 os.kill(os.getpid(), signal.SIGKILL)
             raise (ValueError if "wrong" in fault else MemoryError)(f"{number} is too much")
         return 2 * number
+
+    def fill(self, number: int, megabytes: int) -> NDArray[np.uint8]:
+        """A large result."""
+        (self.folder / f"begun-{number}").write_text(str(os.getpid()))
+        return np.full(megabytes << 20, number, np.uint8)
 
     def _is_first(self, number: int, fault: str) -> bool:
         if not fault:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import psutil
@@ -145,6 +146,22 @@ def test_a_full_disk_of_the_driver_is_told_and_nothing_is_lost(
         make_room()
         run(out=tmp_path / "disk/run", resume=True, **QUICK)
         assert tables_in(tmp_path / "disk/run") == tables_in(tmp_path / "plain")
+
+
+def test_a_node_with_a_full_disk_loses_what_it_cannot_keep_and_no_more(
+    cluster: Any, tmp_path: Path
+) -> None:
+    disk, options = tmp_path / "disk", ClusterOptions(ray="auto", cpus_per_worker=2)
+    with small_disk(disk):
+        room = {"object_store_memory": 80 << 20, "object_spilling_directory": str(disk)}
+        node = cluster.add_node(num_cpus=2, **room)
+        with open_pool(options, DoublerRecipe(Doubler(tmp_path)), FACTS) as pool:
+            waiting = iter([(0, 1), (1, 120), (2, 1)])
+            found = dict(pool.run("fill", lambda: next(waiting, None)))
+        cluster.remove_node(node)
+    assert found[1].startswith(f"on {gethostname()}: OutOfDiskError: Local disk is full")
+    assert [int(found[number].max()) for number in (0, 2)] == [0, 2]
+    assert len({begun.read_text() for begun in tmp_path.glob("begun-*")}) == 1, "it was replaced"
 
 
 def test_many_models_side_by_side_past_a_full_disk_and_one_that_is_not_there(

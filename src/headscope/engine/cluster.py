@@ -72,6 +72,7 @@ class Handle:
     actor: Any
     tasks: deque[int] = field(default_factory=deque)
     is_ready: bool = False
+    host: str = ""  # known when it is ready
 
 
 @dataclass(eq=False)
@@ -110,7 +111,7 @@ class Pool:
         kept: dict[int, Any] = {}
         n_given = 0
         self._look()
-        while tasks.fill(self._target * ahead + 1):
+        while tasks.fill(self._target * tasks.ahead + 1):
             self._look()
             self._grow(tasks.n_open)
             self._give(tasks, None if window is None else n_given + window)
@@ -204,11 +205,14 @@ class Pool:
                 if number is None:
                     raise _explain_opening(error) from None
                 handle.tasks.remove(number)
-                failed, reason = number, _reason(error)
-                if not isinstance(getattr(error, "cause", None), HARMLESS):
+                failed, reason = number, _reason(error, handle.host)
+                cause = getattr(error, "cause", None)
+                if isinstance(cause, self._full):
+                    tasks.ahead = 1  # there is no room for two results of a worker
+                elif not isinstance(cause, HARMLESS):
                     self._end(handle, tasks.waiting)
             except self.ray.exceptions.RayError as error:
-                failed, reason = self._bury(handle, tasks.waiting), _reason(error)
+                failed, reason = self._bury(handle, tasks.waiting), _reason(error, handle.host)
             else:
                 if number is None:
                     self._check(handle, *value)
@@ -219,6 +223,12 @@ class Pool:
             if failed is not None and tasks.give_up(failed, reason):
                 yield tasks.finish(failed), reason
 
+    @property
+    def _full(self) -> tuple[type[Exception], ...]:
+        """Errors of a node that cannot keep a result: its memory for results and disk are full."""
+        errors = self.ray.exceptions
+        return errors.OutOfDiskError, errors.ObjectStoreFullError
+
     def _check(self, handle: Handle, host: str, facts: Mapping[str, str]) -> None:
         """A worker is given work only if it is what the driver is."""
         for name, own in self.facts.items():
@@ -228,7 +238,7 @@ class Pool:
                     f"has {own}. Expected the same on every machine; install the same packages and "
                     f"use the same model everywhere."
                 )
-        handle.is_ready, self._n_lost = True, 0
+        handle.is_ready, handle.host, self._n_lost = True, host, 0
 
     def _bury(self, handle: Handle, waiting: deque[int]) -> int | None:
         """Take a dead worker's tasks back; gives the one that it was doing."""
@@ -418,8 +428,9 @@ def _explain_opening(error: Any) -> HeadscopeError:
     )
 
 
-def _reason(error: Any) -> str:
-    """The last words of an error."""
+def _reason(error: Any, host: str = "") -> str:
+    """The last words of an error, and on which machine it came."""
     cause = getattr(error, "cause", None)
     text = f"{type(cause).__name__}: {cause}" if cause else f"{type(error).__name__}: {error}"
-    return " ".join(text.split())[:500]
+    where = f"on {host}: " if host else ""
+    return where + " ".join(text.split())[:500]
