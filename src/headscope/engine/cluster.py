@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headscope.engine.measure import Progress, Result
     from headscope.engine.sample import Shard
 
-__all__ = ["Groups", "Pool", "Recipe", "measure_on_cluster", "open_pool"]
+__all__ = ["Groups", "Pool", "Recipe", "find_ray", "measure_on_cluster", "open_pool"]
 
 log = getLogger("headscope")
 
@@ -384,8 +384,8 @@ def open_pool(options: ClusterOptions, recipe: Recipe, facts: Mapping[str, str])
         leave()
 
 
-def _connect(options: ClusterOptions) -> tuple[Any, Callable[[], None]]:
-    """The module of Ray, connected, and how to leave the cluster."""
+def find_ray(options: ClusterOptions) -> Any:
+    """The module of Ray; an error if it is not installed, or nothing listens at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -395,26 +395,40 @@ def _connect(options: ClusterOptions) -> tuple[Any, Callable[[], None]]:
             "--ray was given, but the package ray is not installed. Expected the extra 'ray'; "
             "install it with `pip install 'headscope[ray]'`."
         ) from error
+    address = str(options.ray)
+    if address not in ("auto", "local") and not ray.is_initialized():
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if not (host and port.isdecimal()):
+            raise _no_cluster(address, "it has no port")
+        try:
+            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise _no_cluster(address, error) from error
+    return ray
+
+
+def _connect(options: ClusterOptions) -> tuple[Any, Callable[[], None]]:
+    """The module of Ray, connected, and how to leave the cluster."""
+    ray = find_ray(options)
     if ray.is_initialized():  # by whoever called this
         return ray, lambda: None
-    address = str(options.ray)
     local: dict[str, Any] = {}
-    if address == "local":
+    if options.ray == "local":
         n_cpus = options.cpus_per_worker * (options.workers or 0) or os.cpu_count()
         local = {"num_cpus": n_cpus, "include_dashboard": False}
     try:
-        if address not in ("auto", "local"):
-            host, _, port = address.removeprefix("ray://").rpartition(":")
-            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-        ray.init(address=address, logging_level=WARNING, log_to_driver=True, **local)
+        ray.init(address=options.ray, logging_level=WARNING, log_to_driver=True, **local)
     except (OSError, ValueError, RuntimeError) as error:  # the last: another version of Ray there
-        reason = " ".join(str(error).split())[:200]
-        raise StudyError(
-            f"No Ray cluster can be used at --ray {address} ({reason}). Expected HOST:PORT of its "
-            "head node, with the same Ray and Python as here, auto on a machine of the cluster, or "
-            "local; start one with `ray start --head`."
-        ) from error
+        raise _no_cluster(str(options.ray), error) from error
     return ray, ray.shutdown
+
+
+def _no_cluster(address: str, reason: object) -> StudyError:
+    return StudyError(
+        f"No Ray cluster can be used at --ray {address} ({' '.join(str(reason).split())[:200]}). "
+        "Expected HOST:PORT of its head node, with the same Ray and Python as here, auto on a "
+        "machine of the cluster, or local; start one with `ray start --head`."
+    )
 
 
 def _explain_opening(error: Any) -> HeadscopeError:
