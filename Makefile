@@ -51,8 +51,11 @@ pictures: demo
 families: setup
 	$(BIN)/python -m tests.models.family_page
 
+# All benchmarks, or those named: make bench scale
+NAMED := $(if $(filter bench,$(firstword $(MAKECMDGOALS))),$(wordlist 2,9,$(MAKECMDGOALS)))
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(NAMED)
+$(NAMED): bench ; @:
 
 # How often intervals hold the truth: the tables of docs/statistics.md.
 coverage: setup

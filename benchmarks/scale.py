@@ -28,8 +28,7 @@ from headscope.engine.merge import merge_runs
 from headscope.engine.open_models import open_models
 from headscope.engine.plan import plan_passes
 from headscope.engine.resolve import build_analysis
-from headscope.engine.sample import draw_sample
-from headscope.engine.shards import Shard
+from headscope.engine.sample import Shard, draw_sample
 from headscope.engine.work import PassWork, ShardWork, StudyRecipe
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.stats.bucket import N_BUCKETS
@@ -40,7 +39,8 @@ __all__ = ["run"]
 SHARED = Path(__file__).parents[2] / "shared"
 MODEL, TEXT = SHARED / "models" / "e5-small", SHARED / "data" / "text" / "enwiki.txt"
 ANALYSES = ("position", "entropy")
-N_SEGMENTS, N_PARTS = 800, 4
+N_SEGMENTS, N_PARTS = 2000, 4
+N_WARM = 64  # segments, before the clock starts
 N_HEADS = 1024
 N_WORKERS, N_SHARDS, SHARD_SECONDS = 1000, 100_000, 30.0  # of the simulation
 
@@ -135,18 +135,28 @@ def compare_clusters(settings: Settings) -> Iterator[Row]:
     loading = ModelOptions(device="cpu")
     work, pass_work, shards = make_work(str(MODEL), loading)
     shards = halve(shards)
+    warm = [Shard(number, 0, N_WARM, 1) for number in range(4)]  # each worker has one at least
 
-    def plain() -> None:
+    def plain(shards: Sequence[Shard] = shards) -> None:
         torch.set_num_threads(2)
         total = Result()
         for shard in shards:
             total += work.measure(pass_work, [shard])
 
-    def on_ray(pool: Pool) -> None:
+    def on_ray(pool: Pool, shards: Sequence[Shard] = shards) -> None:
         total = Result()
         for _, result in measure_on_cluster(pool, pass_work, shards, lambda n_examples: None):
             assert isinstance(result, Result), result
             total += result
+
+    def compare(pool: Pool) -> dict[str, float]:
+        plain(warm)
+        is_up = False
+        while not is_up:
+            is_up = bool(pool.handles) and all(handle.is_ready for handle in pool.handles)
+            on_ray(pool, warm)
+        works = {"plain": plain, "ray": partial(on_ray, pool)}
+        return best_seconds(works, settings.repeats, is_warm=True)
 
     def open_workers(n_workers: int, n_threads: int) -> Any:
         options = ClusterOptions(ray="local", workers=n_workers, cpus_per_worker=n_threads)
@@ -157,12 +167,12 @@ def compare_clusters(settings: Settings) -> Iterator[Row]:
         return open_pool(options, recipe, recipe.facts(work))
 
     with open_workers(1, 2) as pool:
-        best = best_seconds({"plain": plain, "ray": partial(on_ray, pool)}, settings.repeats)
+        best = compare(pool)
     of = f"{N_SEGMENTS:,} segments, e5-small"
     name = f"{of}: Ray, one worker of two threads, over the plain run"
     yield Row("scale", name, best["ray"] / best["plain"], "x", at_most(1.05))
     with open_workers(2, 1) as pool:
-        best = best_seconds({"plain": plain, "ray": partial(on_ray, pool)}, settings.repeats)
+        best = compare(pool)
     name = f"{of}: throughput of two workers of one thread over the plain run's"
     yield Row("scale", name, best["plain"] / best["ray"], "x", at_least(0.95))
 
@@ -200,6 +210,6 @@ def compare_parts(settings: Settings) -> Iterator[Row]:
                 analyze(work.models.source, out=place, shard=f"{number}/{N_PARTS}", **given)
             merge_runs(places, folder / "merged")
 
-        best = best_seconds({"whole": whole, "parts": parts}, settings.repeats)
+        best = best_seconds({"whole": whole, "parts": parts}, settings.repeats, is_warm=True)
     name = f"{N_SEGMENTS:,} segments, e5-small: {N_PARTS} parts and their merging, over one run"
     yield Row("scale", name, best["parts"] / best["whole"], "x", at_most(1.02))

@@ -13,14 +13,16 @@ class Parts(dict[str, float]):
     """Seconds by part; a work that returns them has its parts timed beside itself."""
 
 
-def best_seconds(works: Mapping[str, Work], repeats: int) -> dict[str, float]:
+def best_seconds(
+    works: Mapping[str, Work], repeats: int, is_warm: bool = False
+) -> dict[str, float]:
     """The shortest time of each work, and of each part it returns, over rounds A B C A B C ...
 
     Turns let a slow spell of the machine meet all works alike, and the best of several rounds
-    drops it. One round before them warms up and is not counted.
+    drops it. One round before them warms up and is not counted; what `is_warm` needs none.
     """
     best: dict[str, float] = {}
-    for turn in range(1 + repeats):
+    for turn in range(int(is_warm), 1 + repeats):
         seconds = {}
         for name, work in works.items():
             seconds.update(_time(name, work))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import psutil
@@ -19,15 +20,15 @@ from headscope.corpora.collection import MemoryCorpus
 from headscope.engine import analyze as analyze_module
 from headscope.engine import checkpoint
 from headscope.engine.cluster import Handle, measure_on_cluster, open_pool
+from headscope.engine.many import analyze_models
 from headscope.engine.measure import Result
-from headscope.engine.sample import draw_sample
-from headscope.engine.shards import Shard
+from headscope.engine.sample import Shard, draw_sample
 from headscope.engine.word_maps import SourceRecipe, StoredMaps
 from headscope.errors import InputError, StudyError, WriteError
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.runs.run import load_run
 from tests.engine.made import EXAMPLES, run
-from tests.engine.made_workers import Doubler, DoublerRecipe
+from tests.engine.made_workers import Doubler, DoublerRecipe, MeetingCorpus
 from tests.engine.test_many import COMMAND as MODELS_COMMAND
 from tests.engine.test_shards import tables_in
 from tests.making import MadeSource
@@ -73,6 +74,28 @@ def test_tasks_of_dead_workers_are_done_by_others_and_count_once(
     assert results == {number: 2 * number for number in range(20) if number != 11}
 
 
+def test_a_worker_outlives_an_error_of_code_or_data(cluster: Any, tmp_path: Path) -> None:
+    found = dict(double(Doubler(tmp_path, {2: "always wrong"}), range(5), workers=1))
+    assert "ValueError: 2 is too much" in found.pop(2)
+    assert found == {number: 2 * number for number in (0, 1, 3, 4)}
+    assert len({begun.read_text() for begun in tmp_path.glob("begun-*")}) == 1, "it was replaced"
+
+
+def test_a_worker_that_starts_late_has_work_too(
+    cluster: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Doubler(tmp_path, {0: "meets", 1: "meets"})
+    assert sorted(double(worker, range(2), fact="late")) == [(0, 0), (1, 2)]
+    assert "was alone" not in caplog.text
+
+
+def test_two_models_are_measured_at_the_same_time(cluster: Any, tmp_path: Path) -> None:
+    folders = {name: tmp_path / name for name in ("demo", "random-init:demo")}
+    text = MeetingCorpus(["A small text.", "Another one."], folder=tmp_path)
+    study = {"text": text, "only": ["position"], "ray": "auto", "examples": False}
+    assert dict(analyze_models(folders, **study)) == {"demo": "", "random-init:demo": ""}
+
+
 def test_results_come_in_order_where_that_is_asked_for(cluster: Any, tmp_path: Path) -> None:
     found = double(Doubler(tmp_path, {0: "killed"}), range(12), window=4)
     assert found == [(number, 2 * number) for number in range(12)]
@@ -94,7 +117,7 @@ def test_a_worker_that_runs_out_of_memory_loses_nothing(
     few: dict[str, Any] = {"only": ["position"], "shard_examples": 2, "examples": False}
     run(out=tmp_path / "plain", **few)
     starving = MadeSource(Starve(tmp_path, EXAMPLES[9].id))
-    done = run(starving, out=tmp_path / "run", ray="auto", workers=2, **few)
+    done = run(starving, out=tmp_path / "run", ray="auto", workers=1, **few)
     assert "MemoryError: Unable to allocate 1.00 GiB" in caplog.text
     assert done.manifest["status"] == "complete"
     assert tables_in(tmp_path / "run") == tables_in(tmp_path / "plain")
@@ -117,13 +140,28 @@ def test_a_full_disk_of_the_driver_is_told_and_nothing_is_lost(
     cluster: Any, tmp_path: Path
 ) -> None:
     run(out=tmp_path / "plain", **QUICK)
-    on_ray = {"out": tmp_path / "disk/run", "ray": "auto", "workers": 1, **QUICK}
     with small_disk(tmp_path / "disk") as make_room:
         with pytest.raises(WriteError, match=r"cannot be written: No space left"):
-            run(**on_ray)
+            run(out=tmp_path / "disk/run", ray="auto", workers=1, **QUICK)
         make_room()
-        run(resume=True, **on_ray)
+        run(out=tmp_path / "disk/run", resume=True, **QUICK)
         assert tables_in(tmp_path / "disk/run") == tables_in(tmp_path / "plain")
+
+
+def test_a_node_with_a_full_disk_loses_what_it_cannot_keep_and_no_more(
+    cluster: Any, tmp_path: Path
+) -> None:
+    disk, options = tmp_path / "disk", ClusterOptions(ray="auto", cpus_per_worker=2)
+    with small_disk(disk):
+        room = {"object_store_memory": 80 << 20, "object_spilling_directory": str(disk)}
+        node = cluster.add_node(num_cpus=2, **room)
+        with open_pool(options, DoublerRecipe(Doubler(tmp_path)), FACTS) as pool:
+            waiting = iter([(0, 1), (1, 120), (2, 1)])
+            found = dict(pool.run("fill", lambda: next(waiting, None)))
+        cluster.remove_node(node)
+    assert found[1].startswith(f"on {gethostname()}: OutOfDiskError: Local disk is full")
+    assert [int(found[number].max()) for number in (0, 2)] == [0, 2]
+    assert len({begun.read_text() for begun in tmp_path.glob("begun-*")}) == 1, "it was replaced"
 
 
 def test_many_models_side_by_side_past_a_full_disk_and_one_that_is_not_there(
@@ -132,10 +170,9 @@ def test_many_models_side_by_side_past_a_full_disk_and_one_that_is_not_there(
     folder, listed = tmp_path / "runs", tmp_path / "models.txt"
     listed.write_text("demo\nno/such/model\nrandom-init:demo\n")
     command = [*MODELS_COMMAND, "--models", str(listed), "--out", str(folder), "--resume"]
-    command += ["--ray", "auto"]
     app = build_app("analyze")
     with small_disk(folder / "demo") as make_room:
-        first = CliRunner().invoke(app, command)
+        first = CliRunner().invoke(app, [*command, "--ray", "auto"])
         assert first.exit_code == 3, first.output
         assert re.search("demo failed: .*No space left on device", first.stderr)
         assert "no/such/model failed: " in first.stderr
@@ -222,10 +259,11 @@ def test_the_store_of_probes_is_the_same_written_side_by_side(cluster: Any, tmp_
 
 def test_clusters_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    start = time.monotonic()
+    monkeypatch.setattr(analyze_module, "open_models", pytest.fail)  # it is told before
     with pytest.raises(StudyError, match=r"No Ray cluster can be used at ray=.127"):
         run(ray="127.0.0.1:1", **QUICK)
-    assert time.monotonic() - start < 60
+    with pytest.raises(StudyError, match=r"ray=.nonsense. \(it has no port\)"):
+        run(ray="nonsense", **QUICK)
     with pytest.raises(StudyError, match="of a Ray cluster were given"):
         run(workers=2, **QUICK)
     monkeypatch.setitem(sys.modules, "ray", None)

@@ -3,19 +3,20 @@
 import gzip
 import json
 from glob import glob
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from headscope.corpora import lines as lines_module
 from headscope.corpora.collection import FilesCorpus
 from headscope.corpora.opening import open_corpus
 from headscope.engine import index as index_module
 from headscope.engine.index import CorpusReader, build_index, find_index
 from headscope.engine.merge import merge_runs
-from headscope.engine.sample import draw_sample
-from headscope.engine.shards import Part, Shard, cut_shards, part_of
+from headscope.engine.sample import Part, Shard, cut_shards, draw_sample, part_of
 from headscope.engine.work import find_here
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.runs.run import load_run
@@ -146,6 +147,43 @@ def test_shards_are_whole_documents_and_parts_are_of_equal_length() -> None:
         assert max(sizes) - min(sizes) <= 2 * max(s.length for s in shards)
     assert cut_shards(np.zeros(0, np.int64), np.zeros(0, bool), 5) == []
     assert part_of([Shard(0, 0, 1, 0)], Part(1, 2)) == [Shard(0, 0, 1, 0)]
+
+
+LINES = "".join(f"\nParagraph {n} of no document.\n" if n == 0 else f"{n}.\n" for n in range(999))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "lines.txt", "lines.txt.gz", "folder"])
+def test_texts_are_read_once_for_their_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+        (path / "b.txt").write_text(LINES)
+        (path / "c.txt").write_text(TEXT)
+        (path / "d.txt").write_text(LINES + "\nA second document.\n")
+    else:
+        content = (TEXT if name == "a.txt" else LINES).encode()
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    examples = list(open_corpus(path, "text"))
+    opened: list[Path] = []
+    open_bytes = lines_module.open_bytes
+    monkeypatch.setattr(
+        lines_module, "open_bytes", lambda path: opened.append(path) or open_bytes(path)
+    )
+    corpus = open_corpus(path, "text")
+    index = find_index(corpus, None, None)
+    assert len(opened) == len(set(opened)), "a file was read twice"
+    documents = [None, *[example.document for example in examples]]
+    begins = [d is None or d != before for before, d in pairwise(documents)]
+    assert index.begins.tolist() == begins
+    again = build_index(corpus)  # now it is known whether documents are marked
+    assert all(np.array_equal(value, vars(again)[n]) for n, value in vars(index).items())
+    reader = CorpusReader(corpus, index)
+    order = np.random.default_rng(1).permutation(len(examples)).tolist()
+    assert [next(reader.read([number])) for number in order] == [examples[i] for i in order]
+    assert not reader._is_whole, "files were read from their start"
+    assert max(np.bincount(index.places)) < 40 or name == "folder"
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.conllu", "a.jsonl", "folder"])

@@ -10,7 +10,7 @@ import os
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BufferedReader
 from logging import getLogger
@@ -146,7 +146,8 @@ class FileCorpus:
 
     The first whole reading fixes the content: a later one that finds another is an error. A format
     whose examples do not depend on what stands before them says after what it can be `opened` in
-    the middle: after any LINE, or after a BLANK one.
+    the middle: after any LINE, or after a BLANK one. If blank lines mark documents, and there may
+    be none, a file without documents can also be opened at every so many lines (`opens_every`).
     """
 
     LINE: ClassVar[str] = "line"
@@ -154,6 +155,7 @@ class FileCorpus:
     roles: ClassVar[frozenset[CorpusRole]]
     suffixes: ClassVar[tuple[str, ...]]
     opens_after: ClassVar[str] = ""
+    opens_every: ClassVar[int] = 0
     path: Path
     opening: Opening = field(default=FROM_START, repr=False, compare=False, kw_only=True)
     _known: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -195,9 +197,21 @@ class FileCorpus:
             self._check(file_digest(self.path))
         return self._known["digest"]
 
-    def remember_digest(self, digest: str) -> None:
-        """Keep the digest of what was read, so that the file need not be read for it again."""
-        self._check(digest)
+    @property
+    def has_documents(self) -> bool | None:
+        """Whether documents are marked in the file; None: a whole reading will tell."""
+        return True
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What readings have shown of the file."""
+        return {name: fact for name, fact in self._known.items() if name != "told"}
+
+    def remember(self, facts: Mapping[str, str]) -> None:
+        """Keep what was found before, so that the file need not be read for it again."""
+        if "digest" in facts:
+            self._check(facts["digest"])
+        self._known.update({**facts, **self._known})
 
     def opened(self, opening: Opening) -> Self:
         """The same file read from another line on."""

@@ -6,7 +6,6 @@ are two consecutive paragraphs of a document.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, groupby, islice
 from typing import NamedTuple
 
@@ -15,6 +14,8 @@ from headscope.corpora.lines import FileCorpus, Lines
 from headscope.data.example import Example
 
 __all__ = ["Paragraph", "TextCorpus", "pair_paragraphs"]
+
+DOCUMENTS, MARKED, UNMARKED = "documents", "marked", "unmarked"  # a fact of a file
 
 
 class Paragraph(NamedTuple):
@@ -44,18 +45,34 @@ class TextCorpus(FileCorpus):
     roles = frozenset({CorpusRole.TEXT})
     suffixes = (".txt",)
     opens_after = FileCorpus.BLANK
+    opens_every = 64  # even: a segment is two lines
     provides = frozenset({Annotation.TEXT})
 
     def read(self, lines: Lines) -> Iterator[Example]:
-        for paragraphs in self._documents(lines):
+        """In a reading that is followed, the first document has a name until it is the only one."""
+        is_open = bool(self.opening.tell) and self.has_documents is None
+        for n_before, paragraphs in enumerate(self._documents(lines)):
+            if is_open and n_before == 1:
+                self._known[DOCUMENTS] = MARKED
             first = next(paragraphs)
-            name = first.id if self.marks_documents else None
+            is_named = is_open or self._marks_documents()
+            name = first.id if is_named else None
             yield from pair_paragraphs(chain([first], paragraphs), name)
+        if is_open:
+            self._known.setdefault(DOCUMENTS, UNMARKED)
 
-    @cached_property
-    def marks_documents(self) -> bool:
-        """Whether a blank line stands between two paragraphs."""
-        return sum(1 for _ in islice(self._documents(Lines(self.path)), 2)) == 2
+    @property
+    def has_documents(self) -> bool | None:
+        """Whether a blank line stands between two paragraphs, if that is known."""
+        found = self._known.get(DOCUMENTS)
+        return None if found is None else found == MARKED
+
+    def _marks_documents(self) -> bool:
+        """The same, if need be by reading on to a second document."""
+        if self.has_documents is None:
+            n_documents = sum(1 for _ in islice(self._documents(Lines(self.path)), 2))
+            self._known[DOCUMENTS] = MARKED if n_documents == 2 else UNMARKED
+        return bool(self.has_documents)
 
     def _documents(self, lines: Lines) -> Iterator[Iterator[Paragraph]]:
         stripped = ((number, line.strip()) for number, line in lines)

@@ -11,7 +11,7 @@ from headscope.contracts import Analysis, AttentionKind, CorpusRole, Watch
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.table import split_kinds
 from headscope.engine.checkpoint import Checkpoint, SavedSums, StateFile
-from headscope.engine.cluster import Pool, measure_on_cluster, open_pool
+from headscope.engine.cluster import Pool, find_ray, measure_on_cluster, open_pool
 from headscope.engine.examples import gather_examples, write_examples
 from headscope.engine.finish import finish_run
 from headscope.engine.head_views import refuse_absent_heads
@@ -45,8 +45,7 @@ from headscope.engine.resolve import (
     split_options,
     tell_limits,
 )
-from headscope.engine.sample import draw_sample, refuse_unused
-from headscope.engine.shards import Part, Shard
+from headscope.engine.sample import Part, Shard, draw_sample, refuse_unused
 from headscope.engine.work import PassWork, ShardWork, StudyRecipe, heads_of
 from headscope.errors import ModelError, StudyError
 from headscope.models.ablation import mean_outputs
@@ -90,6 +89,8 @@ def analyze(
     run, loading, cluster, of_analyses = split_options(options)
     if run.shard is not None:
         Part.parse(run.shard)  # says what is wrong with it
+    if cluster.ray is not None:
+        find_ray(cluster)  # before the model is loaded
     folder = RunFolder.at(out) if out is not None else None
     if folder and not resume:
         folder.refuse_if_taken()

@@ -19,14 +19,19 @@ from headscope.options import ClusterOptions
 
 if TYPE_CHECKING:
     from headscope.engine.measure import Progress, Result
-    from headscope.engine.shards import Shard
+    from headscope.engine.sample import Shard
 
-__all__ = ["Groups", "Pool", "Recipe", "measure_on_cluster", "open_pool"]
+__all__ = ["Groups", "Pool", "Recipe", "find_ray", "measure_on_cluster", "open_pool"]
 
 log = getLogger("headscope")
 
 ATTEMPTS = 3  # of a task, before it is left out
 AHEAD = 2  # tasks given to a worker at once: it need not wait for the driver
+# Errors of code or data: the worker that met one is well. After any other it may be ill.
+HARMLESS = (
+    HeadscopeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
+    AssertionError,
+)  # fmt: skip
 LOOK_SECONDS = 2.0  # between two looks at how large the cluster is
 PATIENCE = 60.0  # seconds without a single worker before that is told
 CONNECT_SECONDS = 5.0
@@ -67,6 +72,7 @@ class Handle:
     actor: Any
     tasks: deque[int] = field(default_factory=deque)
     is_ready: bool = False
+    host: str = ""  # known when it is ready
 
 
 @dataclass(eq=False)
@@ -90,18 +96,22 @@ class Pool:
         return self.ray.put(value)
 
     def run(
-        self, method: str, take: Callable[[], tuple[Any, ...] | None], window: int | None = None
+        self,
+        method: str,
+        take: Callable[[], tuple[Any, ...] | None],
+        window: int | None = None,
+        ahead: int = AHEAD,
     ) -> Iterator[tuple[int, Any]]:
         """The number of each task and its result, in whatever order; a string says why it failed.
 
         `take` gives the arguments of one task after the other, and None when there are no more for
         now. With a `window` results come in order, and so many at most wait for the one before.
         """
-        tasks = _Tasks(method, take)
+        tasks = _Tasks(method, take, ahead)
         kept: dict[int, Any] = {}
         n_given = 0
         self._look()
-        while tasks.fill(self._target * AHEAD + 1):
+        while tasks.fill(self._target * tasks.ahead + 1):
             self._look()
             self._grow(tasks.n_open)
             self._give(tasks, None if window is None else n_given + window)
@@ -166,10 +176,16 @@ class Pool:
             )
 
     def _give(self, tasks: "_Tasks", last: int | None) -> None:
-        """Give tasks to workers that have few, each its first before any its second."""
-        for n_tasks in range(1, AHEAD + 1):
+        """Give tasks to workers that have few, each its first before any its second.
+
+        Workers that are starting are to have a first one too.
+        """
+        n_starting = sum(not handle.is_ready for handle in self.handles)
+        for n_tasks in range(1, tasks.ahead + 1):
+            n_kept = n_starting if n_tasks > 1 else 0
             for handle in self.handles:
-                if not tasks.waiting or (last is not None and tasks.waiting[0] >= last):
+                n_waiting = len(tasks.waiting)
+                if n_waiting <= n_kept or (last is not None and tasks.waiting[0] >= last):
                     return
                 if handle.is_ready and len(handle.tasks) < n_tasks:
                     number = tasks.waiting.popleft()
@@ -189,11 +205,14 @@ class Pool:
                 if number is None:
                     raise _explain_opening(error) from None
                 handle.tasks.remove(number)
-                failed, reason = number, _reason(error)
-                if not isinstance(getattr(error, "cause", None), HeadscopeError):
-                    self._end(handle, tasks.waiting)  # it may be ill: out of memory, say
+                failed, reason = number, _reason(error, handle.host)
+                cause = getattr(error, "cause", None)
+                if isinstance(cause, self._full):
+                    tasks.ahead = 1  # there is no room for two results of a worker
+                elif not isinstance(cause, HARMLESS):
+                    self._end(handle, tasks.waiting)
             except self.ray.exceptions.RayError as error:
-                failed, reason = self._bury(handle, tasks.waiting), _reason(error)
+                failed, reason = self._bury(handle, tasks.waiting), _reason(error, handle.host)
             else:
                 if number is None:
                     self._check(handle, *value)
@@ -204,6 +223,12 @@ class Pool:
             if failed is not None and tasks.give_up(failed, reason):
                 yield tasks.finish(failed), reason
 
+    @property
+    def _full(self) -> tuple[type[Exception], ...]:
+        """Errors of a node that cannot keep a result: its memory for results and disk are full."""
+        errors = self.ray.exceptions
+        return errors.OutOfDiskError, errors.ObjectStoreFullError
+
     def _check(self, handle: Handle, host: str, facts: Mapping[str, str]) -> None:
         """A worker is given work only if it is what the driver is."""
         for name, own in self.facts.items():
@@ -213,7 +238,7 @@ class Pool:
                     f"has {own}. Expected the same on every machine; install the same packages and "
                     f"use the same model everywhere."
                 )
-        handle.is_ready, self._n_lost = True, 0
+        handle.is_ready, handle.host, self._n_lost = True, host, 0
 
     def _bury(self, handle: Handle, waiting: deque[int]) -> int | None:
         """Take a dead worker's tasks back; gives the one that it was doing."""
@@ -242,6 +267,7 @@ class _Tasks:
 
     method: str
     take: Callable[[], tuple[Any, ...] | None]
+    ahead: int  # so many are given to a worker at once
     arguments: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # by number
     waiting: deque[int] = field(default_factory=deque)
     failures: Counter[int] = field(default_factory=Counter)
@@ -358,8 +384,8 @@ def open_pool(options: ClusterOptions, recipe: Recipe, facts: Mapping[str, str])
         leave()
 
 
-def _connect(options: ClusterOptions) -> tuple[Any, Callable[[], None]]:
-    """The module of Ray, connected, and how to leave the cluster."""
+def find_ray(options: ClusterOptions) -> Any:
+    """The module of Ray; an error if it is not installed, or nothing listens at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -369,26 +395,40 @@ def _connect(options: ClusterOptions) -> tuple[Any, Callable[[], None]]:
             "--ray was given, but the package ray is not installed. Expected the extra 'ray'; "
             "install it with `pip install 'headscope[ray]'`."
         ) from error
+    address = str(options.ray)
+    if address not in ("auto", "local") and not ray.is_initialized():
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if not (host and port.isdecimal()):
+            raise _no_cluster(address, "it has no port")
+        try:
+            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise _no_cluster(address, error) from error
+    return ray
+
+
+def _connect(options: ClusterOptions) -> tuple[Any, Callable[[], None]]:
+    """The module of Ray, connected, and how to leave the cluster."""
+    ray = find_ray(options)
     if ray.is_initialized():  # by whoever called this
         return ray, lambda: None
-    address = str(options.ray)
     local: dict[str, Any] = {}
-    if address == "local":
+    if options.ray == "local":
         n_cpus = options.cpus_per_worker * (options.workers or 0) or os.cpu_count()
         local = {"num_cpus": n_cpus, "include_dashboard": False}
     try:
-        if address not in ("auto", "local"):
-            host, _, port = address.removeprefix("ray://").rpartition(":")
-            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-        ray.init(address=address, logging_level=WARNING, log_to_driver=True, **local)
+        ray.init(address=options.ray, logging_level=WARNING, log_to_driver=True, **local)
     except (OSError, ValueError, RuntimeError) as error:  # the last: another version of Ray there
-        reason = " ".join(str(error).split())[:200]
-        raise StudyError(
-            f"No Ray cluster can be used at --ray {address} ({reason}). Expected HOST:PORT of its "
-            "head node, with the same Ray and Python as here, auto on a machine of the cluster, or "
-            "local; start one with `ray start --head`."
-        ) from error
+        raise _no_cluster(str(options.ray), error) from error
     return ray, ray.shutdown
+
+
+def _no_cluster(address: str, reason: object) -> StudyError:
+    return StudyError(
+        f"No Ray cluster can be used at --ray {address} ({' '.join(str(reason).split())[:200]}). "
+        "Expected HOST:PORT of its head node, with the same Ray and Python as here, auto on a "
+        "machine of the cluster, or local; start one with `ray start --head`."
+    )
 
 
 def _explain_opening(error: Any) -> HeadscopeError:
@@ -402,8 +442,9 @@ def _explain_opening(error: Any) -> HeadscopeError:
     )
 
 
-def _reason(error: Any) -> str:
-    """The last words of an error."""
+def _reason(error: Any, host: str = "") -> str:
+    """The last words of an error, and on which machine it came."""
     cause = getattr(error, "cause", None)
     text = f"{type(cause).__name__}: {cause}" if cause else f"{type(error).__name__}: {error}"
-    return " ".join(text.split())[:500]
+    where = f"on {host}: " if host else ""
+    return where + " ".join(text.split())[:500]

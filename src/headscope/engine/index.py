@@ -2,10 +2,10 @@
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -25,10 +25,10 @@ from headscope.files import write_atomically
 
 __all__ = ["CorpusIndex", "CorpusReader", "find_index", "rank_of"]
 
-VERSION = 1
+VERSION = 2
 LEAST_BYTES = 16 << 20  # a smaller corpus is read again as quickly as its index
 NEAR = 32  # examples: so many are read on rather than jumped over
-DIGESTS = "digests"
+FACTS = "facts"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class CorpusIndex:
     begins: NDArray[np.bool_]  # whether a document begins with it
     places: NDArray[np.uint32]  # from which opening it is read
     openings: NDArray[np.int64]  # [place, (member, line, byte)]
-    digests: tuple[str, ...] = ()  # of each member
+    facts: tuple[Mapping[str, str], ...] = ()  # that the reading has shown of each member
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -64,37 +64,15 @@ def find_index(corpus: Corpus, seed: int | None, folder: Path | None) -> CorpusI
         if path is not None and sum(size for *_, size, _ in stamp[-1]) >= LEAST_BYTES:  # type: ignore[index]  # path: so is the stamp
             with suppress(WriteError):  # it is read again the next time
                 _write(path, index)
-    for member, digest in zip(_members(corpus).values(), index.digests, strict=False):
+    for member, facts in zip(_members(corpus).values(), index.facts, strict=False):
         if isinstance(member, FileCorpus):
-            member.remember_digest(digest or member.digest())
+            member.remember(facts)
     return index
 
 
 def build_index(corpus: Corpus, seed: int | None = None) -> CorpusIndex:
     """Read the corpus once, from start to end."""
-    follower = _Follower()
-    keys, contents, ranks = array("Q"), array("Q"), array("Q")
-    lengths, begins, places = array("I"), array("B"), array("I")
-    document: str | None = None
-    for example in follower.follow(corpus):
-        keys.append(example.key)
-        contents.append(hash_content(example))
-        lengths.append(_count_characters(example))
-        begins.append(example.document is None or example.document != document)
-        places.append(len(follower.openings) // 3 - 1)
-        if seed is not None:
-            ranks.append(rank_of(seed, example))
-        document = example.document
-    return CorpusIndex(
-        np.frombuffer(keys, np.uint64),
-        np.frombuffer(contents, np.uint64),
-        np.frombuffer(ranks, np.uint64),
-        np.frombuffer(lengths, np.uint32),
-        np.frombuffer(begins, np.bool_),
-        np.frombuffer(places, np.uint32),
-        np.frombuffer(follower.openings, np.int64).reshape(-1, 3),
-        follower.digests(),
-    )
+    return _Builder(seed).build(corpus)
 
 
 def rank_of(seed: int, example: Example) -> int:
@@ -206,63 +184,118 @@ def _members(corpus: Corpus) -> Mapping[str, Any]:
     return {k: m for k, m in corpus.members.items() if k not in corpus.skipped_files}
 
 
-class _Follower:
-    """Follows the reading of a corpus: where it could be opened, and the hashes of its files."""
+class _Builder:
+    """Reads a corpus, and notes what is known of each example and where files can be opened."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int | None) -> None:
+        self.seed = seed
+        self.keys, self.contents, self.ranks = array("Q"), array("Q"), array("Q")
+        self.lengths, self.begins, self.places = array("I"), array("B"), array("I")
         self.openings = array("q")  # member, line, byte; member, line, byte; ...
-        self._hashes: list[Any] = []  # of each member; None where it does not tell its lines
+        self.facts: list[Mapping[str, str]] = []  # of each member
+        self._wrong = array("q")  # openings that turned out to be none
+        # of the member that is read:
+        self._member: Any = None
+        self._key: str | None = None
+        self._alone = array("Q")  # the hashes of its examples without a document
 
-    def follow(self, corpus: Corpus) -> Iterator[Example]:
-        """The examples of the corpus, read while this takes notes."""
+    def build(self, corpus: Corpus) -> CorpusIndex:
+        document: str | None = None
+        for example in self._read(corpus):
+            self._add(example, example.document is None or example.document != document)
+            document = example.document
+        is_right = np.ones(self._n_openings, bool)
+        is_right[np.frombuffer(self._wrong, np.int64)] = False
+        places = (np.cumsum(is_right) - 1)[np.frombuffer(self.places, np.uint32)]
+        return CorpusIndex(
+            np.frombuffer(self.keys, np.uint64),
+            np.frombuffer(self.contents, np.uint64),
+            np.frombuffer(self.ranks, np.uint64),
+            np.frombuffer(self.lengths, np.uint32),
+            np.frombuffer(self.begins, np.bool_),
+            places.astype(np.uint32),
+            np.frombuffer(self.openings, np.int64).reshape(-1, 3)[is_right],
+            tuple(self.facts),
+        )
+
+    @property
+    def _n_openings(self) -> int:
+        return len(self.openings) // 3
+
+    def _read(self, corpus: Corpus) -> Iterable[Example]:
+        """The corpus, whose members are followed."""
         members: dict[str, Any] = {
-            key: _Followed(number, member, self)
+            key: _Followed(partial(self._follow, number, key, member))
             for number, (key, member) in enumerate(_members(corpus).items())
         }
         if isinstance(corpus, FilesCorpus):
-            yield from replace(corpus, members=members, skip_bad=False)
-        else:
-            yield from members[""]
+            return replace(corpus, members=members, skip_bad=False)
+        return members[""]  # type: ignore[no-any-return]
 
-    def begin(self, number: int, corpus: Any) -> Any:
-        """The member, which now tells what is read of it."""
+    def _add(self, example: Example, begins: bool) -> None:
+        self.keys.append(example.key)
+        self.contents.append(hash_content(example))
+        self.lengths.append(_count_characters(example))
+        self.begins.append(begins)
+        self.places.append(self._n_openings - 1)
+        if self._is_open():
+            self._alone.append(hash_content(replace(example, document=self._key)))
+        if self.seed is not None:
+            self.ranks.append(rank_of(self.seed, example))
+
+    def _follow(self, number: int, key: str, corpus: Any) -> Iterator[Example]:
+        """The examples of a member, read while this takes notes.
+
+        Whether a text marks documents is known after the first of them. Until then both answers
+        are kept: the hashes of its examples without a document, and openings that need none.
+        """
         self.openings.extend((number, 1, 0))
-        self._hashes += [None] * (number + 1 - len(self._hashes))
-        after = getattr(corpus, "opens_after", "")
-        if not after:
-            return corpus
-        hash = self._hashes[number] = sha256()
-        byte, was_blank = 0, False
+        n_before, tentative = len(self.keys), array("q")
+        self._member, self._key, self._alone = corpus, key or None, array("Q")
+        if getattr(corpus, "opens_after", ""):
+            yield from corpus.opened(Opening(tell=self._note(number, corpus, tentative)))
+            if corpus.has_documents:
+                self._wrong.extend(tentative)
+            elif self._alone:
+                self.contents[n_before:] = self._alone
+                if not key:  # each of them is a document
+                    self.begins[n_before:] = array("B", [1]) * len(self._alone)
+        else:
+            yield from corpus
+        self.facts.append(corpus.facts if isinstance(corpus, FileCorpus) else {})
+
+    def _is_open(self) -> bool:
+        return getattr(self._member, "has_documents", True) is None
+
+    def _note(
+        self, number: int, corpus: Any, tentative: "array[int]"
+    ) -> Callable[[int, bytes], None]:
+        """What is told of every line: it notes after which the file can be opened."""
+        byte, was_blank, first = 0, False, 0
 
         def tell(line: int, raw: bytes) -> None:
-            nonlocal byte, was_blank
+            nonlocal byte, was_blank, first
             is_blank = not raw.strip()
-            if line > 1 and not is_blank and (was_blank or after == FileCorpus.LINE):
-                self.openings.extend((number, line, byte))
-            hash.update(raw)
+            first = first or (0 if is_blank else line)
+            if line > 1 and not is_blank:
+                if was_blank or corpus.opens_after == FileCorpus.LINE:
+                    self.openings.extend((number, line, byte))
+                elif not corpus.has_documents and (line - first) % corpus.opens_every == 0:
+                    tentative.append(self._n_openings)
+                    self.openings.extend((number, line, byte))
             byte, was_blank = byte + len(raw), is_blank
 
-        return corpus.opened(Opening(tell=tell))
-
-    def digests(self) -> tuple[str, ...]:
-        """The hash of each member that was read to its end; "" for one that is not known."""
-        return tuple(hash.hexdigest() if hash else "" for hash in self._hashes)
+        return tell
 
 
 @dataclass(frozen=True)
 class _Followed:
     """A member of a corpus while it is followed."""
 
-    number: int
-    corpus: Any
-    follower: _Follower
+    read: Callable[[], Iterator[Example]]
 
     def __iter__(self) -> Iterator[Example]:
-        opened = self.follower.begin(self.number, self.corpus)
-        yield from opened
-        if opened is not self.corpus:  # it may have found out something about itself
-            known = vars(self.corpus)
-            known.update({n: v for n, v in vars(opened).items() if n not in known})
+        return self.read()
 
 
 def _stamp(corpus: Corpus, seed: int | None) -> list[Any] | None:
@@ -279,8 +312,8 @@ def _stamp(corpus: Corpus, seed: int | None) -> list[Any] | None:
 
 
 def _write(path: Path, index: CorpusIndex) -> None:
-    arrays = {name: value for name, value in vars(index).items() if name != DIGESTS}
-    write_atomically(path, save(arrays, metadata={DIGESTS: json.dumps(index.digests)}))
+    arrays = {name: value for name, value in vars(index).items() if name != FACTS}
+    write_atomically(path, save(arrays, metadata={FACTS: json.dumps(index.facts)}))
 
 
 def _read(path: Path) -> CorpusIndex | None:
@@ -288,7 +321,7 @@ def _read(path: Path) -> CorpusIndex | None:
     try:
         with safe_open(path, framework="numpy") as stream:
             arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-            digests = tuple(json.loads(stream.metadata()[DIGESTS]))
-        return CorpusIndex(**arrays, digests=digests)
+            facts = tuple(json.loads(stream.metadata()[FACTS]))
+        return CorpusIndex(**arrays, facts=facts)
     except (SafetensorError, OSError, ValueError, KeyError, TypeError):
         return None

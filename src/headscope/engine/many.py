@@ -7,11 +7,10 @@ from typing import Any
 
 from headscope.engine.analyze import analyze
 from headscope.engine.cluster import open_pool
-from headscope.engine.work import PACKAGES
+from headscope.engine.work import locate, package_versions
 from headscope.errors import HeadscopeError, InputError
 from headscope.options import ClusterOptions, collect_options
 from headscope.runs.folder import RunFolder
-from headscope.runs.manifest import begin_manifest
 
 __all__ = ["analyze_models", "read_models"]
 
@@ -52,14 +51,16 @@ def analyze_models(
         return
     for folder in () if resume else folders.values():
         RunFolder(folder).refuse_if_taken()
-    study |= {name: _absolute(study[name]) for name in CORPORA if study.get(name) is not None}
+    for name in CORPORA:
+        items = study.get(name)
+        study[name] = [locate(item) for item in items] if isinstance(items, list) else locate(items)
     # A worker that dies is replaced, and the next one goes on with its model.
     recipe = ModelsRecipe(ModelsWorker(study, resume=True, progress=False))
     facts, names = recipe.facts(recipe.worker), list(folders)
-    tasks = [(_absolute(name), folders[name].absolute()) for name in names]
+    tasks = [(locate(name), folders[name].absolute()) for name in names]
     with open_pool(cluster, recipe, facts) as pool:
         waiting = iter(tasks)
-        for number, reason in pool.run("analyze", lambda: next(waiting, None)):
+        for number, reason in pool.run("analyze", lambda: next(waiting, None), ahead=1):
             yield names[number], reason
 
 
@@ -91,12 +92,4 @@ class ModelsRecipe:
         return self.worker
 
     def facts(self, worker: ModelsWorker) -> dict[str, str]:
-        versions = begin_manifest({}, {}, {})["versions"]
-        return {f"version of {name}": versions[name] for name in PACKAGES}
-
-
-def _absolute(named: Any) -> Any:
-    """Paths as they are known in any folder; names as they are."""
-    if isinstance(named, list):
-        return [_absolute(name) for name in named]
-    return str(Path(named).absolute()) if Path(named).exists() else named
+        return package_versions()

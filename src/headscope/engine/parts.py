@@ -11,7 +11,7 @@ from typing import Any
 from headscope.engine.checkpoint import Checkpoint, read_checkpoint
 from headscope.engine.finish import describe_counts
 from headscope.engine.plan import Pass
-from headscope.engine.shards import Part, name_numbers
+from headscope.engine.sample import Part, name_numbers
 from headscope.engine.work import ShardWork
 from headscope.errors import OutputError, StudyError
 from headscope.runs.folder import RunFolder

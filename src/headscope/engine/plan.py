@@ -317,17 +317,12 @@ def describe_study(
     left_out: Mapping[str, str],
 ) -> dict[str, Any]:
     """Everything about a run that is known before it starts."""
-    analyses = [analysis for pass_ in passes for analysis in pass_.analyses]
+    analyses: list[Any] = [analysis for pass_ in passes for analysis in pass_.analyses]
     return {
         **begin_manifest(source.describe(), asdict(options), left_out),
         "passes": {p.key: p.describe(samples[p.repeats or p.key]) for p in passes},
-        "analyses": {analysis.name: describe_options(analysis) for analysis in analyses},
+        "analyses": {analysis.name: asdict(analysis) for analysis in analyses},
     }
-
-
-def describe_options(analysis: Any) -> dict[str, Any]:
-    """The fields of an analysis as the manifest keeps them."""
-    return asdict(analysis)
 
 
 def tell_left_out(left_out: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ from headscope.corpora.lines import file_digest, read_lines
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.example import Example, stable_hash
 from headscope.engine.checkpoint import StateFile
+from headscope.engine.cluster import find_ray
 from headscope.engine.open_models import open_source
 from headscope.engine.plan import tell_left_out
 from headscope.engine.progress import Bars, show_progress
@@ -83,6 +84,8 @@ def probe(
     refuse_unknown(options, collect_options(ProbeOptions, ModelOptions, ClusterOptions))
     chosen: ProbeOptions = build_options(ProbeOptions, options)
     cluster: ClusterOptions = build_options(ClusterOptions, options)
+    if cluster.ray is not None:
+        find_ray(cluster)  # before the model is loaded
     folder = RunFolder(Path(out)) if out is not None else None
     if folder and not resume:
         folder.refuse_if_taken()

@@ -1,7 +1,13 @@
-"""The examples of a run: all of a corpus, or a seeded random sample of it."""
+"""The examples of a run: all of a corpus, or a seeded random sample of it; and its shards.
 
+A shard is what is measured at once and saved at once. Where it begins and ends depends on the
+corpus and `--shard-examples` alone, so that any job, worker or machine measures the same shards,
+and their sums are the same to the last bit.
+"""
+
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +19,50 @@ from headscope.contracts import Corpus
 from headscope.data.counts import ExampleCounts
 from headscope.data.example import Example
 from headscope.engine.index import CorpusIndex, CorpusReader, find_index, rank_of
-from headscope.engine.shards import Shard, cut_shards
-from headscope.errors import InputError, shorten
+from headscope.errors import InputError, StudyError, shorten
 
-__all__ = ["Sample", "draw_sample", "refuse_unused"]
+__all__ = [
+    "Part", "Sample", "Shard", "cut_shards", "draw_sample", "name_numbers", "part_of",
+    "refuse_unused",
+]  # fmt: skip
+
+MOST_CHARACTERS = 1 << 20  # some 250,000 tokens: long documents make shards of few examples
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Examples `start` up to `stop` of a sample."""
+
+    number: int
+    start: int
+    stop: int
+    length: int  # characters
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several equal parts of a run, counted from 1."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Part":
+        """The part that "3/64" names."""
+        found = re.fullmatch(r"(\d+)/(\d+)", text)
+        part = cls(int(found[1]), int(found[2])) if found else None
+        if part is None or not 1 <= part.number <= part.of:
+            raise StudyError(
+                f"--shard {text} cannot be used. Expected the number of the part, counted from 1, "
+                f"and the number of parts; write, for example, 3/64."
+            )
+        return part
 
 
 @dataclass(frozen=True)
@@ -115,3 +161,53 @@ def _refuse_repeated_ids(corpus: Corpus) -> None:
         f"{corpus.name}: the id {shorten(example_id)!r} occurs {count} times. Expected a different "
         f"id for every example; rename or remove the repeated ones."
     )
+
+
+def cut_shards(
+    lengths: NDArray[np.integer], begins: NDArray[np.bool_], most_examples: int
+) -> list[Shard]:
+    """Whole documents, one after the other, as long as they fit into a shard.
+
+    `begins` says with which examples documents begin. One that fits into no shard is cut.
+    """
+    n_examples = len(lengths)
+    ends = np.append(0, np.cumsum(lengths, dtype=np.int64))  # characters before each example
+    starts = np.append(np.where(begins, np.arange(n_examples), 0), n_examples)
+    begun = np.maximum.accumulate(starts)  # where the document of each example begins
+    shards: list[Shard] = []
+    start = 0
+    while start < n_examples:
+        fitting = int(np.searchsorted(ends, ends[start] + MOST_CHARACTERS, side="right")) - 1
+        stop = min(max(fitting, start + 1), start + most_examples, n_examples)
+        if begun[stop] > start:
+            stop = int(begun[stop])
+        shards.append(Shard(len(shards), start, stop, int(ends[stop] - ends[start])))
+        start = stop
+    return shards
+
+
+def part_of(shards: Sequence[Shard], part: Part) -> list[Shard]:
+    """The shards of one part: neighbours, so many that all parts are of about the same length."""
+    length = max(sum(shard.length for shard in shards), 1)
+    before, chosen = 0, []
+    for shard in shards:
+        middle = before + shard.length / 2
+        if min(int(middle * part.of / length), part.of - 1) == part.number - 1:
+            chosen.append(shard)
+        before += shard.length
+    return chosen
+
+
+def name_numbers(numbers: Collection[int]) -> str:
+    """Numbers as one writes them, neighbours together.
+
+    >>> name_numbers([7, 1, 2, 3])
+    '1-3, 7'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)

@@ -22,9 +22,8 @@ from headscope.data.words import WordReading, special_weights, word_means, word_
 from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Progress, keep_usable, refuse_not_finite
 from headscope.engine.open_models import open_source
-from headscope.engine.sample import Sample
-from headscope.engine.shards import Shard
-from headscope.engine.work import describe_source, find_here, locate_model
+from headscope.engine.sample import Sample, Shard
+from headscope.engine.work import describe_source, find_here, locate
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
 from headscope.models.hidden import HiddenStates, refuse_bad_states
@@ -163,7 +162,7 @@ class SourceRecipe:
         if maps is not None:
             hidden = maps.hidden and replace(maps.hidden, source=without)
             maps = replace(maps, source=without, hidden=hidden)
-        return {**vars(self), "model": locate_model(self.model), "maps": maps}
+        return {**vars(self), "model": locate(self.model), "maps": maps}
 
     def open(self) -> "MapsWorker":
         assert self.maps is not None  # set before it is sent

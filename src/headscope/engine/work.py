@@ -21,8 +21,7 @@ from headscope.engine.index import CorpusReader
 from headscope.engine.measure import ByKind, Progress, Result, measure_examples
 from headscope.engine.open_models import KeptModel, Models, open_models
 from headscope.engine.plan import Pass, tokens_for
-from headscope.engine.sample import Sample
-from headscope.engine.shards import Part, Shard, part_of
+from headscope.engine.sample import Part, Sample, Shard, part_of
 from headscope.errors import HeadscopeError, InputError, StudyError
 from headscope.models.ablation import AblationSource
 from headscope.models.encode import equal_length_batches
@@ -39,7 +38,8 @@ __all__ = [
     "describe_source",
     "find_here",
     "heads_of",
-    "locate_model",
+    "locate",
+    "package_versions",
 ]
 
 log = getLogger("headscope")
@@ -203,7 +203,7 @@ class StudyRecipe:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to a worker: it loads the model itself."""
-        return {**vars(self), "model": locate_model(self.model)}
+        return {**vars(self), "model": locate(self.model)}
 
     def open(self) -> ShardWork:
         """The model and the corpora, where the worker is."""
@@ -217,9 +217,9 @@ class StudyRecipe:
         return describe_source(worker.models.source)
 
 
-def locate_model(model: Any) -> Any:
-    """The model as a worker is told of it: a folder by its whole path."""
-    named = model.name if isinstance(model, KeptModel) else model
+def locate(given: Any) -> Any:
+    """A model or corpus as a worker is told of it: a path whole, a name as it is."""
+    named = given.name if isinstance(given, KeptModel) else given
     if isinstance(named, (str, Path)) and Path(named).exists():
         return str(Path(named).absolute())
     return named
@@ -228,11 +228,15 @@ def locate_model(model: Any) -> Any:
 def describe_source(source: Source[Any]) -> dict[str, str]:
     """What numbers depend on: the packages and the model."""
     model = source.describe()
-    facts = {f"version of {name}": version(name) for name in PACKAGES}
-    return facts | {
+    return package_versions() | {
         "digest of the model's weights": str(model["digest"]),
         "dtype of the model": str(model.get("dtype")),
     }
+
+
+def package_versions() -> dict[str, str]:
+    """The versions of the packages that numbers depend on."""
+    return {f"version of {name}": version(name) for name in PACKAGES}
 
 
 def find_here(sample: Sample) -> Sample:
