@@ -354,7 +354,8 @@ def test_moved_arcs_are_counted_as_a_plain_loop_does() -> None:
     analysis = Dependency(null_arcs=4)
     encoding = encode_words(make_example(3, 8), lambda word, place: 1)
     batch, maps = Batch((encoding,)), random_maps(encoding)
-    values = analysis.measure(LayerAttention.full(1, maps[1][None], batch))
+    measured = analysis.measure(LayerAttention.full(1, maps[1][None], batch))
+    values = analysis.finish({name: value[:, None] for name, value in measured.items()}, batch)
     gold = analysis._read_trees(batch)
     drawn = analysis._draw_null_arcs(batch, gold)
     attention = LayerAttention.full(1, maps[1][None], batch)
@@ -366,7 +367,7 @@ def test_moved_arcs_are_counted_as_a_plain_loop_does() -> None:
                 for draw in range(4):
                     dependent, head = drawn.dependents[arc, draw], drawn.heads[arc, draw]
                     expected[..., draw] += (found[..., dependent] == head).float()
-        assert torch.equal(values[f"plain/null/{relation}"][0], expected)
+        assert torch.equal(values[f"plain/null/{relation}"][0, 0], expected)
 
 
 def test_a_head_that_knows_the_trees_is_better_than_chance_and_random_heads_are_not() -> None:

@@ -300,7 +300,10 @@ class _Observer:
             for named in self.across_layers:
                 rows = self.buffers[_wanted_by(named)].rows()
                 layers[named.name] = {0: named.analysis.measure(rows)}
-        return {name: _stack_layers(measured) for name, measured in layers.items()}
+            return {
+                named.name: _finish(named.analysis, layers[named.name], batch)
+                for named in (*self.of_layers, *self.across_layers)
+            }
 
 
 def _part_of(source: Any, kind: AttentionKind | None) -> Any:
@@ -318,16 +321,19 @@ def heads_a_layer(source: Source[Any], max_heads: int) -> int:
     return min(source.n_heads, max(1, max_heads // source.n_layers))
 
 
-def _stack_layers(measured: Mapping[int, Measured]) -> Values:
+def _finish(analysis: Any, measured: Mapping[int, Measured], batch: Batch) -> Values:
     """The values of all layers side by side, in order; of what a single layer gave, one."""
     layers = [
         {name: value() if callable(value) else value for name, value in measured[layer].items()}
         for layer in sorted(measured)
     ]
-    return {
-        name: torch.stack([layer[name] for layer in layers if name in layer], dim=1).cpu().numpy()
+    values: Mapping[str, Tensor] = {
+        name: torch.stack([layer[name] for layer in layers if name in layer], dim=1)
         for name in dict.fromkeys(name for layer in layers for name in layer)
     }
+    if hasattr(analysis, "finish"):
+        values = analysis.finish(values, batch)
+    return {name: value.cpu().numpy() for name, value in values.items()}
 
 
 def refuse_not_finite(is_finite: Sequence[tuple[int, Tensor]], batch: Batch) -> None:

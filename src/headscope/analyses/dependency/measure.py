@@ -5,7 +5,7 @@ direction, offset], `visible/RELATION` [bucket, layer, 1, direction], `length/RE
 `count/RELATION` [bucket, 1, 1], and `lost to special` as `correct`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -64,6 +64,8 @@ __all__ = [
 POSSESSIVE_MARKS = ("'s", "’s", "'", "’")
 NO_WORD = -2  # where an example has fewer words than the longest
 NOTHING = -3  # the prediction of a word that attends to no other
+# What is measured layer by layer, before arcs are counted for all layers at once.
+WORDS, IS_LOST, SEEN, SEEN_BY_MARK = "words", "is lost", "seen", "seen by mark"
 
 
 class Gold(NamedTuple):
@@ -129,27 +131,32 @@ class Dependency:
         return (WordReading(self.query_pieces),)
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """Arcs found by example, head and direction, for each relation; counts and offsets once."""
-        batch = attention.batch
-        gold = batch.remember(("gold", self), lambda: self._read_trees(batch))
+        """What each word predicts, by example, head and direction; and which arcs can be seen."""
         visible = self._find_visible(attention)  # [example, word, other]
         found = predict_words(attention, visible, self.query_pieces)
-        heads, marks = gold.heads[:, None, None], gold.marks[:, None, None].expand_as(found.words)
-        is_found = found.words == heads  # [example, head, direction, word]
-        by_mark = found.words.gather(-1, marks) == heads
-        values = _count_found("correct", is_found, by_mark, gold)
+        by_word, by_mark = self._find_seen(attention, visible)  # [example, direction, word]
+        is_lost = found.weights <= found.special
+        return {WORDS: found.words, IS_LOST: is_lost, SEEN: by_word, SEEN_BY_MARK: by_mark}
+
+    def finish(self, values: Mapping[str, Tensor], batch: Batch) -> Mapping[str, Tensor]:
+        """Arcs found by example, layer, head and direction, for each relation; counts once."""
+        gold = self._read_gold(batch)
+        words = values[WORDS]  # [example, layer, head, direction, word]
+        heads = gold.heads[:, None, None, None]
+        is_found = words == heads
+        sums = _count_found("correct", is_found, lambda: _take(words, gold.marks) == heads, gold)
         if _has_special(batch) and ALL_CONTENT in gold.relations:
             is_content = gold.is_relation[..., gold.relations.index(ALL_CONTENT)]
-            is_lost = (is_found & (found.weights <= found.special)).to(is_content.dtype)
-            values[LOST] = (is_lost @ is_content[:, None, :, None])[..., 0]
-        seen, (by_word, by_mark) = self._count_visible(attention, visible, gold)
-        values |= seen
+            is_lost = (is_found & values[IS_LOST]).to(is_content.dtype)
+            sums[LOST] = torch.einsum("elhdw,ew->elhd", is_lost, is_content)
+        by_word, by_mark = (values[name][:, :, None] for name in (SEEN, SEEN_BY_MARK))
+        sums |= _count_found("visible", by_word, lambda: by_mark, gold)
         if self.null_arcs:
-            drawn = batch.remember(("null arcs", self), lambda: self._draw_null_arcs(batch, gold))
-            values |= _count_null(found.words, drawn, gold)
-        if attention.layer == 0:
-            values |= _measure_once(gold, by_word, by_mark)
-        return values
+            drawn = self._draw_null_arcs(batch, gold)
+            layers = [_count_null(layer, drawn, gold) for layer in words.unbind(1)]
+            sums |= {name: torch.stack([own[name] for own in layers], 1) for name in layers[0]}
+        once = _measure_once(gold, by_word[:, 0, 0], by_mark[:, 0, 0])
+        return sums | {name: value[:, None] for name, value in once.items()}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """Arcs found minus arcs missed, by relation, head and direction."""
@@ -237,16 +244,17 @@ class Dependency:
             is_relation=torch.from_numpy(is_relation).float().to(batch.device),
         )
 
-    def _count_visible(self, attention: LayerAttention, visible: Tensor, gold: Gold) -> Any:
-        """How many arcs can be seen, and which; found once for layers that see the same."""
+    def _read_gold(self, batch: Batch) -> Gold:
+        return batch.remember(("gold", self), lambda: self._read_trees(batch))
+
+    def _find_seen(self, attention: LayerAttention, visible: Tensor) -> tuple[Tensor, Tensor]:
+        """Which arcs can be seen; found once for layers that see the same."""
 
         def build() -> Any:
-            by_word, by_mark = _find_seen(visible, gold)
-            counts = _count_found("visible", by_word[:, None], by_mark[:, None], gold)
-            return counts, (by_word, by_mark), attention.visible  # kept, so that its id stays
+            # attention.visible is kept, so that its id stays its own
+            return _find_seen(visible, self._read_gold(attention.batch)), attention.visible
 
-        key = ("seen", self, id(attention.visible))
-        return attention.batch.remember(key, build)[:2]
+        return attention.batch.remember(("seen", self, id(attention.visible)), build)[0]
 
     def _find_visible(self, attention: LayerAttention) -> Bool[Tensor, "example word other"]:
         """Which other words each word may look at."""
@@ -327,13 +335,24 @@ def _find_seen(
     return seen[0], seen[1]
 
 
+def _take(
+    words: Int[Tensor, "example layer head direction word"], places: Int[Tensor, "example word"]
+) -> Int[Tensor, "example layer head direction word"]:
+    """What the words at other places predict."""
+    return words.gather(-1, places[:, None, None, None].expand_as(words))
+
+
 def _count_found(
-    kind: str, is_found: Bool[Tensor, "..."], by_mark: Bool[Tensor, "..."], gold: Gold
+    kind: str,
+    is_found: Bool[Tensor, "..."],
+    find_by_mark: Callable[[], Bool[Tensor, "..."]],
+    gold: Gold,
 ) -> dict[str, Tensor]:
-    """How many words of each relation are found; a possessor also `by_mark`, its following 's."""
+    """How many words of each relation are found; a possessor also by its following 's."""
     values = _by_relation(kind, is_found, gold)
     possessives = [name for name in POSSESSIVES if name in gold.relations]
     if possessives:
+        by_mark = find_by_mark()
         either, marked = (_by_relation(kind, f, gold) for f in (is_found | by_mark, by_mark))
     for name in possessives:
         values[f"{kind}/{NO_RULE.format(name)}"] = values[f"{kind}/{name}"]
@@ -381,7 +400,7 @@ def _measure_once(
     is_word = torch.ones_like(heads, dtype=torch.bool)  # [example, 1, word]
     length = (place - heads).abs().where(heads >= 0, 0)
     return {
-        **_count_found("offset", is_found, is_found_by_mark, gold),
-        **_count_found("count", is_word, is_word, gold),
+        **_count_found("offset", is_found, lambda: is_found_by_mark, gold),
+        **_count_found("count", is_word, lambda: is_word, gold),
         **_by_relation("length", length, gold),
     }
