@@ -206,11 +206,8 @@ class LoadedModel:
     def _stop_after_last(
         self, observe: Callable[[LayerAttention], None]
     ) -> Callable[[LayerAttention], None]:
-        """The observer, which ends the run once it saw the last layer: nothing more is read.
-
-        Not where modules have hooks: those that fetch weights (accelerate, FSDP) also free them.
-        """
-        if any(m._forward_hooks or hasattr(m, "_hf_hook") for m in self.model.modules()):
+        """The observer, which ends the run once it saw the last layer: nothing more is read."""
+        if self._has_hooks:
             return observe
 
         def show(attention: LayerAttention) -> None:
@@ -219,6 +216,15 @@ class LoadedModel:
                 raise AllSeen
 
         return show
+
+    @property
+    def _has_hooks(self) -> bool:
+        """Whether modules have hooks; those that fetch weights (accelerate) also free them."""
+        return any(m._forward_hooks or "_hf_hook" in vars(m) for m in self._modules)
+
+    @cached_property
+    def _modules(self) -> tuple[nn.Module, ...]:
+        return tuple(self.model.modules())
 
     @cached_property
     def _slicing(self) -> Slicing:
