@@ -15,7 +15,7 @@ from headscope.engine.match_examples import show_matches
 from headscope.engine.resolve import split_options
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel
-from headscope.models.word_pair import WordPair, pair_models
+from headscope.models.pair import WordPair, pair_models
 from headscope.options import ModelOptions, collect_options
 from headscope.runs.run import Run
 

@@ -12,10 +12,10 @@ from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.attention import head_name
 from headscope.data.example import Example
 from headscope.data.head_view import ShownExample
+from headscope.data.running_text import split_words
 from headscope.data.table import Tables
 from headscope.engine.head_views import view_heads
-from headscope.models.pair import ModelPair
-from headscope.models.word_pair import WordPair, split_words
+from headscope.models.pair import ModelPair, WordPair
 
 __all__ = ["show_matches"]
 
