@@ -92,7 +92,8 @@ class LayerDots:
     def _names(self) -> alt.Chart:
         """The names of a few heads; in panels with own scales, none is left without data."""
         named = alt.Chart().transform_filter("datum.label") if self.share_scale else alt.Chart()
-        return named.mark_text(align="left", dx=5, fontSize=10, color=TEXT, aria=False)
+        marked: alt.Chart = named.mark_text(align="left", dx=5, fontSize=10, color=TEXT, aria=False)
+        return marked
 
     def _reference(self, across: alt.X, lowest: int) -> list[Chart]:
         height = alt.Y(f"mean({self.reference}):Q", title=self.title)
