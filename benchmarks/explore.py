@@ -16,7 +16,7 @@ from benchmarks.row import Row, Settings, at_least, at_most, under
 from benchmarks.timing import best_seconds
 from benchmarks.workload import forward, make_segments, wide
 from headscope.engine.open_models import Models
-from headscope.explore.one_file import render_page
+from headscope.explore.page import render_page
 from headscope.explore.session import Session
 from headscope.explore.texts import Shelf
 from headscope.models.loaded import LoadedModel

@@ -25,6 +25,33 @@ def test_a_view_survives_json_to_a_thousandth_without_faint_weights() -> None:
     assert back.weights[0, 2] == 0
 
 
+def cross_view(n_units: int, n_keys: int) -> HeadView:
+    weights = np.arange(n_units * n_keys, dtype=float).reshape(n_units, n_keys) / 1000
+    rows, keys = (
+        [f"{side}{n}" for n in range(size)] for side, size in (("r", n_units), ("k", n_keys))
+    )
+    special = (False,) * n_units, (*(False,) * (n_keys - 1), True)
+    return HeadView(
+        "a", 1, 0, tuple(rows), special[0], weights, ((2, 9),), tuple(keys), special[1], "cross"
+    )
+
+
+def test_cross_attention_survives_json_and_an_excerpt_with_both_its_texts() -> None:
+    given = cross_view(5, 40)
+    short = given.excerpt(6)
+    assert short.units == given.units
+    assert short.key_units == ("…", "k7", "k8", "k9", "k10", "k11", "…", "k39")
+    ((start, end),) = short.marked
+    assert short.weights[start, end] == given.weights[2, 9]
+    back = HeadView.from_json(short.to_json())
+    assert (back.kind, back.key_units, back.is_special_key) == (
+        "cross",
+        short.key_units,
+        short.is_special_key,
+    )
+    np.testing.assert_allclose(back.weights, short.weights, atol=0.005)
+
+
 def test_a_view_must_be_square_and_mark_what_it_has() -> None:
     with pytest.raises(ValueError, match="needs 1 rows"):
         HeadView("a", 0, 0, ("x",), (False,), np.zeros((2, 1)))

@@ -312,10 +312,34 @@ def test_every_figure_is_drawn_for_each_kind(task: str) -> None:
     assert {"monotonicity", "word-alignment", "heads-map", "entropy"} <= set(drawn)
 
 
+@each_task
+def test_notable_heads_of_the_decoder_and_across_are_shown_on_examples(task: str) -> None:
+    shown = run_of(task).examples
+    assert {"decoder", "cross"} <= {one.view.kind for one in shown}
+    way = "source in order" if task == "copy" else "source backwards"
+    (best, *_) = [one for one in shown if one.title == way and one.end == "best"]
+    assert best.score > 0.8
+    assert any(one.title.startswith("word alignment") and one.says == "100%" for one in shown)
+    examples = {example.id: example for example in toy_examples(task, 40)}
+    whole = Seq2SeqModel(wrap_model(train_toy(task), toy_tokenizer()))
+    for one in shown:
+        view = one.view
+        own = OneKind(whole, AttentionKind(view.kind))
+        (true,) = view_heads(own, examples[view.example], [view.place])
+        assert (view.units, view.key_units) == (true.units, true.key_units)
+        np.testing.assert_allclose(view.weights, true.weights, atol=1e-6)
+
+
+def test_cross_attention_alone_has_examples_too() -> None:
+    shown = analyze("copy", only="monotonicity").examples
+    assert {one.view.kind for one in shown} == {"cross"}
+
+
 def test_the_page_is_written(tmp_path: Path) -> None:
     page = run_of("reverse").report(tmp_path / "report.html").read_text()
     assert 'id="figure-monotonicity"' in page
     assert "Cross attention" in page
+    assert "source backwards: cross head" in page
 
 
 # `headscope show` draws what the toys do.

@@ -10,13 +10,14 @@ import torch
 
 from headscope.corpora.collection import MemoryCorpus
 from headscope.data.example import Example
+from headscope.data.running_text import split_words
 from headscope.engine import match
 from headscope.engine.analyze import analyze
 from headscope.engine.match import match_all, match_models
 from headscope.errors import ModelError, StudyError
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel, wrap_model
-from headscope.models.word_pair import pair_models, split_words
+from headscope.models.pair import pair_models
 from headscope.runs.run import load_run
 from tests.making import MadeSource
 from tests.models.tiny import SENTENCES, build_model, build_tokenizer

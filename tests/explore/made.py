@@ -4,7 +4,7 @@ from functools import cache
 
 from numpy.typing import NDArray
 
-from headscope.contracts import Watch
+from headscope.contracts import AttentionSource, Watch
 from headscope.data.example import Example
 from headscope.engine.open_models import Models, open_models
 from headscope.explore.session import Session
@@ -24,9 +24,11 @@ def make_session(run: Run | None = None, **start: str) -> Session:
     return Session([demo_models()], open_shelf(()), run, {"text": TEXT, **start}, (TEXT,))
 
 
-def true_map(text: str, layer: int, head: int) -> NDArray[float]:  # type: ignore[type-var]
-    """A head's map as the model gives it."""
-    source = demo_models().source
+def true_map(
+    text: str, layer: int, head: int, source: AttentionSource | None = None
+) -> NDArray[float]:  # type: ignore[type-var]
+    """A head's map as the model gives it: the embedded one, or another."""
+    source = source or demo_models().source
     encoding, _ = encode_text(source, Example("the text", text=text))
     found = {}
     source.attend(source.batch([encoding]), lambda a: found.setdefault(a.layer, a.weights[0]))

@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+from headscope.contracts import CorpusRole
 from headscope.data.example import Example
 from headscope.errors import OutputError
 from headscope.explore.maps import PRECISION
-from headscope.explore.one_file import render_page
+from headscope.explore.page import render_page
 from headscope.explore.server import LiveServer
-from headscope.explore.start import save_page
-from headscope.explore.texts import encode_text, open_shelf
+from headscope.explore.start import open_session, save_page
+from headscope.explore.texts import describe_tokens, encode_text, open_shelf
 from headscope.models.ablation import AblationSource
 from headscope.models.language import HiddenStateOutcome
 from headscope.models.loaded import LoadedModel
@@ -26,8 +28,10 @@ from tests import browser as browsing
 from tests.browser import start_browser
 from tests.conftest import DemoRun
 from tests.explore.made import TEXT, demo_models, make_session, true_map
+from tests.models.test_families import source_of
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>document.title='taken'</script> \" ' & ="
+GOLD = "#d92b2b"  # gold pairs in the light theme
 DRAWN = "#work:not([hidden]) canvas.attention"
 WIDTH = """([font, text]) => {
   const ruler = document.createElement("canvas").getContext("2d");
@@ -58,15 +62,22 @@ class Visit(browsing.Visit):
         self.page.wait_for_function("() => !document.body.hasAttribute('aria-busy')")
         self.page.wait_for_timeout(150)
 
-    def shown_weight(self, row: int, column: int) -> float:
-        """Hover a cell of the matrix: what the page says of it."""
-        canvas = self.page.locator("canvas.attention").first
+    def shown_weight(self, row: int, column: int, number: int = 0) -> float:
+        """Hover a cell of the matrix, or of the second one: what the page says of it."""
+        figure = self.page.locator("#drawings figure").nth(number)
+        canvas = figure.locator("canvas.attention")
         canvas.scroll_into_view_if_needed()
         left, top, cell = map(float, canvas.get_attribute("data-cells").split())
         place = {"x": left + (column + 0.5) * cell, "y": top + (row + 0.5) * cell}
         canvas.hover(position=place)
-        said = self.page.locator(".cell-said strong").first.get_attribute("data-weight")
-        return float(said)
+        return float(figure.locator(".cell-said strong").get_attribute("data-weight"))
+
+    def saved_svg(self) -> ElementTree.ElementTree:
+        """The drawing, as the page saves it."""
+        self.page.evaluate("document.getElementById('keep-part').open = true")
+        with self.page.expect_download() as saved:
+            self.page.locator("#keep-svg").click()
+        return ElementTree.parse(saved.value.path())
 
 
 @pytest.fixture(scope="module")
@@ -217,6 +228,48 @@ def test_several_heads_are_overlaid_or_subtracted(visit: Visit) -> None:
     assert visit.shown_weight(3, 2) == pytest.approx((maps[0] - maps[1])[3, 2], abs=1e-4)
 
 
+def test_norms_are_those_of_the_model(visit: Visit) -> None:
+    visit.page.get_by_role("button", name="Matrix").click()
+    with visit.page.expect_response(re.compile("/map$")):
+        visit.page.get_by_role("button", name="Norms").click()
+    visit.page.wait_for_function("() => !document.body.hasAttribute('aria-busy')")
+    source = demo_models().source
+    assert isinstance(source, LoadedModel)
+    expected = true_map(TEXT, 2, 8, replace(source, weights="norm"))
+    assert abs(expected - true_map(TEXT, 2, 8)).max() > 0.1
+    for row, column in [(0, 0), (2, 3), (7, 1)]:
+        visit.page.wait_for_timeout(100)
+        shown = visit.shown_weight(row, column)
+        assert shown == pytest.approx(expected[row, column], abs=PRECISION + 1e-6)
+    assert "weights=norm" in visit.page.url
+    assert visit.said == []
+
+
+def test_a_coreference_chain_is_drawn_from_each_mention_to_the_one_before(
+    browser: Any, server: LiveServer
+) -> None:
+    (documents,) = (c for c in server.session.shelf.corpora if c.role is CorpusRole.COREF)
+    example = min(documents.examples.values(), key=lambda one: len(one.words or ()))
+    asked = f"#id={quote(example.id)}&gold=coreference&view=lines&words=true&hide=true"
+    opened = Visit(browser, server.address + asked)
+    drawn = opened.saved_svg()
+    names = [one for one in drawn.findall("{*}text") if one.get("text-anchor") == "end"][1:]
+    assert len(names) == len(example.words or ())
+    places = [float(one.get("y")) - 0.35 * float(one.get("font-size")) for one in names]
+    red = [path.get("d") for path in drawn.findall("{*}path") if path.get("stroke") == GOLD]
+    lines = re.findall(r"M\S+ (\S+?)L\S+ ([\d.]+)", "".join(red))
+    nearest = [
+        tuple(min(range(len(places)), key=lambda word: abs(places[word] - float(y))) for y in line)
+        for line in lines
+    ]
+    encoding, _ = encode_text(demo_models().source, example)
+    chains = describe_tokens(encoding, 0)["chains"]
+    assert len(chains) > 3
+    assert set(nearest) == {(mention, before) for mention, before, _ in chains}
+    assert opened.said == []
+    opened.page.close()
+
+
 def test_an_example_has_its_gold_arcs_and_its_command(visit: Visit) -> None:
     visit.page.locator("#choose").click()
     visit.page.locator("#chooser-find").fill("beaver-5")
@@ -250,6 +303,52 @@ def test_two_texts_stand_side_by_side(visit: Visit) -> None:
     assert visit.said == []
 
 
+def test_two_models_stand_side_by_side(browser: Any, tmp_path: Path) -> None:
+    sources = [demo_models().source, source_of("llama")]
+    session = open_session(sources[0], beside=sources[1], text=TEXT, head="2-3")
+    running = run_server(LiveServer(session))
+    opened = Visit(browser, f"{next(running).address}#view=matrix")
+    page = opened.page
+    page.locator("canvas.attention[data-cells]").nth(1).wait_for()
+    assert opened.text_of("#model-name") == "demo and llama"
+    captions = page.locator("#drawings figcaption strong").all_inner_texts()
+    assert captions == ["demo 2-3", "llama 2-3"]
+    for number, source in enumerate(sources):
+        expected = true_map(TEXT, 1, 2, source)
+        shown = opened.shown_weight(4, 2, number)
+        assert shown == pytest.approx(expected[4, 2], abs=PRECISION + 1e-6)
+    page.locator("#side-1").click()  # the grid of the second
+    page.locator("#filter").fill("3-")
+    assert opened.text_of("#found") == "5 of 15 heads"
+    left, top, wide, high = map(
+        float, page.locator("#grid-over").get_attribute("data-cells").split()
+    )
+    with page.expect_response(re.compile("/map$")):
+        page.locator("#grid-over").click(position={"x": left + 4.5 * wide, "y": top + 2.5 * high})
+    page.wait_for_timeout(200)
+    assert opened.text_of("#head-title") == "Head 2-3 and Head 3-5"  # each has its own
+    page.locator("#side-0").click()
+    assert opened.text_of("#found") == "12 of 72 heads"
+    page.locator("#keep-part summary").click()
+    with page.expect_download(timeout=60_000) as saved:
+        page.locator("#keep-page").click()
+    saved.value.save_as(tmp_path / "pair.html")
+    opened.look_at("Bees fly far.")
+    assert page.locator("#text2").input_value() == "Bees fly far."  # the same words for both
+    page.evaluate("location.hash = '#view=matrix&heads=5-9'")
+    page.locator("#drawings .problem", has_text="llama has no head 5-9").wait_for()
+    assert page.locator("canvas.attention").count() == 1  # the first model has it
+    assert opened.said == []
+    page.close()
+    next(running, None)
+    kept = Visit(browser, (tmp_path / "pair.html").as_uri())
+    kept.page.locator("canvas.attention[data-cells]").nth(1).wait_for()
+    expected = true_map(TEXT, 2, 4, sources[1])[4, 2]
+    assert kept.shown_weight(4, 2, 1) == pytest.approx(expected, abs=PRECISION + 1e-6)
+    assert kept.said == []
+    kept.page.close()
+
+
 def test_the_keyboard_alone_is_enough(visit: Visit) -> None:
     page = visit.page
     page.locator("#text").focus()
@@ -279,10 +378,7 @@ def test_strange_text_is_only_ever_text(visit: Visit, text: str) -> None:
     assert visit.said == []
     assert "taken" not in visit.page.title()
     assert visit.page.locator("#drawings img, #drawings script").count() == 0
-    visit.page.locator("#keep-part summary").click()
-    with visit.page.expect_download() as saved:
-        visit.page.locator("#keep-svg").click()
-    ElementTree.parse(saved.value.path())
+    assert visit.saved_svg().getroot().tag.endswith("svg")
 
 
 def test_pictures_and_numbers_are_saved(visit: Visit) -> None:
@@ -305,12 +401,9 @@ def test_pictures_and_numbers_are_saved(visit: Visit) -> None:
 def test_long_names_are_shortened_to_the_room_there_is(browser: Any, server: LiveServer) -> None:
     text = quote("The electroencephalographically WWWWWWWWWWWWWWWWWWWW lighthousekeeper slept.")
     opened = Visit(browser, f"{server.address}#words=true&text={text}", width=400)
-    opened.page.locator("#keep-part summary").click()
     for view in ("Lines", "Matrix"):
         opened.page.get_by_role("button", name=view).click()
-        with opened.page.expect_download() as saved:
-            opened.page.locator("#keep-svg").click()
-        texts = ElementTree.parse(saved.value.path()).findall("{*}text")
+        texts = opened.saved_svg().findall("{*}text")
         ends = [one for one in texts if one.get("text-anchor") == "end" and one.text != "from"]
         assert len(ends) == 8
         for one in ends:

@@ -11,8 +11,10 @@ from headscope.data.example import Example
 from headscope.explore import pack
 from headscope.explore.maps import look_at
 from headscope.explore.pack import PackedMaps, pack_maps
-from headscope.models.loaded import LoadedModel
+from headscope.models.loaded import LoadedModel, wrap_model
+from tests.models import every_family
 from tests.models.test_families import source_of
+from tests.models.tiny import build_tokenizer
 
 TEXT = "The old boat sails home before the storm, and nobody on the shore sees it."
 
@@ -56,6 +58,13 @@ def packed_and_true(source: LoadedModel) -> tuple[PackedMaps, float]:
 )
 def test_packed_maps_are_the_models_to_the_stated_precision(name: str) -> None:
     packed, worst = packed_and_true(source_of(name))
+    assert worst <= packed.precision + 1e-6
+
+
+@pytest.mark.parametrize("name", ["doge", "granite_swa"])  # a named mask; rows scaled afterwards
+def test_families_that_call_attention_in_their_own_way_are_packed(name: str) -> None:
+    source = wrap_model(every_family.build(name), build_tokenizer("roberta"), name)
+    packed, worst = packed_and_true(source)
     assert worst <= packed.precision + 1e-6
 
 

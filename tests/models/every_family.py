@@ -1,11 +1,16 @@
 """Tiny models of every text family that transformers has."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from torch import nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto as auto
+from transformers.models.layoutlmv2 import modeling_layoutlmv2 as layoutlmv2
 
 from tests.models.tiny import seeded, sharpen
 
@@ -222,7 +227,7 @@ def build_config(name: str) -> PreTrainedConfig:
 def build(name: str, kind: Any = AutoModel, attention: str | None = None) -> PreTrainedModel:
     """A random model of the family, the same each time."""
     config = build_config(name)
-    with seeded(), warnings.catch_warnings():
+    with seeded(), warnings.catch_warnings(), _without_detectron():
         warnings.simplefilter("ignore")
         with torch.device("meta"):
             n_weights = kind.from_config(config).num_parameters()
@@ -231,3 +236,15 @@ def build(name: str, kind: Any = AutoModel, attention: str | None = None) -> Pre
         model = kind.from_config(config, attn_implementation=attention)
         sharpen(model)
     return model.eval()
+
+
+@contextmanager
+def _without_detectron() -> Iterator[None]:
+    """LayoutLMv2 without what reads its images: the package for that is not on PyPI."""
+    family = layoutlmv2.LayoutLMv2PreTrainedModel
+    with (
+        patch.object(layoutlmv2, "requires_backends"),
+        patch.object(layoutlmv2, "LayoutLMv2VisualBackbone", nn.Identity),
+        patch.object(family, "_init_weights", PreTrainedModel._init_weights),
+    ):
+        yield

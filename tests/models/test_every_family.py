@@ -10,6 +10,7 @@ from tests.models.family_page import PAGE, row_of
 # One of each kind of answer.
 SAMPLE = ["bert", "gpt2", "llama", "t5", "albert", "mpnet", "gpt_oss", "qwen3_next", "bitnet"]
 SAMPLE += ["diffllama", "zamba2", "gemma3n_text", "squeezebert", "bros", "fsmt", "mamba", "blt"]
+SAMPLE += ["layoutlmv2"]
 
 LINES = PAGE.read_text().splitlines()
 

@@ -336,6 +336,7 @@ def test_the_largest_models_open_soon_in_a_page_of_bounded_size(
     opened = Visit(browser, path)
     opened.page.wait_for_function(FIRST_DRAWN, timeout=30_000)
     seconds = opened.page.evaluate("performance.now()") / 1000
+    assert opened.page.locator("#figure-position canvas").count() == 1  # no element for each dot
     name = f"{n_layers}-{n_heads}"
     opened.page.locator(f'.grid a[href="#head-{name}"]').click()
     opened.page.locator("#card-title", has_text=f"Head {name}").wait_for()

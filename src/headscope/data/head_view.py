@@ -1,7 +1,8 @@
 """What one head does with one example: enough to draw it, small enough to keep."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,12 @@ class HeadView:
     marked: tuple[tuple[int, int], ...] = ()  # pairs (from, to) to draw in red, as gold arcs are
     keys: tuple[str, ...] | None = None  # the units attended to, where they are others
     special_keys: tuple[bool, ...] | None = None
+    kind: str = ""  # of the attention of an encoder-decoder
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Layer and head, counted from 0."""
+        return self.layer, self.head
 
     @property
     def key_units(self) -> tuple[str, ...]:
@@ -48,20 +55,20 @@ class HeadView:
             raise ValueError(
                 f"A view of {n_units} units needs {n_units} rows and {n_keys} columns."
             )
-        if any(not 0 <= unit < n_units for pair in self.marked for unit in pair):
+        if any(not (0 <= start < n_units and 0 <= end < n_keys) for start, end in self.marked):
             raise ValueError("A marked pair lies outside the units.")
 
     def excerpt(self, n_units: int) -> "HeadView":
         """At most about `n_units` of a long example: special tokens, marked pairs and those near
         them, or the beginning where nothing is marked; a gap is a unit of its own.
         """
-        if len(self.units) <= n_units:
+        if max(self.weights.shape) <= n_units:
             return self
-        places = np.arange(len(self.units))
-        marked = sorted({unit for pair in self.marked for unit in pair})[:n_units]
-        apart = np.abs(places[:, None] - np.array(marked or [0])).min(axis=1)  # [unit]
-        order = np.argsort(np.where(self.is_special, -1, apart), kind="stable")
-        return self._take(sorted(order[:n_units].tolist()))
+        starts, ends = ({pair[side] for pair in self.marked} for side in (0, 1))
+        if self.keys is None:
+            starts = ends = starts | ends
+        rows = _choose_units(self.is_special, starts, n_units)
+        return self._take(rows, _choose_units(self.is_special_key, ends, n_units))
 
     def between(self, first: int, last: int) -> "HeadView":
         """The units from the first to the last, counted from 0, and no others."""
@@ -83,25 +90,22 @@ class HeadView:
         least = np.sort(self.weights, axis=None)[-n_weights]
         return replace(self, weights=np.where(self.weights >= least, self.weights, 0.0))
 
-    def _take(self, kept: list[int]) -> "HeadView":
+    def _take(self, rows: Sequence[int], keys: Sequence[int]) -> "HeadView":
         """These units alone, with a gap wherever some between them are left out."""
-        slots: list[int | None] = []
-        for place, unit in enumerate(kept):
-            if unit != (kept[place - 1] + 1 if place else 0):
-                slots.append(None)
-            slots.append(unit)
-        slots += [None] * (kept[-1] < len(self.units) - 1)
-        weights = np.zeros((len(slots), len(slots)))
-        there = [slot for slot, unit in enumerate(slots) if unit is not None]
-        weights[np.ix_(there, there)] = self.weights[np.ix_(kept, kept)]
-        slot_of = dict(zip(kept, there, strict=True))
-        marked = [p for p in self.marked if p[0] in slot_of and p[1] in slot_of]
+        units, is_special, row_at = _add_gaps(rows, self.units, self.is_special)
+        others, special_keys, key_at = _add_gaps(keys, self.key_units, self.is_special_key)
+        weights = np.zeros((len(units), len(others)))
+        weights[np.ix_([*row_at.values()], [*key_at.values()])] = self.weights[np.ix_(rows, keys)]
+        marked = [(a, b) for a, b in self.marked if a in row_at and b in key_at]
+        has_keys = self.keys is not None
         return replace(
             self,
-            units=tuple(GAP if unit is None else self.units[unit] for unit in slots),
-            is_special=tuple(unit is not None and self.is_special[unit] for unit in slots),
+            units=units,
+            is_special=is_special,
             weights=weights,
-            marked=tuple((slot_of[start], slot_of[end]) for start, end in marked),
+            marked=tuple((row_at[start], key_at[end]) for start, end in marked),
+            keys=others if has_keys else None,
+            special_keys=special_keys if has_keys else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -111,15 +115,16 @@ class HeadView:
             [int(row), int(column), round(1000 * float(self.weights[row, column]))]
             for row, column in zip(rows, columns, strict=True)
         ]
-        special = [int(special) for special in self.is_special]
-        values = {name: value for name, value in vars(self).items() if not name.endswith("keys")}
-        return {**values, "is_special": special, "weights": kept}
+        values = {name: value for name, value in vars(self).items() if value is not None}
+        for name in {"is_special", "special_keys"} & values.keys():
+            values[name] = [int(special) for special in values[name]]
+        return {**values, "weights": kept}
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> "HeadView":
         """The view that `to_json` wrote, but for what it left out."""
-        n_units = len(values["units"])
-        weights = np.zeros((n_units, n_units))
+        keys, special_keys = values.get("keys"), values.get("special_keys")
+        weights = np.zeros((len(values["units"]), len(values["units"] if keys is None else keys)))
         for row, column, thousandths in values["weights"]:
             weights[row, column] = thousandths / 1000
         return HeadView(
@@ -130,7 +135,32 @@ class HeadView:
             tuple(map(bool, values["is_special"])),
             weights,
             tuple((start, end) for start, end in values["marked"]),
+            None if keys is None else tuple(keys),
+            None if special_keys is None else tuple(map(bool, special_keys)),
+            values.get("kind", ""),
         )
+
+
+def _choose_units(is_special: Sequence[bool], marked: Collection[int], n_units: int) -> list[int]:
+    """The special tokens, and the units nearest to those marked, or to the first."""
+    near = np.array(sorted(marked)[:n_units] or [0])
+    apart = np.abs(np.arange(len(is_special))[:, None] - near).min(axis=1)  # [unit]
+    order = np.argsort(np.where(is_special, -1, apart), kind="stable")
+    return sorted(order[:n_units].tolist())
+
+
+def _add_gaps(
+    kept: Sequence[int], units: Sequence[str], is_special: Sequence[bool]
+) -> tuple[tuple[str, ...], tuple[bool, ...], dict[int, int]]:
+    """The names of these units with a gap wherever some are left out; which are special tokens;
+    and the new place of each."""
+    slots: list[int | None] = []
+    for before, unit in pairwise([-1, *kept, len(units)]):
+        slots += [unit] if unit == before + 1 else [None, unit]
+    slots.pop()
+    names = tuple(GAP if unit is None else units[unit] for unit in slots)
+    special = tuple(unit is not None and is_special[unit] for unit in slots)
+    return names, special, {unit: slot for slot, unit in enumerate(slots) if unit is not None}
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headscope.data.example import Example
 
-__all__ = ["Span", "align", "lay_out", "word_spans"]
+__all__ = ["Span", "align", "lay_out", "split_words", "word_spans"]
 
 Span = tuple[int, int]  # the first character, and the one after the last
 Ints = NDArray[np.int64]
@@ -36,6 +36,25 @@ def word_spans(text: str) -> Iterator[Span]:
         if start < end:
             yield start, end
         yield from ((place, place + 1) for place in range(end, chunk.end()))
+
+
+def split_words(example: Example) -> Example:
+    """The example as words; a second text follows the first.
+
+    >>> split_words(Example("a", text="So, no.")).words
+    ('So', ',', 'no', '.')
+    """
+    if example.words is not None:
+        return example
+    text = " ".join(filter(None, (example.text, example.text_pair)))
+    spans = list(word_spans(text))
+    ends = [0, *(end for _, end in spans)]
+    return Example(
+        example.id,
+        words=tuple(text[start:end] for start, end in spans),
+        spaces=tuple(start > end for (start, _), end in zip(spans, ends, strict=False)),
+        document=example.document,
+    )
 
 
 def lay_out(example: Example) -> tuple[str, list[Span]]:

@@ -61,6 +61,9 @@ class ViewRecord(Record):
     is_special: list[Literal[0, 1]]
     weights: list[tuple[Count, Count, int]]
     marked: list[tuple[Count, Count]]
+    keys: list[str] | None = None
+    special_keys: list[Literal[0, 1]] | None = None
+    kind: str = ""
 
 
 class ShownRecord(Record):

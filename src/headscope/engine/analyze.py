@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headscope.contracts import Analysis, AttentionKind, CorpusRole, Watch
+from headscope.contracts import Analysis, CorpusRole, Watch
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.table import split_kinds
 from headscope.engine.checkpoint import Checkpoint, SavedSums, StateFile
@@ -278,22 +278,18 @@ class _Study:
     def _gather(self, run: Run, bars: Bars) -> Iterator[Any]:
         """The examples that show notable heads; not once more in longer windows."""
         read: set[int] = set()
+        parts = split_kinds(run.tables)
         for pass_ in self.passes:
             is_first = pass_.repeats is None and pass_.watch is Watch.ATTENTION
             if is_first and id(pass_.corpus) not in read:
                 read.add(id(pass_.corpus))
-                rankings, tables = self._results[pass_.key].result.rankings, run.tables
+                rankings = self._results[pass_.key].result.rankings
                 sample, tokens = self.work.sample(pass_), self.work.tokens(pass_)
-                if pass_.by_kind:  # the encoder's heads: drawings are of one text
-                    kind = AttentionKind.ENCODER
-                    sample = self.work.without_targets(pass_, sample)
-                    tables = split_kinds(tables)[kind]
-                    rankings = {
-                        a.name: rankings[name]
-                        for a in pass_.by_kind[kind]
-                        if (name := tally_name(kind, a.name)) in rankings
-                    }
                 advance = bars.add(f"{pass_.key} (examples)", None)
-                yield from gather_examples(
-                    self.work.models.source, pass_, sample, tokens, rankings, tables, advance
-                )
+                for kind, analyses in pass_.by_kind.items() or [(None, pass_.analyses)]:
+                    source, tables = self.work.models.take(kind), parts.get(kind or "", run.tables)
+                    names = {a.name: tally_name(kind, a.name) if kind else a.name for a in analyses}
+                    own = {a: rankings[name] for a, name in names.items() if name in rankings}
+                    yield from gather_examples(
+                        source, pass_, analyses, sample, tokens, own, tables, advance
+                    )

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
+from headscope.contracts import Analysis, AttentionSource, CorpusRole, layer_numbers
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example, stable_hash
 from headscope.data.head_view import ShownExample, write_examples
 from headscope.data.table import Tables
-from headscope.engine.head_views import encode_whole, make_view, run_heads
+from headscope.engine.head_views import encode_whole, find_sides, make_view, run_heads
 from headscope.engine.measure import Progress
 from headscope.engine.plan import Pass
 from headscope.engine.sample import Sample
@@ -44,14 +44,20 @@ class Request:
 def gather_examples(
     source: AttentionSource,
     pass_: Pass,
+    analyses: Sequence[Analysis],
     sample: Sample,
     max_tokens: int,
     rankings: Mapping[str, Ranking],
     tables: Tables,
     progress: Progress = lambda n_examples: None,
 ) -> list[ShownExample]:
-    """The notable heads of a pass at their best and worst examples, which are read again."""
-    requests = _request(pass_, rankings, tables, layer_numbers(source))
+    """The notable heads of a pass at their best and worst examples, which are read again.
+
+    Of an encoder-decoder, `source` is one kind of its attention.
+    """
+    requests = _request(pass_, analyses, rankings, tables, layer_numbers(source))
+    if not requests:
+        return []
     examples: dict[int, Example] = {}  # those that are shown, by the hash of their id
     is_truncated = pass_.cut == "truncate"
     for example in read_again(sample, pass_.role, is_truncated, source, max_tokens, requests):
@@ -73,7 +79,7 @@ def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample
     """Of the examples that several runs kept for the same head and title, the most telling."""
     groups: dict[tuple[Any, ...], list[ShownExample]] = {}
     for shown in (shown for part in parts for shown in part):
-        key = (shown.title, shown.view.layer, shown.view.head, shown.end)
+        key = (shown.title, shown.view.kind, shown.view.layer, shown.view.head, shown.end)
         groups.setdefault(key, []).append(shown)
     merged: list[ShownExample] = []
     for (*_, end), group in groups.items():
@@ -82,7 +88,11 @@ def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample
 
 
 def _request(
-    pass_: Pass, rankings: Mapping[str, Ranking], tables: Tables, numbers: Sequence[int]
+    pass_: Pass,
+    analyses: Sequence[Analysis],
+    rankings: Mapping[str, Ranking],
+    tables: Tables,
+    numbers: Sequence[int],
 ) -> dict[int, list[Request]]:
     """By the hash of an example's id, what it is to be shown for.
 
@@ -90,7 +100,7 @@ def _request(
     """
     requests: dict[int, list[Request]] = {}
     number = 0
-    for analysis in pass_.analyses:
+    for analysis in analyses:
         own = {name: tables[name] for name in analysis.tables if name in tables}
         is_of_several = any(set(CORPUS_COLUMNS) & set(table.columns) for table in own.values())
         suffix = f" ({pass_.corpus.name})" if is_of_several else ""
@@ -138,14 +148,15 @@ def _show(
         for request in requests[stable_hash(encoding.example.id)]
     ]
     heads = {(place, r.head.layer, r.head.head) for place, _, r in wanted}
-    maps = run_heads(source, encodings, heads)
+    maps, kind = run_heads(source, encodings, heads), getattr(source, "kind", None)
     for place, encoding, request in wanted:
         head = request.head
         is_of_words = head.pairs is not None
         pairs = head.pairs(request.analysis, encoding.example) if head.pairs else []
         weights = maps[place, head.layer, head.head]
-        view = make_view(encoding, (head.layer, head.head), weights, is_of_words, pairs)
+        rows, keys = find_sides(encoding, kind)
+        view = make_view(rows, (head.layer, head.head), weights, is_of_words, pairs, keys=keys)
         n_right = round((request.score + len(view.marked)) / 2)
         says = f"{n_right} of {len(view.marked)} found" if is_of_words else f"{request.score:.0%}"
-        short = view.excerpt(DRAWN_UNITS)
+        short = replace(view, kind=kind or "").excerpt(DRAWN_UNITS)
         yield request, ShownExample(head.title, request.end, request.score, says, short)

@@ -17,8 +17,8 @@ from headscope.engine.measure import refuse_not_finite
 from headscope.errors import StudyError, suggest
 
 __all__ = [
-    "DIRECTIONS", "all_heads", "encode_whole", "make_view", "name_layers", "refuse_absent_heads",
-    "run_heads", "view_heads",
+    "DIRECTIONS", "all_heads", "encode_whole", "find_sides", "make_view", "name_layers",
+    "refuse_absent_heads", "run_heads", "view_heads",
 ]  # fmt: skip
 
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
@@ -54,13 +54,13 @@ def view_heads(
         arcs = _gold_arcs(example, relation, direction)
     (encoding,) = encode_whole(source, [example], max_tokens)
     maps = run_heads(source, [encoding], [(0, *head) for head in heads])
-    rows, keys = _sides(encoding, getattr(source, "kind", None))
+    rows, keys = find_sides(encoding, getattr(source, "kind", None))
     return [
         make_view(rows, head, maps[0, *head], by_words, arcs, later_piece, keys) for head in heads
     ]
 
 
-def _sides(encoding: Encoding, kind: AttentionKind | None) -> tuple[Encoding, Encoding | None]:
+def find_sides(encoding: Encoding, kind: AttentionKind | None) -> tuple[Encoding, Encoding | None]:
     """The tokens that attend, and those attended to where they are others."""
     if kind in (None, AttentionKind.ENCODER) or encoding.target is None:
         return encoding, None

@@ -14,6 +14,7 @@ from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.attention import head_name
 from headscope.data.example import Example
 from headscope.data.head_view import ShownExample
+from headscope.data.running_text import split_words
 from headscope.data.table import Tables
 from headscope.engine.analyze import analyze
 from headscope.engine.examples import write_examples
@@ -21,8 +22,7 @@ from headscope.engine.head_views import view_heads
 from headscope.engine.resolve import split_options
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel
-from headscope.models.pair import ModelPair
-from headscope.models.word_pair import WordPair, pair_models, split_words
+from headscope.models.pair import ModelPair, WordPair, pair_models
 from headscope.options import ModelOptions, collect_options
 from headscope.runs.run import Run
 

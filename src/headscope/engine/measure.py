@@ -180,7 +180,8 @@ class _Waiting:
         self.result.documents |= set(map(stable_hash, documents))
         buckets = np.array([bucket_of(document) for document in documents], np.int64)
         ids = np.array([stable_hash(e.example.id) for e in self.members], np.uint64)
-        is_long = np.array([len(encoding) > DRAWN_TOKENS for encoding in self.members], bool)
+        sizes = [max(len(encoding), len(encoding.target or ())) for encoding in self.members]
+        is_long = np.array(sizes) > DRAWN_TOKENS
         for name, tally in self.result.tallies.items():
             values = self._join(name)
             tally.add(buckets, values)

@@ -11,7 +11,7 @@ from headscope.errors import HeadscopeError, ModelError, StudyError
 from headscope.models.language import build_task
 from headscope.models.load import load_model, load_with_head
 from headscope.models.loaded import LoadedModel, refuse_offloaded, wrap_model
-from headscope.models.seq2seq import Part, Seq2SeqModel
+from headscope.models.seq2seq import OneKind, Part, Seq2SeqModel
 from headscope.options import ModelOptions, RunOptions
 
 __all__ = ["KeptModel", "Models", "open_models", "open_source"]
@@ -68,6 +68,10 @@ class Models:
     def parts(self) -> Mapping[AttentionKind, Part]:
         """Layers and heads of each kind of attention of the whole."""
         return self.whole.parts if self.whole else {}
+
+    def take(self, kind: AttentionKind | None) -> AttentionSource:
+        """One kind of attention of the whole, as a source of its own; None: the source."""
+        return OneKind(self.whole, kind) if self.whole and kind else self.source
 
     @property
     def why_no_decoder(self) -> str:

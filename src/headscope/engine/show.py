@@ -11,7 +11,7 @@ from headscope.corpora.opening import as_corpora
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.example import Example
 from headscope.data.head_view import HeadView
-from headscope.data.running_text import word_spans
+from headscope.data.running_text import split_words
 from headscope.engine.head_views import all_heads, name_layers, view_heads
 from headscope.engine.open_models import open_source
 from headscope.errors import StudyError, suggest
@@ -36,7 +36,7 @@ from headscope.view.drawing_matrix import draw_matrix
 from headscope.view.drawing_page import STRONGEST, draw_page
 from headscope.view.paper import PaperStyle, read_size, style_drawing
 
-__all__ = ["show", "split_words"]
+__all__ = ["show"]
 
 LAYER_COLUMNS = 4  # of heads with their tokens side by side
 LONG_TEXT = 100  # tokens or words: more are drawn as running text
@@ -194,16 +194,8 @@ def _find_example(text: str | None, chosen: ShowOptions) -> Example:
             "take one from a treebank: --treebank FILE --sentence ID."
         )
     if chosen.words and chosen.target is None:
-        return split_words("the text", text.strip())
+        return split_words(Example("the text", text=text.strip()))
     return Example("the text", text=text, text_pair=chosen.target)
-
-
-def split_words(id: str, text: str) -> Example:
-    """A text as an example of words, and the punctuation around them."""
-    spans = list(word_spans(text))
-    words = tuple(text[start:end] for start, end in spans)
-    spaces = tuple(start > 0 and text[start - 1].isspace() for start, _ in spans)
-    return Example(id, words=words, spaces=spaces)
 
 
 def _find_sentence(corpus: Any, sentence: str | None) -> Example:

@@ -8,7 +8,7 @@ does not, or where a short text's maps are smaller, the maps themselves are kept
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 from zlib import compressobj
 
 import numpy as np
@@ -87,7 +87,7 @@ def pack_maps(source: AttentionSource, encoding: Encoding) -> PackedMaps:
 def _observe(source: AttentionSource, encoding: Encoding, keep: Callable[[Parts], None]) -> None:
     """Every layer with its queries and keys where the tap shows them, else its weights alone."""
     batch = source.batch([encoding])
-    if not (isinstance(source, LoadedModel) and source.is_tapped and source.weights == "attention"):
+    if not _shows_queries(source):
 
         def keep_weights(attention: LayerAttention) -> None:
             number = layer_numbers(source)[attention.layer]
@@ -99,7 +99,8 @@ def _observe(source: AttentionSource, encoding: Encoding, keep: Callable[[Parts]
 
     def attend(module: nn.Module, *args: Any, **options: Any) -> Tensor:
         output, weights = tap.find_eager(type(module))(module, *args, **options)
-        query, key, _, mask = args
+        query, key = args[:2]
+        _, mask = tap.values_and_mask(args, options)
         scale = options.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         pairs = tap.visible_pairs(mask, query.shape[-2], key.shape[-2])
@@ -116,6 +117,16 @@ def _observe(source: AttentionSource, encoding: Encoding, keep: Callable[[Parts]
     model = source.model
     with tap.replaced_attention(model, attend), eval_mode(model), torch.inference_mode():
         model(**batch.inputs)
+
+
+def _shows_queries(source: AttentionSource) -> TypeGuard[LoadedModel]:
+    """Whether its weights are what its attention function gives, to be seen on the way."""
+    return (
+        isinstance(source, LoadedModel)
+        and source.is_tapped
+        and source.weights == "attention"
+        and not source.scales_rows
+    )
 
 
 def _ranges(

@@ -1,16 +1,21 @@
-"""The page: its files as they are for the server, or all in one."""
+"""The page: its files as they are for the server, or one file with texts and maps inside."""
 
 import re
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
 
+from headscope.errors import StudyError
+from headscope.explore.pack import pack_maps
+from headscope.explore.session import Session, thumbs_values
+from headscope.explore.texts import describe_tokens
 from headscope.report.sections import as_script
 
 __all__ = [
     "CONTENT_TYPES", "PAGE_FOLDER", "STYLE_FILE", "join_modules", "live_page", "read_style",
-    "whole_page",
+    "render_page", "write_page",
 ]  # fmt: skip
 
 PAGE_FOLDER = Path(__file__).parent / "static"
@@ -18,6 +23,7 @@ CONTENT_TYPES = {".js": "text/javascript", ".css": "text/css"}
 STYLE_FILE = "style.css"
 STYLE, DATA = "<!-- style -->", "<!-- data -->"
 FIRST_MODULE = "main.js"
+MOST_TEXTS = 50
 
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
@@ -34,7 +40,50 @@ def live_page(boot: dict[str, Any]) -> str:
     return page.replace(DATA, f"{data}</script>")
 
 
-def whole_page(boot: dict[str, Any], layers: dict[str, str]) -> str:
+def write_page(session: Session, request: Mapping[str, Any]) -> bytes:
+    """What the page asked to save: the texts it shows, and the view of them."""
+    panes, start = request.get("panes"), request.get("start")
+    if not isinstance(panes, list) or not all(isinstance(pane, dict) for pane in panes):
+        raise StudyError("There is no text to save. Expected one or more; open a text first.")
+    kept = {str(k): str(v) for k, v in start.items()} if isinstance(start, dict) else {}
+    kept["weights"] = "attention"  # norms need the model
+    return render_page(session, panes, kept).encode()
+
+
+def render_page(
+    session: Session, panes: Sequence[Mapping[str, Any]], start: Mapping[str, str]
+) -> str:
+    """The page of these texts, which shows what `start` says first."""
+    if len(panes) > MOST_TEXTS:
+        raise StudyError(
+            f"{len(panes)} texts were given. Expected at most {MOST_TEXTS} in one file; take fewer."
+        )
+    texts, layers = [], {}
+    for number, pane in enumerate(panes):
+        source, encoding, n_whole = session.encode(pane)
+        packed = pack_maps(source, encoding)
+        for layer, piece in enumerate(packed.layers):
+            layers[f"layer-{number}-{layer}"] = piece
+        texts.append(
+            {
+                **describe_tokens(encoding, n_whole),
+                **thumbs_values(packed.thumbs),
+                "precision": packed.precision,
+                "form": packed.form,
+                "shape": packed.shape,
+                "number": number,
+                "model": pane.get("model", 0),
+                "text": encoding.example.text
+                or str(pane.get("text") or "")
+                or " ".join(encoding.example.words or ()),
+                "id": str(pane.get("id") or ""),
+            }
+        )
+    boot = {**session.boot(), "isLive": False, "shelf": [], "texts": texts, "start": dict(start)}
+    return _whole_page(boot, layers)
+
+
+def _whole_page(boot: dict[str, Any], layers: dict[str, str]) -> str:
     """The page with all it needs inside; `layers` are the maps by the id they are found under."""
     nonce = token_urlsafe(16)
     policy = (

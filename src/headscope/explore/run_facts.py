@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from headscope.contracts import AttentionKind
 from headscope.data.attention import head_name
 from headscope.data.table import split_kinds
 from headscope.runs.run import Run
@@ -112,6 +113,8 @@ def _card_values(card: Any) -> dict[str, Any]:
 def _examples(run: Run) -> Iterator[dict[str, Any]]:
     for shown in run.examples:
         view = shown.view
+        if view.kind not in ("", AttentionKind.ENCODER):
+            continue
         yield {
             "head": head_name(view.layer, view.head),
             "title": shown.title,

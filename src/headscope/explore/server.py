@@ -21,8 +21,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from headscope.errors import HeadscopeError, StudyError
-from headscope.explore.one_file import write_page
-from headscope.explore.page import CONTENT_TYPES, PAGE_FOLDER, STYLE_FILE, live_page, read_style
+from headscope.explore.page import (
+    CONTENT_TYPES,
+    PAGE_FOLDER,
+    STYLE_FILE,
+    live_page,
+    read_style,
+    write_page,
+)
 from headscope.explore.session import Session
 
 __all__ = ["LiveServer"]

@@ -8,7 +8,7 @@ from headscope.data.attention import parse_head_name
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import open_models
 from headscope.errors import OutputError, StudyError
-from headscope.explore.one_file import render_page
+from headscope.explore.page import render_page
 from headscope.explore.session import Session
 from headscope.explore.texts import Shelf, open_shelf, read_texts
 from headscope.files import write_atomically

@@ -10,8 +10,8 @@ from headscope.contracts import AttentionSource, CorpusRole
 from headscope.corpora.opening import as_corpora, open_corpus
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
+from headscope.data.running_text import split_words
 from headscope.data.tree import ROOT
-from headscope.engine.show import split_words
 from headscope.errors import HeadscopeError, StudyError
 from headscope.view.svg import show_unit
 
@@ -138,7 +138,7 @@ def encode_text(source: AttentionSource, example: Example) -> tuple[Encoding, in
     (whole,) = source.encode([example], NO_LIMIT)
     (encoding,) = source.encode([example], most)
     if example.text is not None and example.text_pair is None:
-        (by_words,) = source.encode([split_words(example.id, example.text)], most)
+        (by_words,) = source.encode([split_words(example)], most)
         if _ids(by_words) == _ids(encoding):
             encoding = by_words
     if not len(encoding):

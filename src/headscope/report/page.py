@@ -17,6 +17,7 @@ import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from headscope.contracts import AttentionKind
 from headscope.data.attention import head_name
 from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables, split_kinds
@@ -211,15 +212,18 @@ def _fit_rows(n_layers: int) -> int:
 
 def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]:
     """What heads are shown for, with their drawings."""
-    groups = groupby(examples, key=lambda shown: (shown.title, shown.view.layer, shown.view.head))
-    for number, ((title, layer, head), group) in enumerate(groups, start=1):
-        shown = list(group)
+    groups = groupby(examples, key=lambda one: (one.title, one.view.kind, *one.view.place))
+    for number, ((title, kind, *place), group) in enumerate(groups, start=1):
+        shown, name = list(group), head_name(*place)
         is_of_words = any(one.view.marked for one in shown)  # then special tokens distract
         yield {
             "id": f"notable-{number}",
             "title": title,
-            "head": head_name(layer, head),
-            "explore": f"--head {head_name(layer, head)} --sentence {quote(shown[0].view.example)}",
+            "kind": kind,
+            "head": name,
+            "explore": f"--head {name} --sentence {quote(shown[0].view.example)}"
+            if kind in ("", AttentionKind.ENCODER)
+            else "",  # it shows encoders
             "shown": [
                 {
                     "end": one.end,
@@ -244,7 +248,11 @@ def _card_values(card: Card, notable: Sequence[Mapping[str, Any]]) -> dict[str, 
         [fact.topic, [_part_values(part) for part in fact.parts] or fact.text]
         for fact in card.facts
     ]
-    drawn = [[shown["title"], shown["id"]] for shown in notable if shown["head"] == name]
+    drawn = [
+        [f"{shown['title']} ({shown['kind']})" if shown["kind"] else shown["title"], shown["id"]]
+        for shown in notable
+        if shown["head"] == name
+    ]
     gist = f"{card.gist[:1].upper()}{card.gist[1:]}."
     words = f"{name} {card.words}"
     return {"name": name, "gist": gist, "facts": facts, "drawn": drawn, "words": words}

@@ -92,7 +92,7 @@ def without_special(view: HeadView) -> HeadView:
         [unit for unit, special in enumerate(is_special) if not special]
         for is_special in (view.is_special, view.is_special_key)
     )
-    place = {unit: number for number, unit in enumerate(kept)}
+    row_at, key_at = ({unit: n for n, unit in enumerate(own)} for own in (kept, kept_keys))
     return replace(
         view,
         units=tuple(view.units[unit] for unit in kept),
@@ -100,7 +100,7 @@ def without_special(view: HeadView) -> HeadView:
         keys=view.keys and tuple(view.keys[unit] for unit in kept_keys),
         special_keys=view.special_keys and (False,) * len(kept_keys),
         weights=view.weights[np.ix_(kept, kept_keys)],
-        marked=tuple((place[a], place[b]) for a, b in view.marked if a in place and b in place),
+        marked=tuple((row_at[a], key_at[b]) for a, b in view.marked if a in row_at and b in key_at),
     )
 
 

@@ -51,7 +51,8 @@ class LayerDots:
         called = called.assign(label=_name_outliers(called, self.value))
         columns = ["layer", "head", "split", self.value, "low", "high", self.reference, "label"]
         columns += [] if self.by_panel else ["beside"]
-        chart = alt.layer(*self._layers(order, sorted(set(known["layer"].astype(int).tolist()))))
+        layers = sorted(set(known["layer"].astype(int).tolist()))
+        chart = alt.layer(*self._layers(order, layers, any(called["label"])))
         chart = name_and_interval(chart.properties(data=mark_data(called, columns)))
         if not self.by_panel:
             return chart.properties(width=520, height=260)
@@ -65,7 +66,7 @@ class LayerDots:
         panels = panels.resolve_axis(x="independent")
         return panels if self.share_scale else panels.resolve_scale(y="independent")
 
-    def _layers(self, order: list[str], layers: list[int]) -> list[Chart]:
+    def _layers(self, order: list[str], layers: list[int], has_names: bool) -> list[Chart]:
         across = layer_axis(layers[-1])
         own_place = across if self.by_panel else layer_axis(layers[-1], "beside")
         up = alt.Y(f"{self.value}:Q", title=self.title)
@@ -84,11 +85,15 @@ class LayerDots:
         drawn = [
             _mean_mark(len(layers)).encode(across, middle, shades),
             dots.encode(own_place, up, shades, tooltip=said),  # on top, where they can be clicked
-            alt.Chart()
-            .mark_text(align="left", dx=5, fontSize=10, color=TEXT, aria=False)
-            .encode(own_place, up, alt.Text("label:N")),
+            *[self._names().encode(own_place, up, alt.Text("label:N"))] * has_names,
         ]
         return [*self._reference(across, layers[0]), *drawn] if self.reference else drawn
+
+    def _names(self) -> alt.Chart:
+        """The names of a few heads; in panels with own scales, none is left without data."""
+        named = alt.Chart().transform_filter("datum.label") if self.share_scale else alt.Chart()
+        marked: alt.Chart = named.mark_text(align="left", dx=5, fontSize=10, color=TEXT, aria=False)
+        return marked
 
     def _reference(self, across: alt.X, lowest: int) -> list[Chart]:
         height = alt.Y(f"mean({self.reference}):Q", title=self.title)

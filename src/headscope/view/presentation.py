@@ -21,6 +21,7 @@ __all__ = [
     "ANTECEDENTS",
     "CROSS",
     "IMPORTANCE",
+    "LEAST_SHARE",
     "MAP",
     "MORE",
     "PAIR",

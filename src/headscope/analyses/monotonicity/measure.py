@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float
@@ -13,6 +14,7 @@ from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, TokenKind
 from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.stats.ranking import Values
 from headscope.stats.tally import Tally
 
 __all__ = ["Monotonicity"]
@@ -47,6 +49,12 @@ class Monotonicity:
             "correlation": correlation * has_places[:, None],
             "segments": has_places.to(correlation.dtype),
         }
+
+    def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """The correlation itself, and turned round."""
+        has_places = values["segments"][..., None] > 0  # [example, layer, 1]
+        correlation = np.where(has_places, values["correlation"], np.nan)
+        return {"in order": correlation, "backwards": -correlation}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over segments, by head."""

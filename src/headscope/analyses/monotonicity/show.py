@@ -92,6 +92,7 @@ PRESENTATION = Presentation(
             "monotonicity",
             forwards,
             short="order",
+            ranking="in order",
         ),
         Behaviour(
             "source backwards",
@@ -101,6 +102,7 @@ PRESENTATION = Presentation(
             "monotonicity",
             backwards,
             short="back",
+            ranking="backwards",
         ),
     ),
 )

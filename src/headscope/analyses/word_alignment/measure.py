@@ -15,6 +15,7 @@ from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Encoding
 from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.stats.ranking import Values
 from headscope.stats.tally import Tally
 
 __all__ = ["WordAlignment"]
@@ -74,6 +75,12 @@ class WordAlignment:
             hits = _count_hits(diagonal, gold)
             values |= {f"diagonal_{name}": hit for name, hit in hits.items()}
         return values
+
+    def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """1 minus the error rate, by step."""
+        size = values["links"] + values["gold"]  # [example, layer, 1, step]
+        found = values["sure"] + values["possible"]  # [example, layer, head, step]
+        return {"aligned": np.where(size > 0, found / np.maximum(size, 1), np.nan)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """The error rate of every head, beside that of the diagonal."""

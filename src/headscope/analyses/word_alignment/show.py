@@ -11,13 +11,20 @@ from headscope.view.claim import name_head, top_row
 from headscope.view.figure import Chart, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.numbers import SHARE
-from headscope.view.presentation import CROSS, Presentation, PrintedTable
+from headscope.view.presentation import (
+    CROSS,
+    LEAST_SHARE,
+    NotableHead,
+    Presentation,
+    PrintedTable,
+)
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["PRESENTATION"]
 
 STEPS = {"output": "as it writes the word", "input": "as it has read the word"}
 SHOWN_HEADS = 5
+TITLE = "word alignment"
 
 
 def draw_alignment(tables: Tables) -> Chart:
@@ -56,6 +63,15 @@ def answer_alignment(tables: Tables) -> list[Answer]:
     return [Answer(text, 0.95, detail, (name,), "word-alignment")]
 
 
+def find_aligner(tables: Tables) -> list[NotableHead]:
+    """The head that aligns best, at its step, if it aligns at all."""
+    if not len(table := tables.get("word-alignment", pd.DataFrame())):
+        return []
+    best = top_row(table.assign(right=1 - table["aer"]), "right")
+    place = int(best["layer"]) - 1, int(best["head"]) - 1, ([*STEPS].index(best["step"]),)
+    return [NotableHead(TITLE, "aligned", *place)] if best["right"] > LEAST_SHARE else []
+
+
 def read_best(table: pd.DataFrame, min_count: int) -> list[TextTable]:
     """The heads that align best."""
     best = table.sort_values("aer", kind="stable").head(SHOWN_HEADS)
@@ -90,4 +106,5 @@ PRESENTATION = Presentation(
     answers=(AnswerMaker(("word-alignment",), answer_alignment),),
     facts=(FactMaker(("word-alignment",), alignment_facts),),
     printed=(PrintedTable("word-alignment", read_best),),
+    notable_heads=find_aligner,
 )

@@ -1,7 +1,7 @@
 // All heads at once: layers down, heads across, each a small map; or sorted by a measure.
 import { byId, make, sharpen } from "./dom.js";
 import { faded, mapShades, measureColour, pageColour } from "./colour.js";
-import { state, update } from "./state.js";
+import { headsOf, state, update } from "./state.js";
 import { headNames, isFound, measureOf, placeOf, range, sayMeasure } from "./measures.js";
 
 /** @typedef {import("./types.js").Boot} Boot */
@@ -131,7 +131,7 @@ export function makeGrid(boot, choose, expect) {
 
   function drawOver() {
     const context = sharpen(over, at.width, at.height);
-    const accent = pageColour("accent"), bad = pageColour("bad");
+    const accent = pageColour("accent"), bad = pageColour("bad"), chosen = headsOf(state.side);
     at.cells.forEach(({ head, x, y }, i) => {
       if (state.off.includes(head)) {
         context.strokeStyle = bad;
@@ -141,9 +141,9 @@ export function makeGrid(boot, choose, expect) {
         context.moveTo(x + at.cell - 2, y + 2); context.lineTo(x + 2, y + at.cell - 2);
         context.stroke();
       }
-      if (state.heads.includes(head) || i === cursor) {
-        context.strokeStyle = state.heads.includes(head) ? accent : faded(accent, 0.6);
-        context.lineWidth = state.heads.includes(head) ? Math.max(2, at.cell / 24) : 2;
+      if (chosen.includes(head) || i === cursor) {
+        context.strokeStyle = chosen.includes(head) ? accent : faded(accent, 0.6);
+        context.lineWidth = chosen.includes(head) ? Math.max(2, at.cell / 24) : 2;
         context.strokeRect(x - 1, y - 1, at.cell + 2, at.cell + 2);
       }
     });
@@ -202,7 +202,7 @@ export function makeGrid(boot, choose, expect) {
   over.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     const steps = /** @type {Record<string, number>} */ ({ ArrowLeft: -1, ArrowRight: 1, ArrowUp: -at.columns, ArrowDown: at.columns });
     if (event.key in steps) {
-      const from = cursor >= 0 ? cursor : Math.max(0, at.cells.findIndex(({ head }) => head === state.heads[0]));
+      const from = cursor >= 0 ? cursor : Math.max(0, at.cells.findIndex(({ head }) => head === headsOf(state.side)[0]));
       const next = cursor >= 0 ? from + steps[event.key] : from;
       if (next >= 0 && next < at.cells.length) point(next, false);
     } else if ((event.key === "Enter" || event.key === " ") && cursor >= 0) {

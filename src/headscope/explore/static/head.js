@@ -5,14 +5,14 @@ import { findUnit, linesScene } from "./lines.js";
 import { cellsOf, findCell, mapImage, matrixScene } from "./matrix.js";
 import { hasHead, sayHeads } from "./measures.js";
 import { paint } from "./scene.js";
-import { state, update } from "./state.js";
+import { headsOf, state, update } from "./state.js";
 import { difference, goldPairs, hasWords, poolUnits, strongest, strongestPairs } from "./units.js";
 
 /** @typedef {import("./types.js").Boot} Boot */
 /** @typedef {import("./types.js").Shown} Shown */
 /** @typedef {import("./types.js").Units} Units */
 /** @typedef {import("./scene.js").Scene} Scene */
-/** @typedef {{draw: () => void, scene: () => Scene | null, units: () => Units[], shown: Shown}} Drawing */
+/** @typedef {{draw: () => void, scene: () => Scene | null, units: () => Units[], shown: Shown, heads: string[]}} Drawing */
 
 const MOST_LINES = 64; // units that are drawn as lines unless asked for; more are a matrix
 const LINES_LIMIT = 600;
@@ -40,13 +40,13 @@ export function makeHead(boot, source) {
   async function show(shown) {
     const mine = ++turn;
     drawTools(shown);
-    byId("head-title").textContent = titleOf();
-    const found = await Promise.allSettled(shown.map(findMaps));
+    byId("head-title").textContent = [...new Set(shown.map((_, side) => titleOf(side)))].join(" and ");
+    const found = await Promise.allSettled(shown.map(({ pane }, side) => findMaps(pane, side)));
     if (mine !== turn) return;
     drawings = [];
     found.forEach((one, i) => {
       const figure = place.children[i] ?? place.appendChild(make("figure", { class: "drawing" }));
-      if (one.status === "fulfilled") drawings.push(drawPane(shown[i], one.value, figure, shown.length > 1));
+      if (one.status === "fulfilled") drawings.push(drawPane(shown[i], i, one.value, figure, shown.length > 1));
       else figure.replaceChildren(make("p", { class: "problem" }, one.reason.message));
     });
     while (place.children.length > shown.length) place.lastElementChild.remove();
@@ -54,25 +54,27 @@ export function makeHead(boot, source) {
     for (const drawing of drawings) drawing.draw();
   }
 
-  function titleOf() {
-    const names = state.heads;
+  /** @param {number} side */
+  function titleOf(side) {
+    const names = headsOf(side);
     if (names.length < 2 || state.mode === "one") return `Head ${names[0]}`;
     return state.mode === "difference" && names.length === 2 ? `Head ${names[0]} minus ${names[1]}` : `Heads ${names.join(", ")}`;
   }
 
   /** The heads that are drawn over each other.
-   * @returns {string[]} */
-  const drawnHeads = () => (state.mode === "one" ? state.heads.slice(0, 1) : state.heads).slice(0, MOST_HEADS);
+   * @param {number} side */
+  const drawnHeads = (side) => headsOf(side).slice(0, state.mode === "one" ? 1 : MOST_HEADS);
 
-  /** @param {Shown} one @returns {Promise<Float32Array[]>} */
-  async function findMaps({ pane }) {
-    const model = boot.models[pane.model];
-    for (const head of drawnHeads()) if (!hasHead(model, head)) throw new Error(`${model.name} has no head ${head}: it has ${sayHeads(model)}.`);
-    return Promise.all(drawnHeads().map((head) => source.map(pane, state.weights, head)));
+  /** @param {import("./types.js").Pane} pane @param {number} side @returns {Promise<Float32Array[]>} */
+  async function findMaps(pane, side) {
+    const model = boot.models[pane.model], heads = drawnHeads(side);
+    for (const head of heads) if (!hasHead(model, head)) throw new Error(`${model.name} has no head ${head}: it has ${sayHeads(model)}.`);
+    return Promise.all(heads.map((head) => source.map(pane, state.weights, head)));
   }
 
-  /** @param {Shown} one @param {Float32Array[]} maps @param {HTMLElement} figure @param {boolean} isPair @returns {Drawing} */
-  function drawPane(one, maps, figure, isPair) {
+  /** @param {Shown} one @param {number} side @param {Float32Array[]} maps @param {HTMLElement} figure
+   * @param {boolean} isPair @returns {Drawing} */
+  function drawPane(one, side, maps, figure, isPair) {
     const { looked } = one, byWords = state.words && hasWords(looked);
     const units = maps.map((map) => poolUnits(looked, map, byWords, state.hide));
     const isDifference = state.mode === "difference" && units.length === 2;
@@ -82,15 +84,15 @@ export function makeHead(boot, source) {
     const canvas = figure.querySelector("canvas") ?? make("canvas", { tabindex: "0", role: "img", class: "attention" });
     const row = figure.querySelector(".row-list") ?? make("div", { class: "row-list", "aria-live": "polite" });
     if (isPair || figure.children.length !== 2) {
-      const caption = make("figcaption", {}, make("strong", {}, boot.models[one.pane.model].name), " ", make("span", { class: "soft" }, excerpt(looked)));
+      const caption = make("figcaption", {}, make("strong", {}, `${boot.models[one.pane.model].name} ${drawnHeads(side).join(", ")}`), " ", make("span", { class: "soft" }, excerpt(looked)));
       figure.replaceChildren(...(isPair ? [caption] : []), canvas.parentElement ?? make("div", { class: "scroll" }, canvas), row);
     }
-    return wire(one, shownUnits, drawnHeads(), isLines, isDifference, /** @type {HTMLCanvasElement} */ (canvas), /** @type {HTMLElement} */ (row));
+    return wire(one, side, shownUnits, drawnHeads(side), isLines, isDifference, /** @type {HTMLCanvasElement} */ (canvas), /** @type {HTMLElement} */ (row));
   }
 
-  /** @param {Shown} one @param {Units[]} units @param {string[]} heads @param {boolean} isLines
+  /** @param {Shown} one @param {number} side @param {Units[]} units @param {string[]} heads @param {boolean} isLines
    * @param {boolean} isDifference @param {HTMLCanvasElement} canvas @param {HTMLElement} row @returns {Drawing} */
-  function wire(one, units, heads, isLines, isDifference, canvas, row) {
+  function wire(one, side, units, heads, isLines, isDifference, canvas, row) {
     const marked = goldPairs(one.looked, units[0].tokens, state.gold, state.way);
     /** @type {Scene | null} */
     let scene = null;
@@ -107,7 +109,7 @@ export function makeHead(boot, source) {
 
     function draw() {
       const focus = hovered ?? pinned(), colours = palette();
-      const title = `${boot.models[one.pane.model].name}, ${titleOf().toLowerCase()}`;
+      const title = `${boot.models[one.pane.model].name}, ${titleOf(side).toLowerCase()}`;
       if (isLines) {
         const layers = units.map((own, i) => ({
           units: own, colour: isDifference || units.length > 1 ? headColours()[i] : colours.ink, negative: isDifference ? headColours()[1] : undefined,
@@ -178,7 +180,7 @@ export function makeHead(boot, source) {
       canvas.style.cursor = next ? "pointer" : "default";
       draw();
     }
-    return { draw, scene: () => scene, units: () => units, shown: one };
+    return { draw, scene: () => scene, units: () => units, shown: one, heads };
   }
 
   /** @param {Shown[]} shown */

@@ -2,7 +2,7 @@
 import { byId, make } from "./dom.js";
 import { pageColour } from "./colour.js";
 import { paint, toSvg } from "./scene.js";
-import { state, toHash } from "./state.js";
+import { headsOf, state, toHash } from "./state.js";
 
 /** @typedef {import("./types.js").Boot} Boot */
 /** @typedef {import("./head.js").Drawing} Drawing */
@@ -10,14 +10,15 @@ import { state, toHash } from "./state.js";
 /** @param {Boot} boot @param {import("./source.js").Source} source
  * @param {() => Drawing[]} drawings @param {(message: string) => void} tell */
 export function wireKeep(boot, source, drawings, tell) {
-  const name = () => `${boot.models[state.model].name}-${state.heads.join("-")}`.replace(/[^\w.-]+/g, "-");
+  const kept = () => drawings()[state.side] ?? drawings()[0]; // of two texts, the one whose maps are shown
+  const name = () => `${boot.models[kept()?.shown.pane.model ?? state.model].name}-${headsOf(state.side).join("-")}`.replace(/[^\w.-]+/g, "-");
 
   byId("keep-svg").addEventListener("click", () => {
-    const scene = drawings()[0]?.scene();
+    const scene = kept()?.scene();
     if (scene) download(new Blob([toSvg(scene, pageColour("page"))], { type: "image/svg+xml" }), `${name()}.svg`);
   });
   byId("keep-png").addEventListener("click", () => {
-    const scene = drawings()[0]?.scene();
+    const scene = kept()?.scene();
     if (!scene) return;
     const canvas = make("canvas", { width: 2 * scene.width, height: 2 * scene.height });
     const context = canvas.getContext("2d");
@@ -28,7 +29,7 @@ export function wireKeep(boot, source, drawings, tell) {
     canvas.toBlob((/** @type {Blob} */ blob) => download(blob, `${name()}.png`));
   });
   byId("keep-csv").addEventListener("click", () => {
-    const drawing = drawings()[0];
+    const drawing = kept();
     if (drawing) download(new Blob([toCsv(drawing)], { type: "text/csv" }), `${name()}.csv`);
   });
   byId("keep-link").addEventListener("click", () => copy(`${location.href.split("#")[0]}#${toHash(state)}`, "The link to this view is copied.", tell));
@@ -54,7 +55,7 @@ export function toCsv(drawing) {
   const kept = first.tokens.findIndex((tokens) => tokens.includes(state.token));
   const lines = ["head,from_position,from,to_position,to,weight"];
   drawing.units().forEach((units, i) => {
-    const head = state.mode === "difference" && state.heads.length === 2 ? state.heads.join(" minus ") : state.heads[i];
+    const head = drawing.heads.length > drawing.units().length ? drawing.heads.join(" minus ") : drawing.heads[i];
     for (let from = 0; from < n; from++) {
       if (kept >= 0 && from !== kept) continue;
       for (let to = 0; to < n; to++) lines.push([head, from + 1, quote(units.names[from]), to + 1, quote(units.names[to]), units.weights[from * n + to].toPrecision(6)].join(","));
@@ -68,11 +69,11 @@ export function toCsv(drawing) {
 const quote = (text) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 
 /** The command that draws the same: of the text, or of a sentence of a treebank with its arcs.
- * @param {Boot} boot @param {string} text */
-export function drawCommand(boot, text) {
-  const shelf = boot.shelf.find(({ treebank, examples }) => treebank && examples.some(([id]) => id === state.id));
-  const what = shelf ? ["--treebank", shell(shelf.treebank), "--sentence", shell(state.id)] : [shell(text)];
-  const parts = ["headscope", "show", shell(boot.models[state.model].path), ...what, "--head", state.heads[0]];
+ * @param {Boot} boot @param {import("./types.js").Shown} shown */
+export function drawCommand(boot, { pane, looked }) {
+  const shelf = boot.shelf.find(({ treebank, examples }) => treebank && examples.some(([id]) => id === pane.id));
+  const what = shelf ? ["--treebank", shell(shelf.treebank), "--sentence", shell(pane.id)] : [shell(pane.text || looked.words.join(" "))];
+  const parts = ["headscope", "show", shell(boot.models[pane.model].path), ...what, "--head", headsOf(state.side)[0]];
   if (shelf && state.gold && !/ relations$|^coreference$/.test(state.gold)) parts.push("--relation", shell(state.gold));
   if (shelf && state.way === "down") parts.push("--direction", "head-to-dependent");
   if (state.words) parts.push("--words");

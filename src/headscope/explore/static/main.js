@@ -1,6 +1,6 @@
 // The page: reads what it was given, looks at the text, and lets each part draw itself.
 import { byId, make } from "./dom.js";
-import { drawCard } from "./card.js";
+import { drawCard, makeSpread } from "./card.js";
 import { makeChange } from "./change.js";
 import { fromBase64 } from "./decode.js";
 import { makeGrid, wireGridTools } from "./grid.js";
@@ -8,11 +8,9 @@ import { makeHead } from "./head.js";
 import { drawCommand, wireKeep } from "./keep.js";
 import { fillMeasures, headNames, isFound } from "./measures.js";
 import { makeScatter } from "./scatter.js";
-import { makeSpread } from "./spread.js";
 import { Unreachable, fileSource, liveSource } from "./source.js";
-import { DEFAULTS, fromHash, listen, state, update } from "./state.js";
+import { DEFAULTS, fromHash, headsOf, listen, state, update } from "./state.js";
 import { fillBox, wireTexts } from "./texts.js";
-import { wireTheme } from "./theme.js";
 
 /** @typedef {import("./types.js").Boot} Boot */
 /** @typedef {import("./types.js").Shown} Shown */
@@ -37,13 +35,14 @@ function tell(message, isProblem = false) {
   place.classList.toggle("problem", isProblem);
 }
 
-/** A head was clicked: it is shown, or joins those that are.
+/** A head was clicked: it is shown, or joins those that are. A second model has heads of its own.
  * @param {string} name @param {boolean} isAdded */
 function choose(name, isAdded) {
-  if (!isAdded) { update({ heads: [name], mode: "one" }); return; }
-  const others = state.heads.filter((own) => own !== name);
-  const heads = others.length < state.heads.length && others.length ? others : [...others, name].slice(-4);
-  update({ heads, mode: heads.length > 1 ? (state.mode === "one" ? "overlay" : state.mode) : "one" });
+  const isOther = state.pair && state.side === 1 && state.model !== state.model2;
+  const before = isOther ? headsOf(1) : state.heads, others = before.filter((own) => own !== name);
+  const heads = !isAdded ? [name] : others.length < before.length && others.length ? others : [...others, name].slice(-4);
+  const mode = heads.length < 2 ? "one" : state.mode === "one" ? "overlay" : state.mode;
+  update(isOther ? { heads2: heads, mode } : { heads, mode });
 }
 
 /** Run the model over the text, or both texts. */
@@ -96,8 +95,7 @@ function drawAll() {
   drawCard(boot);
   spread.show();
   change.show(both[0]);
-  const words = both[0].pane.text || both[0].looked.words.join(" ");
-  drawCommand(boot, words);
+  drawCommand(boot, shown[state.side] ?? both[0]);
   drawControls();
 }
 
@@ -140,15 +138,28 @@ listen((_, changed) => {
   const has = (/** @type {string[]} */ ...names) => names.some((name) => changed.has(name));
   drawControls();
   if (has(...LOOKS)) { look(); return; }
-  if (has("heads", "mode", "view", "words", "hide", "gold", "way")) head.show(/** @type {Shown[]} */ (shown.filter(Boolean)));
+  if (has("heads", "heads2", "mode", "view", "words", "hide", "gold", "way")) head.show(/** @type {Shown[]} */ (shown.filter(Boolean)));
   else if (has("token")) head.draw();
   if (has("measure", "sort", "filter", "brushed", "tab", "side")) grid.show(shown[state.side] ?? shown[0]);
-  if (has("heads", "off")) grid.drawOver();
+  if (has("heads", "heads2", "off")) grid.drawOver();
   if (has("x", "y", "c", "heads", "filter", "brushed", "tab")) scatter.draw();
   if (has("heads")) { drawCard(boot); spread.show(); }
   if (has("heads", "off", "how", "place")) change.show(shown[0] ?? undefined);
-  if (has("heads", "words", "hide", "gold", "way") && shown[0]) drawCommand(boot, shown[0].pane.text || shown[0].looked.words.join(" "));
+  const own = shown[state.side] ?? shown[0];
+  if (own) drawCommand(boot, own);
 });
+
+/** Light or dark: as the system says, until the button is pressed. */
+function wireTheme() {
+  const button = byId("theme"), root = document.documentElement;
+  const set = (/** @type {boolean} */ isDark) => {
+    root.dataset.theme = isDark ? "dark" : "light";
+    button.textContent = isDark ? "Light" : "Dark";
+    button.setAttribute("aria-pressed", String(isDark));
+  };
+  set(window.matchMedia("(prefers-color-scheme: dark)").matches);
+  button.addEventListener("click", () => { set(root.dataset.theme !== "dark"); grid.repaint(); drawAll(); });
+}
 
 function begin() {
   const hasRun = Boolean(boot.run);
@@ -167,7 +178,7 @@ function begin() {
   wireTexts(boot);
   wireGridTools(boot);
   wireKeep(boot, source, head.drawings, tell);
-  wireTheme(() => { grid.repaint(); scatter.draw(); drawAll(); });
+  wireTheme();
   for (const name of ["maps", "scatter"]) byId(`tab-${name}`).addEventListener("click", () => update({ tab: name }));
   for (const side of [0, 1]) byId(`side-${side}`).addEventListener("click", () => update({ side }));
   byId("clear").addEventListener("click", () => update({ filter: "", brushed: [] }));

@@ -3,7 +3,7 @@
 export const DEFAULTS = {
   text: "", id: "", model: 0,
   text2: "", id2: "", model2: 0, pair: false,
-  heads: /** @type {string[]} */ ([]), mode: "one", view: "auto", words: false, hide: false,
+  heads: /** @type {string[]} */ ([]), heads2: /** @type {string[]} */ ([]), mode: "one", view: "auto", words: false, hide: false,
   weights: "attention", gold: "", way: "up", token: -1,
   tab: "maps", side: 0, measure: "", sort: "layer", filter: "", brushed: /** @type {string[]} */ ([]),
   x: "", y: "", c: "", off: /** @type {string[]} */ ([]), how: "zero", place: -1,
@@ -33,6 +33,10 @@ function tellAddress() {
     history.replaceState(null, "", `#${toHash(state)}`);
   });
 }
+
+/** The heads of the first text, or of the second where its model has others chosen.
+ * @param {number} side 0 or 1 */
+export const headsOf = (side) => (side && state.heads2.length ? state.heads2 : state.heads);
 
 /** Change some of what is shown.
  * @param {Partial<State>} values */

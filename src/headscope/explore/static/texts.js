@@ -13,13 +13,17 @@ export function wireTexts(boot) {
     byId(id).addEventListener("change", go);
   }
 
+  /** What a box asks for: a text, or an example by its id.
+   * @param {any} box */
+  const typed = (box) => ({ text: box.dataset.id ? "" : box.value.trim(), id: box.dataset.id ?? "" });
+
   function go() {
-    const typed = (/** @type {any} */ box, /** @type {string} */ id) => (box.dataset.id ? { [id]: box.dataset.id } : { [id]: "" });
-    update({
-      text: first.dataset.id ? "" : first.value.trim(), ...typed(first, "id"),
-      text2: second.dataset.id ? "" : second.value.trim(), ...typed(second, "id2"),
-      model: Number(byId("model").value), model2: Number(byId("model2").value), token: -1, place: -1,
-    });
+    const model = Number(byId("model").value), model2 = Number(byId("model2").value);
+    const one = typed(first), other = typed(second);
+    const wasSame = [other, { text: state.text2, id: state.id2 }].every(({ text, id }) => text === state.text && id === state.id);
+    const next = wasSame && model !== model2 ? one : other; // two models stay on the same words
+    update({ ...one, text2: next.text, id2: next.id, model, model2,
+      heads2: model === model2 ? [] : state.heads2, token: -1, place: -1 });
   }
   form.addEventListener("submit", (/** @type {Event} */ event) => { event.preventDefault(); go(); });
   for (const box of [first, second]) {
@@ -32,7 +36,8 @@ export function wireTexts(boot) {
   byId("compare").addEventListener("click", () => {
     const isPair = !state.pair;
     if (isPair && !second.value) { second.value = first.value; second.dataset.id = first.dataset.id ?? ""; if (!second.dataset.id) delete second.dataset.id; }
-    update({ pair: isPair, side: 0, text2: second.dataset.id ? "" : second.value.trim(), id2: second.dataset.id ?? "",
+    const { text, id } = typed(second);
+    update({ pair: isPair, side: 0, text2: text, id2: id,
       model2: isPair && boot.models.length > 1 ? 1 : Number(byId("model2").value) });
     if (isPair) second.focus();
   });
