@@ -23,6 +23,7 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
 from headscope.runs.tables import number_layers, summarize_passes
 from headscope.stats.bucket import N_BUCKETS, add_folds
+from headscope.stats.interval import ROUNDING
 from headscope.stats.tally import PLAIN, Tally
 
 __all__ = [
@@ -157,7 +158,8 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
             for column in columns:
                 values[name, column][bucket + 1] = table[column].astype(float)
     for array in values.values():
-        array[1:][array[1:] == array[0]] = np.nan  # nothing of it was in the bucket
+        is_same = np.abs(array[1:] - array[0]) <= ROUNDING * np.abs(array[0])
+        array[1:][is_same] = np.nan  # nothing of it was in the bucket
     documents = {
         name: frozenset(
             document for key in _passes_of(name, passes, analyses) for document in
