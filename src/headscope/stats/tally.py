@@ -118,8 +118,10 @@ class Tally:
         That is the spread of independent examples around the ratio over the spread of the ratio.
         """
         (value, low, high), error = self._ratio(numerator, denominator, within)
-        names = (SQUARE.format(numerator), PRODUCT.format(numerator, denominator))
-        names += (SQUARE.format(denominator), denominator, "segments")
+        names = (
+            *(SQUARE.format(numerator), PRODUCT.format(numerator, denominator)),
+            *(SQUARE.format(denominator), denominator, "segments"),
+        )
         squares, products, below_squares, below, n = (self._whole(name, value) for name in names)
         spread = squares - 2 * value * products + value**2 * below_squares
         effective = _count_independent(n * spread, (below * error) ** 2, n)
