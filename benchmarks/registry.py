@@ -1,6 +1,7 @@
 """All benchmarks by name. To add one, write a file with a `run` and add a line here."""
 
 from benchmarks import (
+    compare,
     coreference,
     dependency,
     distance,
@@ -36,4 +37,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "report": report.run,
     "scale": scale.run,
     "tally": tally.run,
+    "compare": compare.run,
 }

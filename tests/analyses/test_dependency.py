@@ -26,7 +26,9 @@ from headscope.data.words import word_weights
 from headscope.engine.measure import measure_examples
 from headscope.errors import StudyError
 from headscope.options import RunOptions
+from headscope.stats.heldout import choose_best
 from headscope.stats.tally import Tally
+from headscope.stats.tests import compare, holm
 from tests.making import MadeSource, encode_words, make_example, random_attention, random_maps
 from tests.references import assert_equals_reference
 from tests.references.dependency import (
@@ -263,6 +265,22 @@ def test_a_planted_head_is_found_in_its_direction(direction: str) -> None:
         assert row["heldout_accuracy"] > 0.95
         assert row["p_raw"] < 1e-4
         assert row["difference_low"] > 0
+
+
+def test_directions_are_tested_like_any_difference_and_corrected_for_their_number() -> None:
+    source = MadeSource(plant_trees(1, 3, is_transposed=False))
+    tally = tally_of(Dependency(), source=source)
+    table = Dependency().summarize(tally)["dependency-directions"].set_index("relation")
+    raw = {}
+    for relation in table.index:
+        correct = tally.totals[f"correct/{relation}"]
+        count = tally.totals[f"count/{relation}"][:, 0, 0]
+        ways = [choose_best(correct[..., w].reshape(64, -1), count) for w in (0, 1)]
+        raw[relation] = compare(ways[0].heldout, ways[1].heldout, ways[0].heldout_count).p_value
+    questions = [name for name in raw if name == "all" or is_single(name)]
+    expected = holm(np.array([raw[name] for name in questions]))
+    assert expected[questions.index("all")] < 1e-6
+    np.testing.assert_allclose(table.loc[questions, "p_value"], expected)
 
 
 def test_a_perfect_relation_does_not_vanish() -> None:

@@ -58,7 +58,7 @@ def tally_of(name: str, values: np.ndarray, width: float) -> Tally:
     total = scatter(values, width)
     ones = np.zeros((64, len(values)))
     ones[:N_DOCUMENTS] = 1
-    return Tally({name: total, f"{name}^2": total**2, "segments": ones})
+    return Tally({name: total, "segments": ones})
 
 
 def position(planted: Mapping[tuple[int, int, str], float], rest: float = 0.05) -> Tables:
@@ -108,9 +108,8 @@ def gradient(
     noise = np.random.default_rng(1).uniform(1 - width, 1 + width, size.shape)
     pairs = scatter((values[:, :1] > 0).astype(float), 0)
     size = size * noise
-    sums = {"size": size, "size^2": size**2, "size*pairs": size * pairs}
-    counts = {"pairs": pairs, "pairs^2": pairs**2, "segments": np.ones((len(pairs), N_LAYERS))}
-    return Gradient().summarize(Tally(sums | counts))
+    segments = np.ones((len(pairs), N_LAYERS))
+    return Gradient().summarize(Tally({"size": size, "pairs": pairs, "segments": segments}))
 
 
 def entropy(

@@ -32,7 +32,7 @@ def tally(seed: int = 0, buckets: list[int] = USED) -> Tally:
         n = draws.integers(1, 5)
         weight[bucket] = n * draws.dirichlet(np.ones(5), (N_LAYERS, N_HEADS, 3))
         segments[bucket] = n
-    return Tally({"weight": weight, "weight^2": weight**2, "segments": segments})
+    return Tally({"weight": weight, "segments": segments})
 
 
 def slow_mean(data: Tally, layers: list[int], source: int, target: int, without: int) -> float:

@@ -74,3 +74,9 @@ def test_numbers_over_different_buckets_are_compared_over_all_of_them() -> None:
     np.testing.assert_array_equal(first, [2, 2, 1, np.nan])
     np.testing.assert_array_equal(second, [5, 4, 5, np.nan])
     assert estimate(first - second).value == -3
+
+
+def test_a_number_that_differs_by_rounding_alone_has_no_interval() -> None:
+    share = np.array([1.0, 1.0, 1 - 2**-53, 1.0, np.nan])
+    assert np.isnan(estimate(share).low)
+    assert estimate(share).value == 1.0

@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,7 +20,7 @@ from headscope.kernels.threads import use_torch_threads
 
 __all__ = [
     "divergence_between", "divergence_within", "sum_pairs", "sum_pairs_in_torch",
-    "sum_pairs_on_device",
+    "sum_pairs_on_device", "sum_within",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -149,3 +149,23 @@ def _add_tasks(maps, n_first, parts):  # type: ignore[no-untyped-def]
         first = task * ROWS_PER_TASK
         last = min(len(maps), first + ROWS_PER_TASK)
         _add_rows(maps, first, last, n_first, parts[task])
+
+
+@numba.njit(cache=True, nogil=True)
+def sum_within(
+    distance: Float[Array, "head other"],
+    deals: Int[NDArray[Any], "deal head"],
+    n_heads: Int[NDArray[np.int64], " layer"],
+) -> Float[Array, "deal layer"]:
+    """The sum over all pairs of heads that a deal gives to the same layer."""
+    sums = np.zeros((len(deals), len(n_heads)))
+    for deal in range(len(deals)):
+        heads, start = deals[deal], 0
+        for layer in range(len(n_heads)):
+            end = start + n_heads[layer]
+            for one in range(start, end):
+                row = distance[heads[one]]
+                for other in range(one + 1, end):
+                    sums[deal, layer] += row[heads[other]]
+            start = end
+    return sums

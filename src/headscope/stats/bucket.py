@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headscope.data.example import stable_hash
 
-__all__ = ["N_BUCKETS", "N_FOLDS", "bucket_of", "fold_of", "leave_one_out"]
+__all__ = ["N_BUCKETS", "N_FOLDS", "add_folds", "bucket_of", "fold_of", "leave_one_out"]
 
 N_BUCKETS = 64
 N_FOLDS = 8
@@ -34,6 +34,16 @@ def bucket_of(document: str) -> int:
 def fold_of(bucket: Any) -> Any:
     """The fold of a bucket, or of an array of buckets."""
     return bucket % N_FOLDS
+
+
+def add_folds(totals: Float[Array, "bucket ..."]) -> Float[Array, "fold ..."]:
+    """The sums over the buckets of each fold, each in the place of a bucket of that fold.
+
+    >>> add_folds(np.arange(64.0)).tolist()
+    [224.0, 232.0, 240.0, 248.0, 256.0, 264.0, 272.0, 280.0]
+    """
+    by_fold: Array = totals.reshape(-1, N_FOLDS, *totals.shape[1:]).sum(axis=0)
+    return by_fold
 
 
 def leave_one_out(totals: Float[Array, "bucket ..."]) -> Float[Array, "replicate ..."]:

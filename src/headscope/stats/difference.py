@@ -10,8 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from headscope.stats.bucket import N_BUCKETS, N_FOLDS
-from headscope.stats.heldout import FOLDS
+from headscope.stats.bucket import N_FOLDS, fold_of
 from headscope.stats.interval import LEVEL, align, count_buckets, estimate, standard_error
 from headscope.stats.tests import FEW, sign_flip_p
 
@@ -98,12 +97,13 @@ def best_of(replicates: Float[Array, "replicate number"]) -> Best:
     largest = np.concatenate([[whole.max()], largest])
     place, n_buckets = int(whole.argmax()), int(is_used.sum())
     pseudo = n_buckets * whole - (n_buckets - 1) * rest  # [bucket, number]
-    in_fold = (np.arange(N_FOLDS)[:, None] == FOLDS) & is_used  # [fold, bucket]
+    buckets = np.arange(len(rest))
+    in_fold = (np.arange(N_FOLDS)[:, None] == fold_of(buckets)) & is_used  # [fold, bucket]
     if np.count_nonzero(in_fold.any(axis=1)) < 2:
         return Best(place, largest, largest)
     by_fold = in_fold @ pseudo  # [fold, number]
-    chosen = (by_fold.sum(axis=0) - by_fold).argmax(axis=1)[FOLDS]  # [bucket]
-    scored = pseudo[np.arange(N_BUCKETS), chosen]
+    chosen = (by_fold.sum(axis=0) - by_fold).argmax(axis=1)[fold_of(buckets)]
+    scored = pseudo[buckets, chosen]  # [bucket]
     mean = scored[is_used].mean()
     # the mean without each bucket's score
     without = np.where(is_used, (n_buckets * mean - scored) / (n_buckets - 1), np.nan)

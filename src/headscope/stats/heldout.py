@@ -6,13 +6,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from headscope.stats.bucket import N_BUCKETS, N_FOLDS, fold_of
+from headscope.stats.bucket import N_FOLDS, fold_of
 
-__all__ = ["FOLDS", "Choice", "choose_best"]
+__all__ = ["Choice", "choose_best"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FOLDS: Ints = fold_of(np.arange(N_BUCKETS))  # of each bucket
 
 
 class Choice(NamedTuple):
@@ -52,13 +51,14 @@ def choose_best(
     >>> int(choose_best(correct, np.ones(64)).heldout.sum())
     64
     """
-    in_fold = np.arange(N_FOLDS)[:, None] == FOLDS  # [fold, bucket]
+    buckets = np.arange(len(count))
+    in_fold = np.arange(N_FOLDS)[:, None] == fold_of(buckets)  # [fold, bucket]
     n_inside, n_all = in_fold @ count, count.sum()
     rest = correct.sum(axis=0) - in_fold @ correct  # [fold, candidate]
     is_scored = (n_inside > 0) & (n_inside < n_all)
     by_fold = np.where(is_scored, rest.argmax(axis=1), -1)
-    chosen = by_fold[FOLDS]  # [bucket]
-    found = correct[np.arange(N_BUCKETS), np.maximum(chosen, 0)]
+    chosen = by_fold[fold_of(buckets)]  # [bucket]
+    found = correct[buckets, np.maximum(chosen, 0)]
     return Choice(
         place=int(correct.sum(axis=0).argmax()),
         by_fold=by_fold,

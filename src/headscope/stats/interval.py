@@ -14,11 +14,12 @@ from scipy.special import stdtrit
 from headscope.stats.bucket import leave_one_out
 
 __all__ = [
-    "Estimate", "Measured", "align", "count_buckets", "estimate", "proportion", "quantile", "share",
-    "standard_error",
+    "ROUNDING", "Estimate", "Measured", "align", "count_buckets", "estimate", "proportion",
+    "quantile", "share", "standard_error",
 ]  # fmt: skip
 
 LEVEL = 0.95
+ROUNDING = 1e-12  # of a number: what changes by less does not change
 ANY = (-np.inf, np.inf)
 
 Array = NDArray[np.float64]
@@ -90,7 +91,8 @@ def estimate(
     Fewer than two buckets, or none that differs from the others, give no interval.
     """
     value, error = np.asarray(replicates[0]), standard_error(replicates)
-    half = quantile(count_buckets(replicates)) * np.where(error > 0, error, np.nan)
+    is_more = error > ROUNDING * np.abs(value)
+    half = quantile(count_buckets(replicates)) * np.where(is_more, error, np.nan)
     low, high = (np.clip(end, *within) for end in (value - half, value + half))
     return Estimate(value, low, high)
 

@@ -17,8 +17,8 @@ from headscope.stats.interval import ANY, Estimate, Measured, estimate, share, s
 __all__ = ["PLAIN", "SHARE", "Tally", "pair_sums", "segment_means"]
 
 PLAIN = "plain/"  # begins the name of a total that is kept in one sum, not by bucket
-SQUARED = "^2"  # ends the name of the sum of squares
-PRODUCT = "{}*{}"  # the name of the sum of products
+SQUARE = PLAIN + "{}^2"  # the name of the sum of squares
+PRODUCT = PLAIN + "{}*{}"  # the name of the sum of products
 SHARE = (0.0, 1.0)  # the bounds of a share
 CHUNK = 50_000  # numbers whose intervals are made at a time: 64 replicates of each are in memory
 
@@ -90,6 +90,13 @@ class Tally:
         above, below = (leave_one_out(self.totals[name]) for name in (numerator, denominator))
         return share(above, below.reshape(below.shape + (1,) * (above.ndim - below.ndim)))
 
+    def _whole(self, name: str, like: Array) -> Array:
+        """The sum over all buckets, in the shape of these; NaN for one that was not kept."""
+        total = self.totals[name].sum(axis=0) if name in self.totals else np.full((), np.nan)
+        return np.broadcast_to(
+            total.reshape(total.shape + (1,) * (like.ndim - total.ndim)), like.shape
+        )
+
     def mean(
         self, name: str, count: str = "segments", within: tuple[float, float] = ANY
     ) -> Measured:
@@ -98,12 +105,10 @@ class Tally:
         The effective number of examples is their variance over that of the mean.
         """
         mean = self.replicates(name, count)
-        square = self.replicates(name + SQUARED, count)[0]
-        variance, error = square - mean[0] ** 2, standard_error(mean)
-        n = self.totals[count].sum(axis=0)
-        n = np.broadcast_to(n.reshape(n.shape + (1,) * (variance.ndim - n.ndim)), variance.shape)
-        ratio = np.divide(variance, error**2, out=np.full(n.shape, np.nan), where=error > 0)
-        return Measured(*estimate(mean, within), np.clip(ratio, 1, n))
+        value, error = mean[0], standard_error(mean)
+        n = self._whole(count, value)
+        spread = self._whole(SQUARE.format(name), value) - n * value**2
+        return Measured(*estimate(mean, within), _count_independent(spread, n * error**2, n))
 
     def pooled(
         self, numerator: str, denominator: str, within: tuple[float, float] = ANY
@@ -112,19 +117,15 @@ class Tally:
 
         That is the spread of independent examples around the ratio over the spread of the ratio.
         """
-        found = self.ratio(numerator, denominator, within)
-        error, ndim = standard_error(self.replicates(numerator, denominator)), found.value.ndim
-        names = (numerator + SQUARED, PRODUCT.format(numerator, denominator))
-        squares, products = (self.totals[name].sum(axis=0) for name in names)
-        below, below_squares, n = (
-            total.reshape(total.shape + (1,) * (ndim - total.ndim))
-            for name in (denominator, denominator + SQUARED, "segments")
-            for total in [self.totals[name].sum(axis=0)]
+        (value, low, high), error = self._ratio(numerator, denominator, within)
+        names = (
+            *(SQUARE.format(numerator), PRODUCT.format(numerator, denominator)),
+            *(SQUARE.format(denominator), denominator, "segments"),
         )
-        spread = squares - 2 * found.value * products + found.value**2 * below_squares
-        scale = np.broadcast_to((below * error) ** 2, spread.shape)
-        ratio = np.divide(n * spread, scale, out=np.full(scale.shape, np.nan), where=scale > 0)
-        return Measured(*found, np.clip(ratio, 1, n))
+        squares, products, below_squares, below, n = (self._whole(name, value) for name in names)
+        spread = squares - 2 * value * products + value**2 * below_squares
+        effective = _count_independent(n * spread, (below * error) ** 2, n)
+        return Measured(value, low, high, effective)
 
     def ratio(
         self, numerator: str, denominator: str, within: tuple[float, float] = ANY
@@ -133,25 +134,37 @@ class Tally:
 
         `within` are the bounds that the mean cannot pass.
         """
+        return self._ratio(numerator, denominator, within)[0]
+
+    def _ratio(
+        self, numerator: str, denominator: str, within: tuple[float, float]
+    ) -> tuple[Estimate[Array], Array]:
+        """The ratio, and its standard error."""
         above, below = self.totals[numerator], self.totals[denominator]
         below = below.reshape(below.shape + (1,) * (above.ndim - below.ndim))
         flat = above.reshape(len(above), -1)  # [bucket, column]
         under = np.broadcast_to(below, above.shape).reshape(flat.shape)
-        parts = [
-            estimate(share(leave_one_out(flat[:, some]), leave_one_out(under[:, some])), within)
-            for start in range(0, flat.shape[1], CHUNK)
-            for some in [slice(start, start + CHUNK)]
-        ]
-        joined = (
+        parts = []
+        for start in range(0, flat.shape[1], CHUNK):
+            some = slice(start, start + CHUNK)
+            replicates = share(leave_one_out(flat[:, some]), leave_one_out(under[:, some]))
+            parts.append((*estimate(replicates, within), standard_error(replicates)))
+        value, low, high, error = (
             np.concatenate(part).reshape(above.shape[1:]) for part in zip(*parts, strict=True)
         )
-        return Estimate(*joined)
+        return Estimate(value, low, high), error
+
+
+def _count_independent(variance: Array, of_mean: Array, most: Array) -> Array:
+    """How many independent examples give a mean of this variance; NaN where it has none."""
+    ratio = np.divide(variance, of_mean, out=np.full(most.shape, np.nan), where=of_mean > 0)
+    return np.clip(ratio, 1, most)
 
 
 def segment_means(name: str, values: Tensor) -> dict[str, Tensor]:
     """What `Tally.mean` needs of a number that each example has: itself, its square, a count."""
     ones = values.new_ones(len(values))
-    return {name: values, name + SQUARED: values.double() ** 2, "segments": ones}
+    return {name: values, SQUARE.format(name): values.double() ** 2, "segments": ones}
 
 
 def pair_sums(name: str, values: Tensor, count_name: str, counts: Tensor) -> dict[str, Tensor]:
@@ -161,8 +174,8 @@ def pair_sums(name: str, values: Tensor, count_name: str, counts: Tensor) -> dic
     """
     below = counts.double().reshape(counts.shape + (1,) * (values.ndim - counts.ndim))
     return {
-        **{name: values, name + SQUARED: values.double() ** 2, count_name: counts},
+        **{name: values, SQUARE.format(name): values.double() ** 2, count_name: counts},
         PRODUCT.format(name, count_name): values.double() * below,
-        count_name + SQUARED: counts.double() ** 2,
+        SQUARE.format(count_name): counts.double() ** 2,
         "segments": values.new_ones(len(values)),
     }

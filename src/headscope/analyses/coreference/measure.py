@@ -37,7 +37,7 @@ from headscope.data.words import (
 )
 from headscope.options import option
 from headscope.stats import accuracy
-from headscope.stats.bucket import N_BUCKETS, fold_of, leave_one_out
+from headscope.stats.bucket import fold_of, leave_one_out
 from headscope.stats.heldout import choose_best
 from headscope.stats.interval import align, estimate, share
 from headscope.stats.ranking import Values
@@ -394,15 +394,16 @@ def _contrast_table(tally: Tally) -> pd.DataFrame:
 def _gains(tally: Tally, candidates: int) -> dict[str, Float[Any, "replicate system"]]:
     """By type of mention, the held-out head's accuracy minus that of each rule, on replicates."""
     count = tally.totals["count/all"][:, 0, 0]  # [bucket]
-    every = tally.totals["correct/all"][..., candidates].reshape(N_BUCKETS, -1)
-    chosen = choose_best(every, count).by_fold[fold_of(np.arange(N_BUCKETS))]  # [bucket]
+    buckets = np.arange(len(count))
+    every = tally.totals["correct/all"][..., candidates].reshape(len(count), -1)
+    chosen = choose_best(every, count).by_fold[fold_of(buckets)]  # [bucket]
     gains = {}
     for kind in TYPES:
         n = np.where(chosen >= 0, tally.totals[f"count/{kind}"][:, 0, 0], 0.0)
         if not n.sum():
             continue
-        heads = tally.totals[f"correct/{kind}"][..., candidates].reshape(N_BUCKETS, -1)
-        found = heads[np.arange(N_BUCKETS), np.maximum(chosen, 0)]  # [bucket]
+        heads = tally.totals[f"correct/{kind}"][..., candidates].reshape(len(count), -1)
+        found = heads[buckets, np.maximum(chosen, 0)]  # [bucket]
         more = (found[:, None] - tally.totals[f"baseline/{kind}"][:, 0]) * (chosen >= 0)[:, None]
         gains[kind] = share(leave_one_out(more), leave_one_out(n)[:, None])
     return gains

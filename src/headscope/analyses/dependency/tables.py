@@ -245,6 +245,6 @@ def _direction_table(tally: Tally, relations: Sequence[str]) -> pd.DataFrame:
         n_heldout = ways[0].heldout_count.sum()
         shares = [way.heldout.sum() / n_heldout if n_heldout else np.nan for way in ways]
         found = compare(ways[0].heldout, ways[1].heldout, ways[0].heldout_count)
-        rows.append((relation, int(count.sum()), *shares, *found[:4]))
+        rows.append((relation, int(count.sum()), *shares, *found[:3], found.p_value))
     table = pd.DataFrame(rows, columns=list(DIRECTION_COLUMNS))
     return table.assign(p_value=correct_p(table["relation"], table["p_value"]))

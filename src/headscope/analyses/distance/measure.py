@@ -16,9 +16,16 @@ from headscope.data.attention import AttentionRows, spread_heads
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_within
 from headscope.options import option, require
-from headscope.stats.tally import Tally
+from headscope.stats.tally import Tally, pair_sums
 
-__all__ = ["Distance", "list_heads", "max_heads_option", "rows_option", "scale_to_all_rows"]
+__all__ = [
+    "Distance",
+    "list_heads",
+    "max_heads_option",
+    "rows_option",
+    "scale_to_all_rows",
+    "sum_rows",
+]
 
 
 ALL_ROWS = 10**9  # more than any example has
@@ -76,7 +83,7 @@ class Distance:
         What the model is like, `heads` compared of the `of_heads` of each layer, is the same in
         every example.
         """
-        return scale_to_all_rows(divergence_within(attention.weights), attention)
+        return sum_rows(divergence_within(attention.weights), attention)
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Every pair, every head's nearest, and heads of one layer against those of others."""
@@ -85,25 +92,26 @@ class Distance:
         return make_tables(Distances(tally, list_heads(tally)), self.seed)
 
 
-def scale_to_all_rows(
-    divergence: NDArray[np.float64], attention: AttentionRows
-) -> dict[str, Tensor]:
-    """Sums over the sampled rows, scaled to all rows of each example, and what they are over.
+def sum_rows(divergence: NDArray[np.float64], attention: AttentionRows) -> dict[str, Tensor]:
+    """Sums over all rows of each example, and what they are over."""
+    n_examples = len(attention.weights)
+    heads = torch.tensor(attention.n_heads, dtype=torch.float64)  # [layer]
+    of_heads = torch.tensor(attention.of_heads or attention.n_heads, dtype=torch.float64)
+    n_rows = torch.full((n_examples,), attention.batch.n_tokens, dtype=torch.float64)
+    return {
+        **pair_sums("divergence", scale_to_all_rows(divergence, attention), "rows", n_rows),
+        "heads": heads.expand(n_examples, -1),  # [example, layer]
+        "of_heads": of_heads.expand(n_examples, -1),
+    }
+
+
+def scale_to_all_rows(divergence: NDArray[np.float64], attention: AttentionRows) -> Tensor:
+    """Sums over the sampled rows, scaled to all rows of each example.
 
     They are rounded to 2^-30 nats, so that a tally of all pairs needs no rests.
     """
-    n_examples, n_rows, *_ = attention.weights.shape
-    n_tokens = attention.batch.n_tokens
-    heads = torch.tensor(attention.n_heads, dtype=torch.float64)  # [layer]
-    of_heads = torch.tensor(attention.of_heads or attention.n_heads, dtype=torch.float64)
-    ones = torch.ones(n_examples, dtype=torch.float64)
-    return {
-        "divergence": torch.from_numpy(np.rint(divergence * (STEPS * n_tokens / n_rows)) / STEPS),
-        "heads": heads.expand(n_examples, -1),  # [example, layer]
-        "of_heads": of_heads.expand(n_examples, -1),
-        "rows": ones * n_tokens,
-        "segments": ones,
-    }
+    scale = attention.batch.n_tokens / attention.weights.shape[1]
+    return torch.from_numpy(np.rint(divergence * (STEPS * scale)) / STEPS)
 
 
 def list_heads(tally: Tally) -> list[NDArray[np.int64]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import log
 from typing import Any
 
@@ -11,14 +11,14 @@ import pandas as pd
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from headscope.stats.bucket import N_BUCKETS
-from headscope.stats.interval import Estimate, estimate
+from headscope.kernels.jensen_shannon import sum_within
+from headscope.stats.interval import Measured, estimate
 from headscope.stats.tally import Tally
 from headscope.stats.tests import holm
 
 __all__ = ["COLUMNS", "PAIR_COLUMNS", "Distances", "make_tables", "ordered_matrix"]
 
-DIVERGENCE = ("divergence", "low", "high")
+DIVERGENCE = ("divergence", "low", "high", "effective")
 PAIR_COLUMNS = ("layer_a", "head_a", "layer_b", "head_b", *DIVERGENCE)
 NEAREST_COLUMNS = ("layer", "head", "rank", "other_layer", "other_head", *DIVERGENCE)
 MEANS = ("within", "within_low", "within_high", "between", "between_low", "between_high")
@@ -33,7 +33,7 @@ COLUMNS = {
 
 N_NEAREST = 5
 LARGEST = log(2)  # nats: the divergence of heads that share no key
-N_DEALS, CHUNK = 10_000, 500  # random deals of heads to layers, and how many at a time
+N_DEALS = 10_000  # random deals of heads to layers
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,7 +59,7 @@ class Distances:
         above, below = self.tally.totals["divergence"][:, 0], self.tally.totals["rows"][:, 0]
         whole, n_rows = above.sum(axis=0), below.sum()
         yield whole / n_rows
-        for bucket in range(N_BUCKETS):
+        for bucket in range(len(below)):
             is_used = 0 < below[bucket] < n_rows
             rest = (whole - above[bucket]) / (n_rows - below[bucket]) if is_used else np.nan
             yield np.broadcast_to(rest, whole.shape)
@@ -80,9 +80,10 @@ class Distances:
         return np.triu_indices(len(self.layer_of), 1)
 
     @cached_property
-    def estimate(self) -> Estimate[Array]:
+    def measured(self) -> Measured:
         """The divergence of each pair with its interval."""
-        return Estimate(*(part[0] for part in self.tally.ratio("divergence", "rows", (0, LARGEST))))
+        found = self.tally.pooled("divergence", "rows", (0, LARGEST))
+        return Measured(*(part[0] for part in found))
 
     def square(self, pairs: Float[Array, " pair"]) -> Float[Array, "head other"]:
         """Values of pairs as a symmetric matrix with a zero diagonal."""
@@ -106,21 +107,20 @@ def pair_table(distances: Distances) -> pd.DataFrame:
     """Every two heads once, the one of the lower layer and number first."""
     first, second = distances.ends
     layer, head = distances.layer_of + 1, distances.head_of + 1
-    columns = (layer[first], head[first], layer[second], head[second], *distances.estimate)
+    columns = (layer[first], head[first], layer[second], head[second], *distances.measured)
     return pd.DataFrame(dict(zip(PAIR_COLUMNS, columns, strict=True)))
 
 
 def nearest_table(distances: Distances) -> pd.DataFrame:
     """The nearest heads of each head, nearest first; of equal ones the first."""
-    value, low, high = (distances.square(part) for part in distances.estimate)
+    value, *others = (distances.square(part) for part in distances.measured)
     np.fill_diagonal(value, np.inf)  # a head is no neighbour of its own
     n_nearest = min(N_NEAREST, len(value) - 1)
-    others = value.argsort(axis=1, kind="stable")[:, :n_nearest]  # [head, rank]
     heads = np.repeat(np.arange(len(value)), n_nearest)
-    found = others.ravel()
+    found = value.argsort(axis=1, kind="stable")[:, :n_nearest].ravel()  # of [head, rank]
     layer, head = distances.layer_of + 1, distances.head_of + 1
     ranks = np.tile(np.arange(1, n_nearest + 1), len(value))
-    numbers = (part[heads, found] for part in (value, low, high))
+    numbers = (part[heads, found] for part in (value, *others))
     columns = (layer[heads], head[heads], ranks, layer[found], head[found], *numbers)
     return pd.DataFrame(dict(zip(NEAREST_COLUMNS, columns, strict=True)))
 
@@ -148,7 +148,7 @@ def layer_table(distances: Distances, seed: int) -> pd.DataFrame:
     n_within = n_heads * (n_heads - 1) // 2
     n_between = n_heads * (n_heads.sum() - n_heads)
     means = _means(*map(_with_sum, (within, n_within, between, n_between)))
-    matrix = distances.square(distances.estimate.value)
+    matrix = distances.square(distances.measured.value)
     p_all, p_layers = permutation_test(matrix, n_heads, seed)
     numbers = pd.array([None, *range(1, len(n_heads) + 1)], dtype="Int64")
     return pd.DataFrame({"layer": numbers, **means, "p_value": [p_all, *holm(p_layers)]})
@@ -187,30 +187,25 @@ def permutation_test(
     The p-value of the mean over all pairs within layers, and those of each layer alone. The deal
     at hand counts as one, so none is 0. Layers of one head have no pair, and no p-value.
     """
-    layer_of = np.repeat(np.arange(len(n_heads)), n_heads)
-    first, second = np.triu_indices(len(layer_of), 1)
-    is_within = layer_of[first] == layer_of[second]
-    first, second = first[is_within], second[is_within]
-    starts = np.searchsorted(layer_of[first], np.flatnonzero(n_heads > 1))
-    p_layers = np.full(len(n_heads), np.nan)
-    if len(first) == 0:
+    has_pairs, p_layers = n_heads > 1, np.full(len(n_heads), np.nan)
+    if not has_pairs.any():
         return np.nan, p_layers
-    generator = np.random.default_rng(seed)
-
-    def sums(deals: Ints) -> Array:  # [deal, layer that has pairs]
-        return np.add.reduceat(distance[deals[:, first], deals[:, second]], starts, axis=1)
-
-    identity = np.arange(len(layer_of))[None]
-    seen = sums(identity)[0]
-    n_closer, n_all = np.zeros(len(starts)), 0
+    seen, dealt = (
+        sum_within(distance, deals, n_heads)[:, has_pairs]
+        for deals in (np.arange(len(distance))[None], deal_heads(len(distance), seed))
+    )
     slack = 1e-12 * seen.sum()  # sums of the same numbers in another order
-    for _ in range(0, N_DEALS, CHUNK):
-        deals = generator.permuted(np.repeat(identity, CHUNK, axis=0), axis=1)
-        dealt = sums(deals)
-        n_closer += (dealt <= seen + slack).sum(axis=0)
-        n_all += int((dealt.sum(axis=1) <= seen.sum() + slack).sum())
-    p_layers[n_heads > 1] = (1 + n_closer) / (1 + N_DEALS)
+    n_closer = (dealt <= seen + slack).sum(axis=0)
+    n_all = int((dealt.sum(axis=1) <= seen.sum() + slack).sum())
+    p_layers[has_pairs] = (1 + n_closer) / (1 + N_DEALS)
     return (1 + n_all) / (1 + N_DEALS), p_layers
+
+
+@lru_cache(maxsize=1)  # a comparison of runs asks for the same ones often
+def deal_heads(n_heads: int, seed: int) -> Int[NDArray[np.int16], "deal head"]:
+    """Heads in random orders."""
+    heads = np.repeat(np.arange(n_heads, dtype=np.int16)[None], N_DEALS, axis=0)
+    return np.random.default_rng(seed).permuted(heads, axis=1)
 
 
 def _sum_by_head(distances: Distances, pairs: Array) -> tuple[Array, Array]:

@@ -40,7 +40,7 @@ from headscope.data.words import (
     query_pieces_option,
 )
 from headscope.stats.accuracy import BEST_HEAD_COLUMNS, best_head, best_table
-from headscope.stats.bucket import N_BUCKETS, leave_one_out
+from headscope.stats.bucket import leave_one_out
 from headscope.stats.interval import align, estimate, proportion, share
 from headscope.stats.tally import Tally
 
@@ -122,7 +122,7 @@ def list_questions(example: Example, has_tokens: HasTokens) -> Iterator[Question
 def _head_row(tally: Tally, candidates: int) -> dict[str, object]:
     correct = {group: tally.totals[f"correct/{group}"][..., candidates] for group in GROUPS}
     best, columns = best_head(correct["all"], _count(tally, "all"), DIRECTIONS)
-    found = {g: correct[g].reshape(N_BUCKETS, -1)[:, best.place] for g in GROUPS}
+    found = {g: correct[g].reshape(len(correct[g]), -1)[:, best.place] for g in GROUPS}
     names = {"candidates": CANDIDATES[candidates], "system": "best head"}
     return {**names, **columns, **_by_gender(tally, found)}
 

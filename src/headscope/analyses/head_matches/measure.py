@@ -19,6 +19,7 @@ from headscope.analyses.distance.measure import (
     max_heads_option,
     rows_option,
     scale_to_all_rows,
+    sum_rows,
 )
 from headscope.analyses.distance.tables import PAIR_COLUMNS
 from headscope.contracts import Watch
@@ -26,9 +27,8 @@ from headscope.data.attention import AttentionRows
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_between, divergence_within
 from headscope.options import require
-from headscope.stats.bucket import N_BUCKETS, N_FOLDS, leave_one_out
-from headscope.stats.heldout import FOLDS
-from headscope.stats.interval import estimate, share
+from headscope.stats.bucket import N_FOLDS, fold_of, leave_one_out
+from headscope.stats.interval import Measured, estimate, share
 from headscope.stats.tally import Tally
 
 __all__ = ["HeadMatches"]
@@ -71,8 +71,8 @@ class HeadMatches:
         within = divergence_within(
             attention.weights[:, :, :n_first].contiguous()
         )  # [example, pair]
-        alone = scale_to_all_rows(within, attention)["divergence"]
-        return {**scale_to_all_rows(divergence, attention), "within": alone}
+        alone = scale_to_all_rows(within, attention)
+        return {**sum_rows(divergence, attention), "within": alone}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """All pairs across the models, and the matches."""
@@ -83,7 +83,8 @@ class HeadMatches:
         # The sums themselves say where the second model's layers begin.
         n_layers = int((np.cumsum([*map(len, heads)]) <= divergence.shape[1]).sum())
         first, second = _name_heads(heads[:n_layers]), _name_heads(heads[n_layers:])
-        pairs = _pair_table(divergence, first, second)
+        found = Measured(*(part[0] for part in tally.pooled("divergence", "rows")))
+        pairs = _pair_table(found, first, second)
         return {
             "head-matches": _match_table(divergence, pairs, second),
             "distance-between": pairs,
@@ -97,14 +98,12 @@ def _name_heads(heads: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _pair_table(
-    divergence: Float[Array, "replicate first second"],
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
+    divergence: Measured, first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> pd.DataFrame:
     """Every head of the one model with every head of the other."""
-    found = [part.ravel() for part in estimate(divergence)]
+    numbers = (part.ravel() for part in divergence)  # of [first, second]
     one, other = np.repeat(first, len(second), axis=0), np.tile(second, (len(first), 1))
-    return pd.DataFrame(dict(zip(PAIR_COLUMNS, (*one.T, *other.T, *found), strict=True)))
+    return pd.DataFrame(dict(zip(PAIR_COLUMNS, (*one.T, *other.T, *numbers), strict=True)))
 
 
 def _match_table(
@@ -174,10 +173,9 @@ def _held_out(
     above: Float[Array, "bucket first second"], rows: Float[Array, " bucket"]
 ) -> Float[Array, " replicate"]:
     """Replicates of the mean divergence of matches that other folds chose."""
-    scored = np.zeros(N_BUCKETS)
-    is_scored = np.zeros(N_BUCKETS, bool)
+    scored, is_scored = np.zeros(len(rows)), np.zeros(len(rows), bool)
     for fold in range(N_FOLDS):
-        inside = fold == FOLDS
+        inside = fold_of(np.arange(len(rows))) == fold
         if rows[inside].sum() and rows[~inside].sum():
             one, other = linear_sum_assignment(above[~inside].sum(axis=0))
             scored[inside] = above[inside][:, one, other].mean(axis=1)
@@ -190,8 +188,9 @@ def _find_again(
 ) -> tuple[float, float]:
     """How far the first model's heads are from themselves on other documents, and how many of them
     are found again; NaN where half of the folds have no documents."""
-    halves = [above[part == FOLDS % 2].sum(axis=0) for part in (0, 1)]
-    n_rows = [rows[part == FOLDS % 2].sum() for part in (0, 1)]
+    half_of = fold_of(np.arange(len(rows))) % 2  # [bucket]
+    halves = [above[part == half_of].sum(axis=0) for part in (0, 1)]
+    n_rows = [rows[part == half_of].sum() for part in (0, 1)]
     if not all(n_rows):
         return np.nan, np.nan
     one, other = (half / n for half, n in zip(halves, n_rows, strict=True))  # [head, second]
