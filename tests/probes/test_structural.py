@@ -108,6 +108,29 @@ def test_scores_and_losses_equal_plain_loops(test_set: ProbeTreebank) -> None:
                 assert float(losses[seed, i].detach()) == pytest.approx(loss, rel=1e-3)
 
 
+def test_gradients_of_the_losses_equal_finite_differences(test_set: ProbeTreebank) -> None:
+    probe, step = random_probe(test_set).double(), 1e-6
+    _, batch = next(make_batches(test_set, lambda word: 0, False, hidden_layer=1))
+    assert batch.hidden is not None
+    batch = replace(batch, hidden=batch.hidden.double())
+    by_sentence = torch.arange(1.0, 1 + len(batch.sizes))
+
+    def loss() -> torch.Tensor:
+        return (probe.losses(batch)[0] * by_sentence).sum()
+
+    loss().backward()
+    for weight in (probe.distance, probe.depth):
+        direction = torch.randn(weight.shape, generator=torch.Generator().manual_seed(2))
+        ends = []
+        for sign in (1, -1):
+            weight.data += sign * step * direction
+            ends.append(float(loss().detach()))
+            weight.data -= sign * step * direction
+        assert weight.grad is not None
+        slope = float((weight.grad * direction).sum())
+        assert slope == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-4)
+
+
 def test_measures_are_those_of_hewitt_and_manning(test_set: ProbeTreebank) -> None:
     probe = random_probe(test_set, (3,))
     distances, depths, _ = zip(*predictions(probe, 0, test_set), strict=True)

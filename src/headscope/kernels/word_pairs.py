@@ -46,18 +46,13 @@ def weigh_arcs(
                         continue
                     cell, place = maps[s, word, other], types[s, other]
                     there, its_own = of_head[seed, place], of_dependent[seed, place]
-                    ahead, back = np.float32(0.0), np.float32(0.0)
-                    for m in range(n_maps):
-                        ahead += cell[m] * (own[m] + there[m])
-                        back += cell[m] * (as_head[n_maps + m] + its_own[n_maps + m])
-                    scores[seed, s, word, other] += ahead
-                    scores[seed, s, other, word] += back
-                total = np.float32(0.0)
+                    back = slice(n_maps, 2 * n_maps)
+                    scores[seed, s, word, other] += _weigh(cell, own[:n_maps], there[:n_maps])
+                    scores[seed, s, other, word] += _weigh(cell, as_head[back], its_own[back])
                 for special in range(2):
-                    cell, first = maps[s, word, n + special], (2 + special) * n_maps
-                    for m in range(n_maps):
-                        total += cell[m] * (own[first + m] + at_root[first + m])
-                scores[seed, s, word, n] += total
+                    part = slice((2 + special) * n_maps, (3 + special) * n_maps)
+                    cell = maps[s, word, n + special]
+                    scores[seed, s, word, n] += _weigh(cell, own[part], at_root[part])
 
 
 @compiled
@@ -164,6 +159,14 @@ def pair_slopes(
                         by_own[unit] += step
                         by_there[unit] += step
                         by_apart[unit] += step
+
+
+@compiled
+def _weigh(cell, one, other):  # type: ignore[no-untyped-def]
+    total = np.float32(0.0)
+    for i in range(len(cell)):
+        total += cell[i] * (one[i] + other[i])
+    return total
 
 
 @compiled

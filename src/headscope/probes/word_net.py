@@ -42,7 +42,7 @@ class WordNet(NeuralScorer):
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:
         """The scores of every candidate, ROOT last."""
-        weights = {name: weight[self.chosen] for name, weight in self.weights.items()}
+        weights = {name: self.of_seeds(weight) for name, weight in self.weights.items()}
         types, places = self.embedding.find_types(batch.rows)
         of_word = self.embedding.project(types, weights["dependent"], self.chosen)
         of_word = of_word + weights["bias"][:, None]  # [seed, type, unit]
