@@ -208,9 +208,10 @@ def _group(by_size: NDArray[np.int64], sizes: NDArray[np.int64]) -> Iterator[NDA
 
 def _pad_maps(maps: Sequence[Tensor], n_words: int) -> Float[Tensor, "sentence word other map"]:
     """In single precision; the two special cells stand after the longest sentence's words."""
-    padded = torch.zeros(len(maps), n_words, n_words + 2, maps[0].shape[-1])
-    for i, halved in enumerate(maps):
-        cells, n = halved.float(), len(halved)  # faster than a copy that also converts
+    padded = torch.empty(len(maps), n_words, n_words + 2, maps[0].shape[-1])
+    for i, cells in enumerate(maps):
+        n = len(cells)
+        padded[i, n:] = padded[i, :n, n:n_words] = 0.0
         padded[i, :n, :n] = cells[:, :n]
         padded[i, :n, n_words:] = cells[:, n:]
     return padded

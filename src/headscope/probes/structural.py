@@ -72,7 +72,7 @@ class StructuralProbe(NeuralScorer):
         shape = batch.hidden.shape[:2]
         vectors = (batch.hidden / self.scale).flatten(0, 1)
         maps = self.of_seeds(self.distance), self.of_seeds(self.depth)
-        return [(vectors @ one).unflatten(1, shape) for one in maps]
+        return [(vectors @ one).reshape(len(one), *shape, -1) for one in maps]
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:
         """The scores of every candidate, ROOT last."""
