@@ -20,7 +20,7 @@ from headscope.probes.attention_only import AttentionOnly, fit_attention_only
 from headscope.probes.attention_words import AttentionAndWords
 from headscope.probes.batches import NeuralScorer, Scorer
 from headscope.probes.labels import LabelProbe, fit_labels
-from headscope.probes.parts import fit_best_heads
+from headscope.probes.parts import fit_heads
 from headscope.probes.scores import ProbeScores, score_probe
 from headscope.probes.structural import StructuralProbe, measure_scale
 from headscope.probes.train import Epoch, StateStore, TrainingOptions, train
@@ -227,8 +227,8 @@ def learn_attention_and_words(suite: Suite) -> NeuralScorer:
 
 def learn_best_heads(suite: Suite) -> AttentionOnly:
     """The heads that are best for some relation, with one weight for each kind of attention."""
-    chosen = baselines.choose_heads(suite.head_counts)
-    return fit_best_heads(suite.train, [head.map for head in chosen.values()])
+    chosen = baselines.choose_heads(suite.head_counts).values()
+    return fit_heads("", suite.train, sorted({head.map for head in chosen})).probe
 
 
 RIGHT_BRANCHING = Probe(lambda suite: baselines.FixedOffset(1))
