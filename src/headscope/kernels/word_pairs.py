@@ -127,20 +127,18 @@ def pair_slopes(
     words: Float[Array, "seed type unit"],
     candidates: Float[Array, "seed type unit"],
     offsets: Float[Array, "seed offset unit"],
-    out: Float[Array, "seed unit"],
     types: Int[Places, "sentence word"],
     sizes: Int[Places, " sentence"],
     by_scores: Float[Array, "seed sentence word candidate"],
     by_words: Float[Array, "seed type unit"],
     by_candidates: Float[Array, "seed type unit"],
     by_offsets: Float[Array, "seed offset unit"],
-    by_out: Float[Array, "seed unit"],
 ) -> None:
-    """Add the derivatives by what `pair_scores` takes, given those by the scores."""
-    n, n_units = types.shape[1], out.shape[1]
+    """Add the derivatives by the three parts of what `pair_scores` takes, for an `out` of 1, given
+    those by the scores."""
+    n, n_units = types.shape[1], words.shape[2]
     for s in range(len(sizes)):
-        for seed in range(len(out)):
-            end, by_end = out[seed], by_out[seed]
+        for seed in range(len(words)):
             for word in range(sizes[s]):
                 own, by_own = words[seed, types[s, word]], by_words[seed, types[s, word]]
                 for other in range(n + 1):
@@ -152,10 +150,7 @@ def pair_slopes(
                     row = 2 * n if other == n else n + other - word
                     apart, by_apart = offsets[seed, row], by_offsets[seed, row]
                     for unit in range(n_units):
-                        value = own[unit] + there[unit] + apart[unit]
-                        is_on = np.float32(value > 0)
-                        by_end[unit] += slope * value * is_on
-                        step = slope * end[unit] * is_on
+                        step = slope * np.float32(own[unit] + there[unit] + apart[unit] > 0)
                         by_own[unit] += step
                         by_there[unit] += step
                         by_apart[unit] += step
