@@ -75,6 +75,7 @@ def test_vectors_come_back_and_a_damaged_file_is_refused(tmp_path: Path) -> None
     maps = open_store(tmp_path / "both", treebank.maps.index.key)
     assert maps.hidden(3, 1).shape == (len(treebank.sentences[3]), DIMENSION)
     assert torch.equal(maps.cells(0, 9), treebank.maps.cells(0, 9))
+    assert maps.cells(0, 0).shape == maps.cells(4, 4).shape == (0, maps.n_maps)
     file = tmp_path / "both" / "hidden-1.f16"
     content = bytearray(file.read_bytes())
     content[5] ^= 1

@@ -126,10 +126,8 @@ class WordMaps:
         with (self.path / file).open("rb") as stream:  # np.memmap takes half as long again
             # a private copy: nothing done to it reaches the file
             window = mmap(stream.fileno(), last - page, access=ACCESS_COPY, offset=page)
-        numbers = torch.frombuffer(
-            window, dtype=torch.float16, count=(end - start) * width, offset=first - page
-        )
-        return numbers.view(-1, width)
+        numbers = np.frombuffer(window, np.float16, (end - start) * width, first - page)
+        return torch.from_numpy(numbers).view(end - start, width)
 
     def sentence(self, index: int) -> Float[Tensor, "word other map"]:
         """The maps of one sentence; the last two others are the special tokens."""
