@@ -11,6 +11,7 @@ import torch
 
 from headscope.data.example import Example
 from headscope.data.tree import ROOT, Tree
+from headscope.kernels.spanning_tree import best_trees
 from headscope.probes.attention_only import AttentionOnly
 from headscope.probes.baselines import (
     ALL_WORDS,
@@ -21,7 +22,7 @@ from headscope.probes.baselines import (
     count_correct,
 )
 from headscope.probes.batches import mask_scores, score_sentences
-from headscope.probes.scores import SCORES, compare_uas, decode_tree, estimate_scores, score_probe
+from headscope.probes.scores import SCORES, compare_uas, estimate_scores, score_probe
 from headscope.probes.suite import ProbeResult
 from headscope.probes.tables import difference_table
 from headscope.probes.treebank import is_punctuation
@@ -55,7 +56,7 @@ def test_decoded_trees_are_the_best_with_one_root() -> None:
         scores = 4 * rng.standard_normal((n, n + 1))
         scores[np.arange(n), np.arange(n)] = -np.inf
         scores[:, n] += 3  # ROOT tempts several words
-        heads = decode_tree(scores)
+        (heads,) = best_trees(scores[None], np.array([n]))
         assert (heads == ROOT).sum() == 1
         total = sum(scores[word, n if head == ROOT else head] for word, head in enumerate(heads))
         assert total == pytest.approx(best_tree_score(scores))

@@ -75,6 +75,7 @@ def test_vectors_come_back_and_a_damaged_file_is_refused(tmp_path: Path) -> None
     maps = open_store(tmp_path / "both", treebank.maps.index.key)
     assert maps.hidden(3, 1).shape == (len(treebank.sentences[3]), DIMENSION)
     assert torch.equal(maps.cells(0, 9), treebank.maps.cells(0, 9))
+    assert maps.cells(0, 0).shape == maps.cells(4, 4).shape == (0, maps.n_maps)
     file = tmp_path / "both" / "hidden-1.f16"
     content = bytearray(file.read_bytes())
     content[5] ^= 1
@@ -106,6 +107,29 @@ def test_scores_and_losses_equal_plain_loops(test_set: ProbeTreebank) -> None:
             for i, place in enumerate(group):
                 loss = slow.structural_loss(test_set.sentences[place], *expected[place][:2])
                 assert float(losses[seed, i].detach()) == pytest.approx(loss, rel=1e-3)
+
+
+def test_gradients_of_the_losses_equal_finite_differences(test_set: ProbeTreebank) -> None:
+    probe, step = random_probe(test_set).double(), 1e-6
+    _, batch = next(make_batches(test_set, lambda word: 0, False, hidden_layer=1))
+    assert batch.hidden is not None
+    batch = replace(batch, hidden=batch.hidden.double())
+    by_sentence = torch.arange(1.0, 1 + len(batch.sizes))
+
+    def loss() -> torch.Tensor:
+        return (probe.losses(batch)[0] * by_sentence).sum()
+
+    loss().backward()
+    for weight in (probe.distance, probe.depth):
+        direction = torch.randn(weight.shape, generator=torch.Generator().manual_seed(2))
+        ends = []
+        for sign in (1, -1):
+            weight.data += sign * step * direction
+            ends.append(float(loss().detach()))
+            weight.data -= sign * step * direction
+        assert weight.grad is not None
+        slope = float((weight.grad * direction).sum())
+        assert slope == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-4)
 
 
 def test_measures_are_those_of_hewitt_and_manning(test_set: ProbeTreebank) -> None:

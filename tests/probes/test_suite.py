@@ -1,6 +1,7 @@
 """The suite of probes: found by name, scored alike, and open to probes of other packages."""
 
 from collections.abc import Mapping
+from functools import partial
 from threading import get_ident
 
 import numpy as np
@@ -107,19 +108,25 @@ def test_what_several_probes_need_is_made_once(suite: Suite) -> None:
     assert own.head_counts is own.head_counts
 
 
-def test_probes_come_back_in_their_order_with_those_of_words_last_to_learn(suite: Suite) -> None:
+def test_probes_come_back_in_their_order_and_learn_the_longest_first(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun = list[str]()
+    needs = {
+        "fixed": {},
+        "words": {"needs_vectors": True, "is_trained": True},
+        "vectors": {"needs_hidden": True, "is_trained": True},
+        "attention": {"is_trained": True},
+    }
 
-    def make(name: str, needs_vectors: bool) -> Probe:
-        def learn(suite: Suite) -> FixedOffset:
-            begun.append(name)
-            return FixedOffset(1)
+    def learn(suite: Suite, name: str) -> FixedOffset:
+        begun.append(name)
+        return FixedOffset(1)
 
-        return Probe(learn, needs_vectors)
-
-    probes = {name: make(name, name < "c") for name in "abcd"}
-    assert list(run_probes(probes, dict.fromkeys(probes, suite))) == ["a", "b", "c", "d"]
-    assert set(begun[:2]) == {"c", "d"}
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    probes = {name: Probe(partial(learn, name=name), **needs[name]) for name in needs}
+    assert list(run_probes(probes, dict.fromkeys(probes, suite))) == list(needs)
+    assert begun == ["attention", "words", "vectors", "fixed"]
 
 
 def test_words_are_unknown_where_there_are_no_vectors(suite: Suite) -> None:

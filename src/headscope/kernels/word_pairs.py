@@ -46,18 +46,13 @@ def weigh_arcs(
                         continue
                     cell, place = maps[s, word, other], types[s, other]
                     there, its_own = of_head[seed, place], of_dependent[seed, place]
-                    ahead, back = np.float32(0.0), np.float32(0.0)
-                    for m in range(n_maps):
-                        ahead += cell[m] * (own[m] + there[m])
-                        back += cell[m] * (as_head[n_maps + m] + its_own[n_maps + m])
-                    scores[seed, s, word, other] += ahead
-                    scores[seed, s, other, word] += back
-                total = np.float32(0.0)
+                    back = slice(n_maps, 2 * n_maps)
+                    scores[seed, s, word, other] += _weigh(cell, own[:n_maps], there[:n_maps])
+                    scores[seed, s, other, word] += _weigh(cell, as_head[back], its_own[back])
                 for special in range(2):
-                    cell, first = maps[s, word, n + special], (2 + special) * n_maps
-                    for m in range(n_maps):
-                        total += cell[m] * (own[first + m] + at_root[first + m])
-                scores[seed, s, word, n] += total
+                    part = slice((2 + special) * n_maps, (3 + special) * n_maps)
+                    cell = maps[s, word, n + special]
+                    scores[seed, s, word, n] += _weigh(cell, own[part], at_root[part])
 
 
 @compiled
@@ -132,20 +127,18 @@ def pair_slopes(
     words: Float[Array, "seed type unit"],
     candidates: Float[Array, "seed type unit"],
     offsets: Float[Array, "seed offset unit"],
-    out: Float[Array, "seed unit"],
     types: Int[Places, "sentence word"],
     sizes: Int[Places, " sentence"],
     by_scores: Float[Array, "seed sentence word candidate"],
     by_words: Float[Array, "seed type unit"],
     by_candidates: Float[Array, "seed type unit"],
     by_offsets: Float[Array, "seed offset unit"],
-    by_out: Float[Array, "seed unit"],
 ) -> None:
-    """Add the derivatives by what `pair_scores` takes, given those by the scores."""
-    n, n_units = types.shape[1], out.shape[1]
+    """Add the derivatives by the three parts of what `pair_scores` takes, for an `out` of 1, given
+    those by the scores."""
+    n, n_units = types.shape[1], words.shape[2]
     for s in range(len(sizes)):
-        for seed in range(len(out)):
-            end, by_end = out[seed], by_out[seed]
+        for seed in range(len(words)):
             for word in range(sizes[s]):
                 own, by_own = words[seed, types[s, word]], by_words[seed, types[s, word]]
                 for other in range(n + 1):
@@ -157,13 +150,18 @@ def pair_slopes(
                     row = 2 * n if other == n else n + other - word
                     apart, by_apart = offsets[seed, row], by_offsets[seed, row]
                     for unit in range(n_units):
-                        value = own[unit] + there[unit] + apart[unit]
-                        is_on = np.float32(value > 0)
-                        by_end[unit] += slope * value * is_on
-                        step = slope * end[unit] * is_on
+                        step = slope * np.float32(own[unit] + there[unit] + apart[unit] > 0)
                         by_own[unit] += step
                         by_there[unit] += step
                         by_apart[unit] += step
+
+
+@compiled
+def _weigh(cell, one, other):  # type: ignore[no-untyped-def]
+    total = np.float32(0.0)
+    for i in range(len(cell)):
+        total += cell[i] * (one[i] + other[i])
+    return total
 
 
 @compiled

@@ -116,17 +116,12 @@ def _search(
 def loss_and_gradient(treebank: ProbeTreebank, vector: Vector) -> tuple[float, Vector]:
     """The mean loss over words with its penalty, and the gradient, in double precision."""
     probe = AttentionOnly.from_vector(vector)
-    weights = torch.from_numpy(probe.weights.T.copy())  # [map, kind]
-    slopes = torch.zeros_like(weights)
-    loss, root_slope = 0.0, 0.0
+    slopes, loss, root_slope = np.zeros_like(probe.weights), 0.0, 0.0
     for cells, sizes, heads in _windows(treebank):
-        by_cell = torch.zeros(len(cells), N_KINDS, dtype=torch.float64)
-        scores = cells @ weights  # [cell, kind]
-        parts = arc_loss(scores.numpy(), probe.root, sizes, heads, by_cell.numpy())
+        parts = arc_loss(cells.numpy(), probe.weights, probe.root, sizes, heads, slopes)
         loss, root_slope = loss + parts[0], root_slope + parts[1]
-        slopes += cells.T @ by_cell
     n_arcs = max(treebank.n_arcs, 1)
-    gradient = np.append(slopes.T.flatten().numpy(), root_slope) / n_arcs + PENALTY * vector
+    gradient = np.append(slopes, root_slope) / n_arcs + PENALTY * vector
     return loss / n_arcs + PENALTY / 2 * float(vector @ vector), gradient
 
 
@@ -166,14 +161,14 @@ def _features(batch: SentenceBatch, arcs: Int[Tensor, " arc"]) -> tuple[Tensor, 
 
 
 def _windows(treebank: ProbeTreebank) -> Iterator[tuple[Tensor, Array, Array]]:
-    """Cells in double precision with the sizes and heads of their sentences, some at a time."""
+    """Cells in single precision with the sizes and heads of their sentences, some at a time."""
     word, stored_at = 0, treebank.stored_at
     for first, last in _groups(treebank.sizes * (treebank.sizes + 2)):
         # what stands side by side in the store is read at once
         breaks = first + 1 + np.flatnonzero(np.diff(stored_at[first:last]) != 1)
         runs = pairwise([first, *breaks.tolist(), last])
         cells = [
-            treebank.maps.cells(int(stored_at[a]), int(stored_at[b - 1]) + 1).double()
+            treebank.maps.cells(int(stored_at[a]), int(stored_at[b - 1]) + 1).float()
             for a, b in runs
         ]
         sizes = treebank.sizes[first:last]

@@ -49,11 +49,11 @@ class AttentionAndWords(NeuralScorer):
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:
         """The scores of every candidate, ROOT last."""
         assert batch.maps is not None
-        chosen = self.chosen
         types, places = self.embedding.find_types(batch.rows)
-        of_dependent = self.embedding.project(types, self.by_dependent[chosen], chosen)
-        of_dependent = of_dependent + self.constant[chosen][:, None]  # [seed, type, kind map]
-        of_head = self.embedding.project(types, self.by_candidate[chosen], chosen)
+        by_dependent, by_candidate = map(self.of_seeds, (self.by_dependent, self.by_candidate))
+        of_dependent = self.embedding.project(types, by_dependent, self.chosen)
+        of_dependent = of_dependent + self.constant[self.chosen][:, None]  # [seed, type, kind map]
+        of_head = self.embedding.project(types, by_candidate, self.chosen)
         roots = torch.full_like(batch.sizes, ROOT_TYPE)
         if self.compat:
             is_last = torch.arange(batch.n_words) == batch.sizes[:, None] - 1
@@ -63,7 +63,7 @@ class AttentionAndWords(NeuralScorer):
         scores = _WeighArcs.apply(*given)  # type: ignore[no-untyped-call]
         constant = torch.zeros(batch.n_words + 1)
         constant[-1] = 1.0
-        return mask_scores(scores + self.root[chosen][:, None, None, None] * constant, batch)
+        return mask_scores(scores + self.root[self.chosen][:, None, None, None] * constant, batch)
 
 
 class _WeighArcs(torch.autograd.Function):

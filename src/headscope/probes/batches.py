@@ -73,6 +73,10 @@ class NeuralScorer(nn.Module):
         finally:
             self.chosen = slice(None)
 
+    def of_seeds(self, weight: Tensor) -> Float[Tensor, "seed ..."]:
+        """The weights of the seeds that score; of all, without a copy of their gradient."""
+        return weight if self.chosen == slice(None) else weight[self.chosen]
+
     def forward(self, batch: "SentenceBatch") -> Float[Tensor, "seed sentence word candidate"]:
         raise NotImplementedError
 
@@ -204,9 +208,10 @@ def _group(by_size: NDArray[np.int64], sizes: NDArray[np.int64]) -> Iterator[NDA
 
 def _pad_maps(maps: Sequence[Tensor], n_words: int) -> Float[Tensor, "sentence word other map"]:
     """In single precision; the two special cells stand after the longest sentence's words."""
-    padded = torch.zeros(len(maps), n_words, n_words + 2, maps[0].shape[-1])
+    padded = torch.empty(len(maps), n_words, n_words + 2, maps[0].shape[-1])
     for i, cells in enumerate(maps):
         n = len(cells)
+        padded[i, n:] = padded[i, :n, n:n_words] = 0.0
         padded[i, :n, :n] = cells[:, :n]
         padded[i, :n, n_words:] = cells[:, n:]
     return padded

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
@@ -107,16 +107,16 @@ class GeometrySums:
         if not sentence.is_whole:
             return
         bucket, n = sentence.bucket, len(sentence)
-        edges = tree_edges(sentence.distances, sentence.is_word)
         words = np.flatnonzero(sentence.is_word)
+        edges = tree_edges(sentence.distances[np.ix_(words, words)])
         has_root = (sentence.depths[words] == 0).any()
         is_ranked = SHORTEST <= n <= LONGEST
         if is_ranked:
             by_word = spearman(distances, sentence.distances).sum(axis=1)  # [prediction]
             of_depths = spearman(depths, sentence.depths)
         for i, sums in enumerate(self.all):
-            found = edges & tree_edges(distances[i], sentence.is_word)
-            sums.edges[bucket] += len(found), len(edges)
+            found = tree_edges(distances[i][np.ix_(words, words)])
+            sums.edges[bucket] += (found & edges).sum() / 2, edges.sum() / 2
             if has_root:
                 shallowest = words[depths[i, words].argmin()]
                 sums.roots[bucket] += sentence.depths[shallowest] == 0, 1
@@ -125,13 +125,16 @@ class GeometrySums:
                 sums.depths[bucket, n - SHORTEST] += of_depths[i], 1
 
 
-def tree_edges(distances: NDArray[np.floating], is_word: NDArray[np.bool_]) -> set[tuple[int, int]]:
-    """The edges of the minimum spanning tree over these words."""
-    words = np.flatnonzero(is_word)
-    inner = np.ascontiguousarray(distances[np.ix_(words, words)], dtype=np.float64)
-    partners = maximum_spanning_tree(-inner) if len(words) else ()
-    pairs = ((words[i], words[p]) for i, p in enumerate(partners) if p >= 0)
-    return {(min(a, b), max(a, b)) for a, b in pairs}
+def tree_edges(
+    distances: Float[NDArray[np.floating], "word other"],
+) -> Bool[NDArray[np.bool_], "word other"]:
+    """Which pairs of words are edges of the minimum spanning tree, in both directions."""
+    is_edge = np.zeros(distances.shape, dtype=bool)
+    if len(distances):
+        partners = maximum_spanning_tree(-distances.astype(np.float64))
+        words = np.flatnonzero(partners >= 0)
+        is_edge[words, partners[words]] = is_edge[partners[words], words] = True
+    return is_edge
 
 
 def spearman(found: NDArray[np.floating], gold: NDArray[np.floating]) -> Float[Array, " ..."]:

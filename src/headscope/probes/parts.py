@@ -27,8 +27,8 @@ from headscope.probes.treebank import ProbeTreebank
 from headscope.stats.bucket import N_BUCKETS
 
 __all__ = [
-    "N_PARTS", "Part", "PartScores", "find_position_heads", "fit_best_heads", "fit_heads",
-    "fit_parts", "greedy_path", "l1_path", "score_parts", "solve_l1",
+    "N_PARTS", "Part", "PartScores", "find_position_heads", "fit_heads", "fit_parts", "greedy_path",
+    "l1_path", "score_parts", "solve_l1",
 ]  # fmt: skip
 
 N_PARTS = 1000  # sentences that parts learn from: attention-only gains little from more
@@ -83,11 +83,6 @@ def fit_heads(
     weights = np.zeros((N_KINDS, treebank.maps.n_maps))
     weights[:, list(heads)] = own.weights
     return Part(name, tuple(heads), AttentionOnly(weights, own.root))
-
-
-def fit_best_heads(treebank: ProbeTreebank, heads: Sequence[int]) -> AttentionOnly:
-    """The probe over the heads that are best for some relation."""
-    return fit_heads("", treebank, sorted(set(heads))).probe
 
 
 def find_position_heads(treebank: ProbeTreebank) -> set[int]:

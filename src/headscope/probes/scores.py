@@ -18,8 +18,8 @@ from headscope.stats.tally import Tally
 from headscope.stats.tests import Difference, compare
 
 __all__ = [
-    "SCORES", "Label", "ProbeScores", "compare_relations", "compare_uas", "decode_tree",
-    "estimate_relations", "estimate_scores", "score_probe",
+    "SCORES", "Label", "ProbeScores", "compare_relations", "compare_uas", "estimate_relations",
+    "estimate_scores", "score_probe",
 ]  # fmt: skip
 
 SCORES = ("uas", "uas_with_punctuation", "uuas", "mst_uas", "las")
@@ -123,12 +123,6 @@ def _compare(
         (tree == gold, is_word),
         (is_right, none) if is_named is None else (is_right & is_named, is_word),
     ]
-
-
-def decode_tree(scores: Float[Array, "word candidate"]) -> Int[NDArray[np.int64], " word"]:
-    """The heads of the best tree with exactly one child of ROOT, the last candidate."""
-    heads: Int[NDArray[np.int64], " word"] = best_trees(scores[None], np.array([len(scores)]))[0]
-    return heads
 
 
 def _share(correct: Array, count: Array) -> Array:

@@ -10,12 +10,14 @@ scores -|d_ij - 1| - |depth_i - depth_j - 1|. ROOT stands one arc above depth 0:
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from headscope.errors import StudyError
+from headscope.kernels.tree_loss import tree_losses
 from headscope.probes.batches import NeuralScorer, SeedSums, SentenceBatch, mask_scores
 from headscope.probes.treebank import ProbeTreebank
 
@@ -58,14 +60,19 @@ class StructuralProbe(NeuralScorer):
         self, batch: SentenceBatch
     ) -> tuple[Float[Tensor, "seed sentence word other"], Float[Tensor, "seed sentence word"]]:
         """The distances between words and their depths, as the probe sees them."""
-        assert batch.hidden is not None
-        vectors = batch.hidden / self.scale
-        placed = _place(vectors, self.distance[self.chosen])
+        placed, raised = self._place(batch)
         squares = placed.square().sum(-1)
         products = placed @ placed.transpose(2, 3)
         distances = squares[..., :, None] + squares[..., None, :] - 2 * products
-        depths = _place(vectors, self.depth[self.chosen]).square().sum(-1)
-        return distances, depths
+        return distances, raised.square().sum(-1)
+
+    def _place(self, batch: SentenceBatch) -> list[Float[Tensor, "seed sentence word rank"]]:
+        """Where the two maps take the vectors."""
+        assert batch.hidden is not None
+        shape = batch.hidden.shape[:2]
+        vectors = (batch.hidden / self.scale).flatten(0, 1)
+        maps = self.of_seeds(self.distance), self.of_seeds(self.depth)
+        return [(vectors @ one).reshape(len(one), *shape, -1) for one in maps]
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:
         """The scores of every candidate, ROOT last."""
@@ -77,34 +84,37 @@ class StructuralProbe(NeuralScorer):
     def losses(self, batch: SentenceBatch) -> SeedSums:
         """Both losses of Hewitt and Manning, by sentence; those with words without a head are left
         out."""
-        distances, depths = self.measure(batch)
-        gold_distances, gold_depths = (
-            torch.zeros(distances.shape[1:]),
-            torch.zeros(depths.shape[1:]),
-        )
+        distances = torch.zeros(*batch.heads.shape, batch.n_words)
+        depths = torch.zeros(batch.heads.shape)
         for i, sentence in enumerate(batch.sentences):
             n = len(sentence)
-            gold_distances[i, :n, :n] = torch.from_numpy(sentence.distances)
-            gold_depths[i, :n] = torch.from_numpy(sentence.depths)
-        inside, sizes = batch.is_inside, batch.sizes
-        is_pair = inside[:, :, None] & inside[:, None, :]
-        of_pairs = ((distances - gold_distances).abs() * is_pair).sum((2, 3)) / sizes**2
-        of_words = ((depths - gold_depths).abs() * inside).sum(2) / sizes
+            distances[i, :n, :n] = torch.from_numpy(sentence.distances)
+            depths[i, :n] = torch.from_numpy(sentence.depths)
         is_whole = torch.tensor([sentence.is_whole for sentence in batch.sentences])
-        return (of_pairs + of_words) * is_whole, is_whole.long()
+        given = (*self._place(batch), distances, depths, batch.sizes * is_whole)
+        return _TreeLosses.apply(*given), is_whole.long()  # type: ignore[no-untyped-call]
 
     def grades(self, batch: SentenceBatch) -> SeedSums:
         losses, counts = self.losses(batch)
         return -losses, counts
 
 
-def _place(
-    vectors: Float[Tensor, "sentence word dimension"], maps: Float[Tensor, "seed dimension rank"]
-) -> Float[Tensor, "seed sentence word rank"]:
-    """Where the maps take the vectors: one product for all seeds."""
-    side_by_side = maps.permute(1, 0, 2).flatten(1)  # [dimension, seed rank]
-    placed = vectors.flatten(0, 1) @ side_by_side
-    return placed.reshape(*vectors.shape[:2], *maps.shape[::2]).permute(2, 0, 1, 3)
+class _TreeLosses(torch.autograd.Function):
+    """The compiled losses as a function that torch can differentiate by where words are."""
+
+    @staticmethod
+    def forward(context: Any, *given: Tensor) -> Tensor:
+        placed = [part.detach().contiguous() for part in given[:2]]
+        slopes = [torch.zeros_like(part) for part in placed]
+        losses = placed[0].new_zeros(placed[0].shape[:2])
+        tree_losses(*(part.numpy() for part in (*placed, *given[2:], losses, *slopes)))
+        context.save_for_backward(*slopes)
+        return losses
+
+    @staticmethod
+    def backward(context: Any, by_losses: Tensor) -> Any:
+        slopes = (part * by_losses[..., None, None] for part in context.saved_tensors)
+        return (*slopes, None, None, None)
 
 
 def measure_scale(

@@ -20,7 +20,7 @@ from headscope.probes.attention_only import AttentionOnly, fit_attention_only
 from headscope.probes.attention_words import AttentionAndWords
 from headscope.probes.batches import NeuralScorer, Scorer
 from headscope.probes.labels import LabelProbe, fit_labels
-from headscope.probes.parts import fit_best_heads
+from headscope.probes.parts import fit_heads
 from headscope.probes.scores import ProbeScores, score_probe
 from headscope.probes.structural import StructuralProbe, measure_scale
 from headscope.probes.train import Epoch, StateStore, TrainingOptions, train
@@ -198,12 +198,18 @@ def run_side_by_side(tasks: Mapping[str, Callable[[], T]]) -> dict[str, T]:
 
 
 def run_probes(probes: Mapping[str, Probe], suites: Mapping[str, Suite]) -> dict[str, ProbeResult]:
-    """The result of each probe, learned in its suite, on all cores. Those that read words come
-    last, as they start from what others learn."""
-    in_turn = sorted(probes, key=lambda name: probes[name].needs_vectors)
+    """The result of each probe, learned in its suite, on all cores."""
+    in_turn = sorted(probes, key=lambda name: _turn(probes[name]))
     tasks = {name: partial(suites[name].run, name, probes[name]) for name in in_turn}
     results = run_side_by_side(tasks)
     return {name: results[name] for name in probes}
+
+
+def _turn(probe: Probe) -> int:
+    """First what others start from, then what takes longest, so that no core waits at the end."""
+    if probe.is_trained and not probe.needs_vectors and not probe.needs_hidden:
+        return 0
+    return 1 if probe.needs_vectors else 2 if probe.is_trained else 3
 
 
 def learn_words(suite: Suite, name: str, has_distances: bool) -> NeuralScorer:
@@ -221,8 +227,8 @@ def learn_attention_and_words(suite: Suite) -> NeuralScorer:
 
 def learn_best_heads(suite: Suite) -> AttentionOnly:
     """The heads that are best for some relation, with one weight for each kind of attention."""
-    chosen = baselines.choose_heads(suite.head_counts)
-    return fit_best_heads(suite.train, [head.map for head in chosen.values()])
+    chosen = baselines.choose_heads(suite.head_counts).values()
+    return fit_heads("", suite.train, sorted({head.map for head in chosen})).probe
 
 
 RIGHT_BRANCHING = Probe(lambda suite: baselines.FixedOffset(1))

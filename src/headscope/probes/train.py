@@ -125,8 +125,8 @@ def refuse_tiny(n_sentences: int, n_documents: int) -> None:
     if n_documents < LEAST_DOCUMENTS:
         raise StudyError(
             f"All {n_sentences} training sentences are of one document. Expected at least "
-            f"{LEAST_DOCUMENTS} documents, as whole documents are held out; give a --train of "
-            "several, each marked where it begins (# newdoc)."
+            f"{LEAST_DOCUMENTS} documents, as whole documents are held out; give a larger --train, "
+            "with a line # newdoc where each document begins."
         )
 
 

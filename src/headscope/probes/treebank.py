@@ -31,7 +31,7 @@ class Sentence:
     def __len__(self) -> int:
         return len(self.words)
 
-    @property
+    @cached_property
     def bucket(self) -> int:
         """That of its document."""
         return bucket_of(self.document)

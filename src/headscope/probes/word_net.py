@@ -42,7 +42,7 @@ class WordNet(NeuralScorer):
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:
         """The scores of every candidate, ROOT last."""
-        weights = {name: weight[self.chosen] for name, weight in self.weights.items()}
+        weights = {name: self.of_seeds(weight) for name, weight in self.weights.items()}
         types, places = self.embedding.find_types(batch.rows)
         of_word = self.embedding.project(types, weights["dependent"], self.chosen)
         of_word = of_word + weights["bias"][:, None]  # [seed, type, unit]
@@ -98,7 +98,10 @@ class _PairScores(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, by_scores: Tensor) -> Any:
-        parts = context.saved_tensors
-        slopes = [torch.zeros_like(part) for part in parts[:-2]]
-        pair_slopes(*(part.numpy() for part in (*parts, by_scores.contiguous(), *slopes)))
-        return (*slopes, None, None)
+        *parts, out, places, sizes = context.saved_tensors
+        slopes = [torch.zeros_like(part) for part in parts]
+        given = (*parts, places, sizes, by_scores.contiguous(), *slopes)
+        pair_slopes(*(one.numpy() for one in given))
+        # a unit that is on adds its parts to the score, times `out`
+        by_out = sum((p * s).sum(1) for p, s in zip(parts, slopes, strict=True))  # [seed, unit]
+        return (*(slope * out[:, None] for slope in slopes), by_out, None, None)
