@@ -2,10 +2,12 @@
 
 import inspect
 import logging
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from copy import copy
+from shutil import get_terminal_size
 from typing import Annotated, Any, get_args
 
 import typer
@@ -25,18 +27,29 @@ _level = USUAL
 def tell(text: str) -> None:
     """A line for the user; not with --quiet."""
     if _level <= USUAL:
-        typer.echo(text, err=True)
+        typer.echo(_wrap(text), err=True)
 
 
 def tell_more(text: str) -> None:
     """A line that is said with --verbose only."""
     if _level <= VERBOSE:
-        typer.echo(text, err=True)
+        typer.echo(_wrap(text), err=True)
 
 
 def is_quiet() -> bool:
     """Whether nothing is to be said but errors and warnings."""
     return _level > USUAL
+
+
+def _wrap(text: str) -> str:
+    """Long lines in the width of the terminal; in a file or pipe as they are."""
+    if not (sys.stderr.isatty() or "COLUMNS" in os.environ):
+        return text
+    from headscope.view.table_layout import wrap_text  # rich: only where something is said
+
+    width = get_terminal_size().columns
+    lines = text.split("\n")
+    return "\n".join(wrap_text(line, width, "  ") if len(line) > width else line for line in lines)
 
 
 @contextmanager
@@ -53,11 +66,16 @@ def stage(name: str) -> Iterator[None]:
         yield
 
 
+class _Wrapped(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return _wrap(super().format(record))
+
+
 @contextmanager
 def listen() -> Iterator[None]:
     """Notes of the library on stderr, one plain line each."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(_Wrapped("%(message)s"))
     log = logging.getLogger("headscope")
     level = log.level
     log.addHandler(handler)

@@ -120,7 +120,7 @@ def _fill(
     figures = [(name, figure) for name, p in own.items() for figure in p.figures]
     drawn, found, missing = [], [], []
     # Those that share a line come after the wide ones.
-    for name, figure in sorted(figures, key=lambda item: item[1].is_half):
+    for name, figure in sorted(figures, key=lambda item: item[1].in_line):
         if figure.missing(tables):
             missing.append(Missing(figure.title, figure.made_by, left_out.get(name, "")))
         else:

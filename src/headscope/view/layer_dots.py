@@ -22,6 +22,7 @@ __all__ = ["LayerDots", "how_to_read", "layer_axis"]
 PANELS_A_ROW = 4
 WIDTH, SPACING = 960, 22  # pixels: of a row of panels, and between them
 DODGE = 0.14  # of a layer, between dots of different colours
+CLOSE = 0.06  # of the highest value: names nearer to each other would overlap
 NAMED, OUTLYING = 3, 2.5  # heads of a panel, and standard deviations above its mean
 MANY_LAYERS = 13  # from here on every fourth layer has its number
 
@@ -103,10 +104,14 @@ class LayerDots:
 
 
 def _name_outliers(table: pd.DataFrame, value: str) -> list[str]:
-    """The names of the highest heads of each panel that stand out from its mean; "" of others."""
+    """The names of the highest heads of each panel that stand out from its mean; "" of others, and
+    of those whose name would lie on that of a higher one."""
     of_panel = table.groupby("split", sort=False)[value]
     line = of_panel.transform("mean") + OUTLYING * of_panel.transform("std")
     is_named = (of_panel.rank(ascending=False, method="first") <= NAMED) & (table[value] > line)
+    named = table[is_named].sort_values(value, ascending=False)
+    above = named.groupby(["split", "layer"], sort=False)[value].shift()
+    is_named &= ~(above - named[value] < CLOSE * table[value].max()).reindex(table.index).eq(True)
     names = zip(table["layer"], table["head"], is_named, strict=True)
     return [f"{layer:.0f}-{head:.0f}" if named else "" for layer, head, named in names]
 

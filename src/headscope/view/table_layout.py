@@ -9,7 +9,7 @@ from rich.cells import cell_len
 if TYPE_CHECKING:
     from headscope.view.table import TextTable
 
-__all__ = ["lay_out"]
+__all__ = ["lay_out", "wrap_text"]
 
 SPACE = 2  # between columns
 LONG = 30  # a cell of so many characters is text, which may go on in the next line
@@ -41,7 +41,28 @@ def lay_out(table: "TextTable", width: int, is_bold: bool = False) -> list[str]:
             f"Left out at {width} columns: {', '.join(absent)}. A wider terminal or --format csv "
             "shows all."
         )
-    return [*lines, *(line for note in notes for line in textwrap.wrap(note, width))]
+    return [*lines, *(line for note in notes for line in wrap_text(note, width).split("\n"))]
+
+
+def wrap_text(text: str, width: int, indent: str = "") -> str:
+    """A paragraph in lines of this width, unless a word is wider; a number stays with its unit.
+
+    >>> print(wrap_text("- Head 1-3 looks back (98 %).", 25, indent="  "))
+    - Head 1-3 looks back
+      (98 %).
+    """
+    lines = _wrap(text.replace(" %", UNIT), width, subsequent_indent=indent)
+    return "\n".join(lines).replace(UNIT, " %")
+
+
+def _wrap(text: str, width: int, subsequent_indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        subsequent_indent=subsequent_indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _needed(cells: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
@@ -73,10 +94,7 @@ def _share_out(cells: Sequence[Sequence[str]], kept: Sequence[int], width: int) 
 
 
 def _wrap_row(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    wrapped = [
-        textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False) or [""]
-        for cell, width in zip(row, widths, strict=True)
-    ]
+    wrapped = [_wrap(cell, width) or [""] for cell, width in zip(row, widths, strict=True)]
     height = max(map(len, wrapped), default=0)
     return [
         (" " * SPACE).join(
