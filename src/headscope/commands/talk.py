@@ -2,12 +2,10 @@
 
 import inspect
 import logging
-import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from copy import copy
-from shutil import get_terminal_size
 from typing import Annotated, Any, get_args
 
 import typer
@@ -43,11 +41,9 @@ def is_quiet() -> bool:
 
 def _wrap(text: str) -> str:
     """Long lines in the width of the terminal; in a file or pipe as they are."""
-    if not (sys.stderr.isatty() or "COLUMNS" in os.environ):
-        return text
-    from headscope.view.table_layout import wrap_text  # rich: only where something is said
+    from headscope.view.table import terminal_width, wrap_text  # rich: only to say something
 
-    width = get_terminal_size().columns
+    width = terminal_width(sys.stderr, sys.maxsize)
     lines = text.split("\n")
     return "\n".join(wrap_text(line, width, "  ") if len(line) > width else line for line in lines)
 

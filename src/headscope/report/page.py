@@ -23,9 +23,8 @@ from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import WriteError
 from headscope.files import write_atomically
-from headscope.report.claims import count_claims
 from headscope.report.glossary import GLOSSARY, READING
-from headscope.report.sections import as_script, fill_sections
+from headscope.report.sections import as_script, count_claims, fill_sections
 from headscope.view.answer import choose_answers
 from headscope.view.behaviour import OTHER
 from headscope.view.card import Card, Part, cards_of_kind, join_cards

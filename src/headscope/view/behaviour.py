@@ -60,7 +60,7 @@ class Threshold:
         if not 0 < value < self.most:
             raise StudyError(
                 f"{flag_of(self.name)} {value} cannot be used. Expected a number between 0 and "
-                f"{self.most:.4g}."
+                f"{self.most:.4g}; change it, or leave it out."
             )
         return value / self.per
 

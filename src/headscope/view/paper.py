@@ -63,7 +63,7 @@ class PaperStyle:
         if len(colours) == 1 and not colours[0].startswith("#"):
             raise StudyError(
                 f"No palette {self.palette!r}. Expected one of {', '.join(SCHEMES)}, or colours "
-                f"separated by commas: #0072B2,#D55E00."
+                f"separated by commas, such as #0072B2,#D55E00; choose one, or write colours."
             )
         return colours
 
@@ -80,7 +80,7 @@ def read_length(value: float | str | None) -> float | None:
     if not found or not float(found[1]):
         raise StudyError(
             f"Length {value!r} cannot be read. Expected a number and a unit, such as 8cm, 80mm, "
-            "3in, 240pt or 300px."
+            "3in, 240pt or 300px; write it so."
         )
     return float(found[1]) * UNITS[found[2] or "px"]
 

@@ -1,8 +1,8 @@
 """A run in the terminal: readable tables, or the same as CSV or JSON."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
-from shutil import get_terminal_size
 from typing import Any
 
 import pandas as pd
@@ -13,8 +13,14 @@ from headscope.view.answer import Answer
 from headscope.view.behaviour import behaviour_table
 from headscope.view.numbers import ROUND_PERCENT
 from headscope.view.presentation import PrintedTable
-from headscope.view.table import Format, TextTable, from_frame, print_table
-from headscope.view.table_layout import wrap_text
+from headscope.view.table import (
+    Format,
+    TextTable,
+    from_frame,
+    print_table,
+    terminal_width,
+    wrap_text,
+)
 
 __all__ = [
     "describe_answers",
@@ -81,7 +87,7 @@ def summary_table(behaviours: pd.DataFrame) -> TextTable:
 
 def describe_answers(answers: Sequence[Answer], width: int | None = None) -> str:
     """The sentences, one a line; long ones go on under themselves, and no word is split."""
-    width = width or get_terminal_size((PIPE_WIDTH, 24)).columns
+    width = width or terminal_width(sys.stderr, PIPE_WIDTH)
     return "\n".join(wrap_text(f"- {answer.text}", width, "  ") for answer in answers)
 
 
