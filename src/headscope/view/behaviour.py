@@ -89,6 +89,7 @@ class Labels:
     find: Callable[[Tables], pd.DataFrame]  # -> layer, head, label, share, is_known
     name: str | None = None  # the one label there is; None: any
     called: str = "{}"  # what a card calls it
+    plain: Callable[[str], str] = lambda label: ""  # any label in plain words, if it has some
     noun: str = "label"
     short: str = ""  # of the one label, in a cell of the picture of all heads
     also: Callable[[str], str] = lambda label: ""  # other words by which one may look for a label

@@ -418,6 +418,7 @@ PRESENTATION = Presentation(
             Kind("a syntactic relation", COLOURS[2], "diamond"),
             find_labels,
             noun="relation",
+            plain=name_plainly,
             also=list_synonyms,
         ),
     ),
