@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-__all__ = ["add_switches", "is_quiet", "listen", "stage", "tell", "tell_more"]
+__all__ = ["add_switches", "is_quiet", "listen", "stage", "tell", "tell_more", "wrap"]
 
 QUIET, USUAL, VERBOSE = logging.WARNING, logging.INFO, logging.DEBUG
 PANEL = "Output"
@@ -25,13 +25,13 @@ _level = USUAL
 def tell(text: str) -> None:
     """A line for the user; not with --quiet."""
     if _level <= USUAL:
-        typer.echo(_wrap(text), err=True)
+        typer.echo(wrap(text), err=True)
 
 
 def tell_more(text: str) -> None:
     """A line that is said with --verbose only."""
     if _level <= VERBOSE:
-        typer.echo(_wrap(text), err=True)
+        typer.echo(wrap(text), err=True)
 
 
 def is_quiet() -> bool:
@@ -39,7 +39,7 @@ def is_quiet() -> bool:
     return _level > USUAL
 
 
-def _wrap(text: str) -> str:
+def wrap(text: str) -> str:
     """Long lines in the width of the terminal; in a file or pipe as they are."""
     from headscope.view.table import terminal_width, wrap_text  # rich: only to say something
 
@@ -64,7 +64,7 @@ def stage(name: str) -> Iterator[None]:
 
 class _Wrapped(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return _wrap(super().format(record))
+        return wrap(super().format(record))
 
 
 @contextmanager

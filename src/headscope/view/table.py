@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "FIRM",
     "Column",
     "Format",
     "TextTable",
@@ -38,7 +39,7 @@ SPACE = 2  # between columns
 LONG = 30  # a cell of so many characters is text, which may go on in the next line
 NARROWEST = 24  # of a column of text, if it has words to fill it
 BOLD, PLAIN = "\033[1m", "\033[0m"
-UNIT = "\u00a0%"  # a number stays with its unit
+FIRM = "\u00a0"  # a space at which no line ends: a number stays with its unit
 KEPT_COLUMNS = 3  # of a table of a run, in any terminal
 MARKDOWN = str.maketrans({"|": "\\|", "<": "\\<"})  # a column, a tag
 LATEX = str.maketrans(
@@ -173,14 +174,16 @@ def lay_out(table: TextTable, width: int, is_bold: bool = False) -> list[str]:
     """
     drops = table.drops or (0,) * len(table.columns)
     kept = list(range(len(table.columns)))
-    cells = [[cell.replace(" %", UNIT) for cell in row] for row in (table.columns, *table.rows)]
+    cells = [
+        [cell.replace(" %", f"{FIRM}%") for cell in row] for row in (table.columns, *table.rows)
+    ]
     while _needed(cells, kept) > width and any(drops[place] for place in kept):
         kept.remove(max(kept, key=lambda place: (drops[place], place)))
     widths = _share_out(cells, kept, width)
     lines = []
     for number, row in enumerate(cells):
         for line in _wrap_row([row[place] for place in kept], widths):
-            line = line.rstrip().replace(UNIT, " %")
+            line = line.rstrip().replace(FIRM, " ")
             lines.append(f"{BOLD}{line}{PLAIN}" if is_bold and number == 0 else line)
     notes = [table.note] * bool(table.note)
     if len(kept) < len(table.columns):
@@ -199,8 +202,8 @@ def wrap_text(text: str, width: int, indent: str = "") -> str:
     - Head 1-3 looks back
       (98 %).
     """
-    lines = _wrap(text.replace(" %", UNIT), width, subsequent_indent=indent)
-    return "\n".join(lines).replace(UNIT, " %")
+    lines = _wrap(text.replace(" %", f"{FIRM}%"), width, subsequent_indent=indent)
+    return "\n".join(lines).replace(FIRM, " ")
 
 
 def _wrap(text: str, width: int, subsequent_indent: str = "") -> list[str]:
@@ -230,12 +233,12 @@ def _longest_word(text: str) -> int:
 
 
 def _share_out(cells: Sequence[Sequence[str]], kept: Sequence[int], width: int) -> list[int]:
-    """The least widths, and what is left over to the columns from the first that wants it."""
+    """The least widths, and what is left over to the columns with the longest text."""
     widths = [_least(cells, place) for place in kept]
     spare = width - sum(widths) - SPACE * (len(kept) - 1)
-    for number, place in enumerate(kept):
-        wanted = max(cell_len(row[place]) for row in cells) - widths[number]
-        more = max(0, min(spare, wanted))
+    wanted = [max(cell_len(row[place]) for row in cells) for place in kept]
+    for number in sorted(range(len(kept)), key=lambda number: -wanted[number]):
+        more = max(0, min(spare, wanted[number] - widths[number]))
         widths[number] += more
         spare -= more
     return widths

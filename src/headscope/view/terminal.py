@@ -14,6 +14,7 @@ from headscope.view.behaviour import behaviour_table
 from headscope.view.numbers import ROUND_PERCENT
 from headscope.view.presentation import PrintedTable
 from headscope.view.table import (
+    FIRM,
     Format,
     TextTable,
     from_frame,
@@ -150,7 +151,7 @@ def _print_readable(frames: Tables, printed: Mapping[str, PrintedTable], min_cou
 
 
 def _describe(row: Any) -> str:
-    return f"{row.layer}-{row.head} {ROUND_PERCENT.row(row, 'share')}"
+    return f"{row.layer}-{row.head} {ROUND_PERCENT.row(row, 'share')}".replace(" ", FIRM)
 
 
 def _as_records(frame: pd.DataFrame) -> Any:
