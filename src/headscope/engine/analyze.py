@@ -292,7 +292,7 @@ class _Study:
                         for a in pass_.by_kind[kind]
                         if (name := tally_name(kind, a.name)) in rankings
                     }
-                advance = bars.add(f"{pass_.key} (examples)", None)
+                start_bar = partial(bars.add, f"{pass_.key} (examples)")
                 yield from gather_examples(
-                    self.work.models.source, pass_, sample, tokens, rankings, tables, advance
+                    self.work.models.source, pass_, sample, tokens, rankings, tables, start_bar
                 )

@@ -1,6 +1,6 @@
 """The examples where notable heads do best and worst: found while streaming, viewed again here."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -48,10 +48,12 @@ def gather_examples(
     max_tokens: int,
     rankings: Mapping[str, Ranking],
     tables: Tables,
-    progress: Progress = lambda n_examples: None,
+    start_bar: Callable[[int], Progress] = lambda n_examples: lambda n_done: None,
 ) -> list[ShownExample]:
     """The notable heads of a pass at their best and worst examples, which are read again."""
     requests = _request(pass_, rankings, tables, layer_numbers(source))
+    if not requests:
+        return []
     examples: dict[int, Example] = {}  # those that are shown, by the hash of their id
     is_truncated = pass_.cut == "truncate"
     for example in read_again(sample, pass_.role, is_truncated, source, max_tokens, requests):
@@ -60,6 +62,7 @@ def gather_examples(
         if len(examples) == len(requests):
             break
     encodings = encode_whole(source, list(examples.values()), max_tokens)
+    progress = start_bar(len(encodings))
     found: list[tuple[Request, ShownExample]] = []
     with getattr(source, "prepared", nullcontext)():
         for members in equal_length_batches(encodings, BATCH_TOKENS):
