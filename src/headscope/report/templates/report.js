@@ -56,9 +56,11 @@ function squeeze(spec, factor) {
   return squeezed;
 }
 
+const roomOf = (place) => place.clientWidth - 40; // beside it is the menu
+
 async function draw(place) {
   const name = place.dataset.figure;
-  const room = place.clientWidth - 40; // beside it is the menu
+  const room = roomOf(place);
   let spec = await read("spec-" + name);
   const isCrowded = crowded.has(name) || typeof spec.data?.values === "string"; // CSV: many rows
   const options = {
@@ -116,8 +118,8 @@ let turned = 0;
 addEventListener("resize", () => {
   clearTimeout(turned);
   turned = setTimeout(() => {
-    const isDrawn = (place) => place.dataset.drawn && Math.abs(place.clientWidth - 40 - place.dataset.room) > 20;
-    places.filter(isDrawn).forEach(draw);
+    const isOfOtherWidth = (place) => place.dataset.drawn && Math.abs(roomOf(place) - place.dataset.room) > 20;
+    places.filter(isOfOtherWidth).forEach(draw);
   }, 200);
 });
 
