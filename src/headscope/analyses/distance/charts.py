@@ -65,7 +65,8 @@ def draw_map_by_layer(tables: Tables) -> Chart:
     points = _points(layout).encode(
         alt.Color(
             "layer:Q",
-            scale=alt.Scale(scheme="viridis", nice=False),
+            # Neither end, which a dark or a white page would hide.
+            scale=alt.Scale(scheme=alt.SchemeParams("viridis", extent=[0.2, 0.95]), nice=False),
             legend=alt.Legend(orient="bottom", tickMinStep=1, format="d", gradientLength=140),
         ),
         tooltip=SAID,
