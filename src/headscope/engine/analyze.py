@@ -55,8 +55,6 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
 from headscope.runs.tables import Repeat, tally_name
 
-UNITS = {CorpusRole.TREEBANK: "sentences", CorpusRole.COREF: "documents"}
-
 __all__ = ["analyze"]
 
 
@@ -106,14 +104,14 @@ def analyze(
     passes, left_out = plan_passes(analyses, corpora, is_explicit, run.max_tokens, run.coref_window)
     repeats = plan_untrained(passes, run.null) if run.null else []
     repeats += plan_second_readings(passes)
-    drawn = {id(p.corpus): (p.corpus, run.limit_of(p.role)) for p in passes}
+    drawn = {id(p.corpus): (p.corpus, p.role, *run.limit_of(p.role)) for p in passes}
     indexes = folder.path.parent / ".indexes" if folder else None  # no part or run: `merge parts/*`
     samples_of = {
         key: draw_sample(corpus, limit, run.seed, indexes)
-        for key, (corpus, (limit, _)) in drawn.items()
+        for key, (corpus, _, limit, _) in drawn.items()
     }
     samples = {p.key: samples_of[id(p.corpus)] for p in passes}
-    tell_limits([(samples_of[key], *limit) for key, (_, limit) in drawn.items()])
+    tell_limits([(samples_of[key], *limited) for key, (_, *limited) in drawn.items()])
     with show_progress(progress) as bars, bars.stage("loading the model"):
         models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
     refuse_single_model(passes, models.source)
@@ -229,8 +227,7 @@ class _Study:
         """Measure what is not yet measured; gives what the manifest says of what could not be."""
         work = PassWork(pass_, pass_.by_kind or self._analyses_of(pass_), self._means(pass_, bars))
         shards = self.work.own_shards(pass_)
-        unit = UNITS.get(pass_.role, "examples")
-        progress = bars.add(pass_.key, sum(map(len, shards)), unit)
+        progress = bars.add(pass_.key, sum(map(len, shards)), pass_.role.unit)
         saved = SavedSums(self.folder.tally_path(pass_.key) if self.folder else None)
         progress(sum(len(shard) for shard in shards if shard.number in saved.shards))
         missing = [shard for shard in shards if shard.number not in saved.shards]

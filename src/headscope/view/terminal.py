@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from headscope.contracts import CorpusRole
 from headscope.data.table import KIND, Tables, split_kinds, to_csv
 from headscope.registry import load_presentations
 from headscope.view.answer import Answer
@@ -35,7 +36,6 @@ __all__ = [
 BEHAVIOURS = "behaviours"
 SHOWN_HEADS = 5
 FEW_DOCUMENTS = 20
-EXAMPLES = {"treebank": "sentences", "coref": "documents"}  # what the examples of a corpus are
 PIPE_WIDTH = 100  # of sentences, where there is no terminal
 
 
@@ -96,7 +96,8 @@ def describe_counts(counts: Mapping[str, Any], read: Mapping[str, Any]) -> str:
     """What became of the examples of a pass; `read` is what the manifest says of the pass."""
     available, n_drawn = read.get("available"), read.get("examples")
     of_all = f" of {available:,}" if available else ""
-    what = f"{counts['used']:,}{of_all} {EXAMPLES.get(read.get('role', ''), 'examples')} used"
+    unit = CorpusRole(read.get("role", CorpusRole.TEXT)).unit
+    what = f"{counts['used']:,}{of_all} {unit} used"
     if available and counts["used"] > (n_drawn or available):  # documents were cut
         n_read = f"{n_drawn:,} of " if n_drawn and n_drawn < available else ""
         what = f"{counts['used']:,} windows from {n_read}{available:,} documents used"
