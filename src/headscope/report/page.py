@@ -140,12 +140,13 @@ def _asset(name: str) -> Markup:
 def _short_name(name: str) -> str:
     """A model's name, or the folder's own where it is a path.
 
-    >>> _short_name("/models/e5-small/")
-    'e5-small'
+    >>> _short_name("/models/e5-small/"), _short_name("models/SmolLM2.gguf")
+    ('e5-small', 'SmolLM2')
     """
     kind, colon, path = name.rpartition(":")  # random-init:MODEL
     is_path = path.startswith(("/", "./", "../")) or "\\" in path or path.endswith(".gguf")
-    return f"{kind}{colon}{Path(path.rstrip('/')).name}" if is_path else name
+    own = Path(path.rstrip("/")).name.removesuffix(".gguf")
+    return f"{kind}{colon}{own}" if is_path else name
 
 
 def _title(manifest: Manifest, is_pair: bool) -> str:
