@@ -111,7 +111,9 @@ def analyze(
         for key, (corpus, _, limit, _) in drawn.items()
     }
     samples = {p.key: samples_of[id(p.corpus)] for p in passes}
-    tell_limits([(samples_of[key], *limited) for key, (_, *limited) in drawn.items()])
+    tell_limits(
+        (samples_of[key], role, limit, flag) for key, (_, role, limit, flag) in drawn.items()
+    )
     with show_progress(progress) as bars, bars.stage("loading the model"):
         models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
     refuse_single_model(passes, models.source)
