@@ -179,7 +179,7 @@ def _explained(can_resume: bool) -> Iterator[None]:
     except HeadscopeError as error:
         with on_command_line():
             plain = str(error).encode(errors="backslashreplace").decode()
-            typer.echo(f"Error: {plain}", err=True)
+            typer.echo(talk.wrap(f"Error: {plain}"), err=True)
         if can_resume and isinstance(error, WriteError):
             _say_how_to_go_on()
         raise typer.Exit(2) from None

@@ -51,6 +51,11 @@ class CorpusRole(StrEnum):
     TREEBANK = "treebank"  # sentences of words; long ones are left out
     COREF = "coref"  # documents with mentions; read in windows
 
+    @property
+    def unit(self) -> str:
+        """What its examples are called."""
+        return {"treebank": "sentences", "coref": "documents"}.get(self, "examples")
+
 
 class Annotation(StrEnum):
     """What examples can have, and analyses can need. A plug-in may use its own strings."""

@@ -375,7 +375,10 @@ class ShowOptions:
     )
     hide_special: bool = option(False, "Leave out special tokens ([CLS], [SEP]).")
     red: list[str] = option([], "A word whose attention is drawn in red; may be repeated.")
-    view: str = option("auto", "lines, matrix, text, or auto: text for long texts.")
+    view: str = option(
+        "auto",
+        "lines, matrix, text, or auto: for long texts, text of one head, matrices of a layer.",
+    )
     strongest: int | None = option(None, "Draw only the K strongest lines.")
     span: str | None = option(None, "Draw only these tokens or words, e.g. 10-40 (from 1).")
     pieces: str = option("joined", "Later pieces of a word: joined (ing) or marked (##ing).")
@@ -396,4 +399,7 @@ class ShowOptions:
 def require(is_met: bool, name: str, value: object, expected: str) -> None:
     """An error for a value that an option cannot have."""
     if not is_met:
-        raise StudyError(f"{flag_of(name)} {shorten(value)} cannot be used. Expected {expected}.")
+        raise StudyError(
+            f"{flag_of(name)} {shorten(value)} cannot be used. Expected {expected}; change it, or "
+            "leave it out."
+        )

@@ -57,6 +57,20 @@ def test_quiet_prints_the_result_alone_and_verbose_every_claim(
     assert "model " in verbose.partition("text: ")[2], "the time of each stage"
 
 
+def test_messages_fit_the_terminal_and_split_no_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "text: 1,234 examples used (98 % of all), and the rest was skipped: too-long-for-it"
+    for width, is_whole in ((30, False), (200, True)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        talk.tell(said)
+        lines = capsys.readouterr().err.splitlines()
+        assert max(map(len, lines)) <= width
+        assert " ".join(line.strip() for line in lines) == said
+        assert (len(lines) == 1) is is_whole
+        assert not any(line.strip().startswith("%") for line in lines)
+
+
 def test_a_limit_of_one_corpus_is_used_and_said(
     short: typer.Typer, text: str, tmp_path: Path
 ) -> None:

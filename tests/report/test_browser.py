@@ -1,7 +1,7 @@
 """The report in a real browser: it works, it is quiet, and it stays by itself."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +239,35 @@ def test_axe_finds_nothing_serious(browser: Any, path: Path, width: int, scheme:
         ]
         assert serious == []
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.page.close()
+
+
+WIDER = """[...document.querySelectorAll('.canvas')].filter(place => {
+    const drawn = place.querySelector('svg, canvas');
+    return (drawn.viewBox?.baseVal.width ?? drawn.width / devicePixelRatio) > place.clientWidth;
+}).map(place => place.dataset.figure)"""
+
+
+@pytest.mark.parametrize("of", [planted_run, matched_run])
+def test_on_a_phone_figures_are_redrawn_to_fit_and_verdicts_are_in_sight(
+    browser: Any, tmp_path: Path, of: Callable[[], Run]
+) -> None:
+    opened = Visit(browser, of().report(tmp_path / "report.html"))
+    opened.wait_until_drawn()
+    width = opened.page.locator(".canvas svg").first.evaluate(
+        "drawn => drawn.viewBox.baseVal.width"
+    )
+    opened.page.set_viewport_size({"width": 400, "height": 850})
+    opened.page.wait_for_function(f"!({WIDER}).length", timeout=30_000)
+    narrow = opened.page.locator(".canvas svg").first.evaluate(
+        "drawn => drawn.viewBox.baseVal.width"
+    )
+    assert narrow < 400 < width, "drawn anew, not scaled"
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+    for verdict in opened.page.locator(".claims .verdict").all()[:5]:
+        box = verdict.bounding_box()
+        assert box["x"] + box["width"] <= 400
+    assert opened.said == []
     opened.page.close()
 
 

@@ -88,7 +88,7 @@ def topics(card: Card) -> dict[str, str]:
         ((1, 2), "looks at the previous token (82 %)"),
         ((3, 1), "looks at the closing tokens (73 %)"),
         ((1, 5), "attends broadly (94 % of even attention)"),
-        ((2, 4), "finds obj (86 %), <i> (70 %)"),
+        ((2, 4), "finds obj (direct object, 86 %), <i> (70 %)"),
         ((2, 3), "no clear function; looks most at the next token (30 %)"),
     ],
 )

@@ -150,9 +150,23 @@ def test_a_corpus_that_several_passes_read_is_counted_once(text: str) -> None:
         "passes": passes | {"gradients-text": passes["text"]},
         "counts": counts | {"gradients-text": counts["text"]},
     }
-    lead = r"measured on [^(]*\(([\d,]+) tokens\)"
-    found = [re.findall(lead, page) for page in (text, render(replace(run, manifest=again)))]
+    tile = r"<strong>([\d,]+)</strong> tokens"
+    found = [re.findall(tile, page) for page in (text, render(replace(run, manifest=again)))]
     assert found[0] == found[1] == [f"{sum(c['tokens'] for c in counts.values()):,}"]
+
+
+def test_how_it_was_measured_counts_windows_and_lists_the_options_that_are_set() -> None:
+    run = planted_run()
+    passes = {"coref-128": {**run.manifest["passes"]["text"], "role": "coref", "examples": 10}}
+    passes |= {"untrained-1": {**passes["coref-128"], "repeats": "coref-128"}}
+    counts = {**run.manifest["counts"]["text"], "used": 227, "documents": 10}
+    manifest = {**run.manifest, "passes": passes, "counts": dict.fromkeys(passes, counts)}
+    method = render(replace(run, manifest=manifest)).partition('<section id="method"')[2]
+    method = method.partition("</section>")[0]
+    assert method.count("227 windows from 10 of 40 documents used") == 1, "not once more untrained"
+    assert "Intervals are rough with fewer than 20 documents (coref-128)." in method
+    assert "None" not in method
+    assert " UTC</dd>" in method
 
 
 def test_hostile_labels_stay_text() -> None:

@@ -176,6 +176,18 @@ def test_of_one_document_it_is_said_that_nothing_was_held_out() -> None:
     assert "held out" not in said
 
 
+def test_an_interval_that_leaves_all_open_makes_a_sentence_light() -> None:
+    best = {"layer": 5, "head": 4, "mention_type": "all", "candidates": "mentions", "count": 90}
+    best |= {"accuracy": 0.8, "heldout_accuracy": 0.75, "head_match": 0.6, "rule_based": 0.7}
+    best |= {"chosen_in": 8, "folds": 8, "window": 128}
+    weights = []
+    for low, high in ((0.7, 0.8), (0.02, 0.99)):
+        row = {**best, "heldout_low": low, "heldout_high": high}
+        (answer,) = choose_answers({"coreference-best": pd.DataFrame([row])})
+        weights.append(answer.weight)
+    assert weights[1] < 0.3 * weights[0]
+
+
 # Choosing.
 
 

@@ -9,7 +9,7 @@ import pytest
 import headscope
 from headscope.data.head_view import HeadView
 from headscope.errors import StudyError
-from headscope.view.drawing_matrix import draw_matrix
+from headscope.view.drawing_matrix import draw_matrices, draw_matrix
 from headscope.view.drawing_page import draw_page
 
 TEXT = "the keeper lit her lamp and the sailors saw it"
@@ -63,6 +63,24 @@ def test_a_matrix_has_a_cell_for_each_weight_and_stays_on_a_page(n_units: int) -
     assert 'stroke="#d92b2b"' in drawn.svg
 
 
+def test_a_layer_over_332_words_is_one_page_of_matrices() -> None:
+    heads = [replace(view(332), head=head) for head in range(12)]
+    drawn = draw_matrices(heads, 4, red=["word7"], title="Layer 5")
+    assert drawn.width < 1700
+    assert drawn.height < 1300
+    assert [f">5-{head}<" in drawn.svg for head in range(1, 13)] == [True] * 12
+    assert drawn.svg.count(">word0<") == drawn.svg.count(">word7<") == 24, "each row and column"
+    assert len(drawn.svg) < 2_000_000
+
+
+def test_a_long_text_has_matrices_for_a_layer_and_all_heads_can_be_matrices() -> None:
+    layer = headscope.show("demo", " ".join([TEXT] * 12), layer=3)
+    assert "Rows attend to columns. One word in" in layer.svg
+    everything = headscope.show("demo", TEXT, view="matrix")
+    assert everything.svg.count("<rect") == 72
+    assert ">keeper<" not in everything.svg, "too small for words"
+
+
 def test_a_span_and_the_strongest_lines_are_kept_alone() -> None:
     part = view(20).between(0, 4)
     assert part.units == tuple(f"word{n}" for n in range(5))
@@ -79,7 +97,7 @@ def test_show_takes_the_options_of_long_texts() -> None:
     matrix = headscope.show("demo", TEXT, head="1-3", view="matrix")
     assert "Rows attend to columns." in matrix.svg
     with pytest.raises(StudyError, match="draws one head, and 72 were asked for"):
-        headscope.show("demo", TEXT, view="matrix")
+        headscope.show("demo", TEXT, view="text")
     with pytest.raises(StudyError, match="Span '9' cannot be drawn"):
         headscope.show("demo", TEXT, head="1-3", span="9")
 

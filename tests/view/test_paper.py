@@ -37,6 +37,14 @@ def test_the_panels_fill_a_wider_picture() -> None:
     assert float(box[1]) == pytest.approx(2 * own.width, rel=0.03), "drawn wider, not blown up"
 
 
+@pytest.mark.parametrize("name", ["position", "special-tokens"])
+def test_panels_stand_below_each_other_before_words_become_too_small(name: str) -> None:
+    small = planted_run().figure(name, width="8cm", height="6cm")
+    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', small.svg)
+    assert box
+    assert 8 * CM / float(box[1]) >= 0.6, "words of 8 points are 5 points high or more"
+
+
 def test_font_palette_and_background_are_in_the_file(tmp_path: Path) -> None:
     font = next((name for name in list_fonts() if name.startswith("DejaVu")), "serif")
     drawn = planted_run().figure(

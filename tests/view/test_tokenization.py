@@ -64,7 +64,7 @@ def test_a_run_says_how_words_became_tokens_and_warns(caplog: pytest.LogCaptureF
     line = describe_tokenization(counts)
     assert line is not None
     assert line.startswith(
-        "4.48 pieces per word, 90.5% of words split, 0.0% of pieces unknown, 100"
+        "4.48 pieces per word, 90.5 % of words split, 0.0 % of pieces unknown, 100"
     )
     assert "does not seem to know the language" in caplog.text
     page = render_report(run.tables, run.manifest, [], [])

@@ -115,7 +115,9 @@ def analyze(
 ) -> None:
     """Measure every head of MODEL on your data."""
     if model is None and models is None and not demo:
-        raise StudyError("No model was named. Expected MODEL --text FILE, or --demo.")
+        raise StudyError(
+            "No model was named. Expected MODEL --text FILE, or --demo; add one of them."
+        )
     starter = ["starter"] if demo else None
     if demo and not only:
         options = {"null": 1, **options}  # which claims hold without training too

@@ -189,7 +189,9 @@ def distance(
 
     names = [name_folder(name) for name in models]
     if len(models) < 2:
-        raise StudyError("One model was given. Expected two or more: headscope distance A B.")
+        raise StudyError(
+            "One model was given. Expected two or more; name them: headscope distance A B."
+        )
     folder = out or Path("runs") / "--".join(names)
     progress = not talk.is_quiet()
     options = {**options, "text": text, "resume": resume, "progress": progress}
@@ -223,7 +225,10 @@ def list_names(
     """List the analyses, tables, figures, claims, ... that can be named."""
     more = {"tables": _list_tables, "figures": _list_figures, "claims": _list_claims}
     if kind not in KINDS:
-        raise StudyError(f"No list of {kind!r}.{suggest(kind, KINDS)} Known: {', '.join(KINDS)}.")
+        raise StudyError(
+            f"There is no list of {kind!r}.{suggest(kind, KINDS)} Expected one of "
+            f"{', '.join(KINDS)}; name one of them."
+        )
     if kind in more:
         rows = more[kind]()
     else:

@@ -122,17 +122,22 @@ def show_report(run: "Run") -> None:
 
 def show_counts(run: "Run") -> None:
     """What became of the examples, and where the tables are."""
-    from headscope.view.terminal import describe_counts  # pandas: only when it is needed
+    # pandas: only when it is needed
+    from headscope.view.terminal import describe_counts, warn_of_few_documents
     from headscope.view.tokenization import describe_tokenization
 
-    for key, counts in run.manifest["counts"].items():
-        one = run.manifest.get("passes", {}).get(key, {})
-        sizes = one.get("available"), one.get("role", ""), one.get("examples")
-        talk.tell(describe_counts(key, counts, *sizes))
-        if one.get("repeats") is None and (line := describe_tokenization(counts)):
+    of_passes = run.manifest["counts"]
+    for key, counts in of_passes.items():
+        read = run.manifest.get("passes", {}).get(key, {})
+        first = read.get("repeats")  # the pass whose examples an untrained model reads again
+        if first is None or counts["used"] != of_passes[first]["used"]:
+            talk.tell(f"{key}: {describe_counts(counts, read)}")
+        if first is None and (line := describe_tokenization(counts)):
             talk.tell(f"{key}: {line}")
-        for reason in one.get("skipped_files", {}).values():
+        for reason in read.get("skipped_files", {}).values():
             talk.tell(f"{key}: a file was left out: {reason}")
+    for note in warn_of_few_documents(run.manifest):
+        talk.tell(note)
     for key, seconds in run.manifest.get("seconds", {}).items():
         times = ", ".join(f"{stage} {time:.1f} s" for stage, time in seconds.items())
         talk.tell_more(f"{key}: {times}")

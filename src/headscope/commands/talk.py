@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-__all__ = ["add_switches", "is_quiet", "listen", "stage", "tell", "tell_more"]
+__all__ = ["add_switches", "is_quiet", "listen", "stage", "tell", "tell_more", "wrap"]
 
 QUIET, USUAL, VERBOSE = logging.WARNING, logging.INFO, logging.DEBUG
 PANEL = "Output"
@@ -25,18 +25,27 @@ _level = USUAL
 def tell(text: str) -> None:
     """A line for the user; not with --quiet."""
     if _level <= USUAL:
-        typer.echo(text, err=True)
+        typer.echo(wrap(text), err=True)
 
 
 def tell_more(text: str) -> None:
     """A line that is said with --verbose only."""
     if _level <= VERBOSE:
-        typer.echo(text, err=True)
+        typer.echo(wrap(text), err=True)
 
 
 def is_quiet() -> bool:
     """Whether nothing is to be said but errors and warnings."""
     return _level > USUAL
+
+
+def wrap(text: str) -> str:
+    """Long lines in the width of the terminal; in a file or pipe as they are."""
+    from headscope.view.table import terminal_width, wrap_text  # rich: only to say something
+
+    width = terminal_width(sys.stderr, sys.maxsize)
+    lines = text.split("\n")
+    return "\n".join(wrap_text(line, width, "  ") if len(line) > width else line for line in lines)
 
 
 @contextmanager
@@ -53,11 +62,16 @@ def stage(name: str) -> Iterator[None]:
         yield
 
 
+class _Wrapped(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return wrap(super().format(record))
+
+
 @contextmanager
 def listen() -> Iterator[None]:
     """Notes of the library on stderr, one plain line each."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(_Wrapped("%(message)s"))
     log = logging.getLogger("headscope")
     level = log.level
     log.addHandler(handler)

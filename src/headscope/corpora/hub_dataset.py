@@ -82,7 +82,7 @@ class HubDataset:
         if found is None:
             raise InputError(
                 f"{self.name}: no split {self._parts[2]!r:.99}. Expected a name such as train, or "
-                "train[:1000] for its first rows."
+                "train[:1000] for its first rows; change it."
             )
         return found
 

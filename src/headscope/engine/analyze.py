@@ -54,8 +54,6 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
 from headscope.runs.tables import Repeat, tally_name
 
-UNITS = {CorpusRole.TREEBANK: "sentences", CorpusRole.COREF: "documents"}
-
 __all__ = ["analyze"]
 
 
@@ -107,14 +105,16 @@ def analyze(
     passes, left_out = plan_passes(analyses, corpora, is_explicit, run.max_tokens, run.coref_window)
     repeats = plan_untrained(passes, run.null) if run.null else []
     repeats += plan_second_readings(passes)
-    drawn = {id(p.corpus): (p.corpus, run.limit_of(p.role)) for p in passes}
+    drawn = {id(p.corpus): (p.corpus, p.role, *run.limit_of(p.role)) for p in passes}
     indexes = folder.path.parent / ".indexes" if folder else None  # no part or run: `merge parts/*`
     samples_of = {
         key: draw_sample(corpus, limit, run.seed, indexes)
-        for key, (corpus, (limit, _)) in drawn.items()
+        for key, (corpus, _, limit, _) in drawn.items()
     }
     samples = {p.key: samples_of[id(p.corpus)] for p in passes}
-    tell_limits([(samples_of[key], *limit) for key, (_, limit) in drawn.items()])
+    tell_limits(
+        (samples_of[key], role, limit, flag) for key, (_, role, limit, flag) in drawn.items()
+    )
     with show_progress(progress) as bars, bars.stage("loading the model"):
         models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
     refuse_single_model(passes, models.source)
@@ -230,8 +230,7 @@ class _Study:
         """Measure what is not yet measured; gives what the manifest says of what could not be."""
         work = PassWork(pass_, pass_.by_kind or self._analyses_of(pass_), self._means(pass_, bars))
         shards = self.work.own_shards(pass_)
-        unit = UNITS.get(pass_.role, "examples")
-        progress = bars.add(pass_.key, sum(map(len, shards)), unit)
+        progress = bars.add(pass_.key, sum(map(len, shards)), pass_.role.unit)
         saved = SavedSums(self.folder.tally_path(pass_.key) if self.folder else None)
         progress(sum(len(shard) for shard in shards if shard.number in saved.shards))
         missing = [shard for shard in shards if shard.number not in saved.shards]
@@ -285,11 +284,11 @@ class _Study:
                 read.add(id(pass_.corpus))
                 rankings = self._results[pass_.key].result.rankings
                 sample, tokens = self.work.sample(pass_), self.work.tokens(pass_)
-                advance = bars.add(f"{pass_.key} (examples)", None)
+                start_bar = partial(bars.add, f"{pass_.key} (examples)")
                 for kind, analyses in pass_.by_kind.items() or [(None, pass_.analyses)]:
                     source, tables = self.work.models.take(kind), parts.get(kind or "", run.tables)
                     names = {a.name: tally_name(kind, a.name) if kind else a.name for a in analyses}
                     own = {a: rankings[name] for a, name in names.items() if name in rankings}
                     yield from gather_examples(
-                        source, pass_, analyses, sample, tokens, own, tables, advance
+                        source, pass_, analyses, sample, tokens, own, tables, start_bar
                     )

@@ -1,6 +1,6 @@
 """The examples where notable heads do best and worst: found while streaming, viewed again here."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -49,7 +49,7 @@ def gather_examples(
     max_tokens: int,
     rankings: Mapping[str, Ranking],
     tables: Tables,
-    progress: Progress = lambda n_examples: None,
+    start_bar: Callable[[int], Progress] = lambda n_examples: lambda n_done: None,
 ) -> list[ShownExample]:
     """The notable heads of a pass at their best and worst examples, which are read again.
 
@@ -66,6 +66,7 @@ def gather_examples(
         if len(examples) == len(requests):
             break
     encodings = encode_whole(source, list(examples.values()), max_tokens)
+    progress = start_bar(len(encodings))
     found: list[tuple[Request, ShownExample]] = []
     with getattr(source, "prepared", nullcontext)():
         for members in equal_length_batches(encodings, BATCH_TOKENS):

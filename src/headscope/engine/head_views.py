@@ -237,7 +237,7 @@ def _gold_arcs(example: Example, relation: str | None, direction: str) -> list[t
     if direction not in DIRECTIONS:
         raise StudyError(
             f"No direction {direction!r}.{suggest(direction, DIRECTIONS)} Expected "
-            f"{' or '.join(DIRECTIONS)}."
+            f"{' or '.join(DIRECTIONS)}; choose one."
         )
     tree = example.tree
     if tree is None:

@@ -146,7 +146,9 @@ def _join_passes(key: str, manifests: Manifests) -> dict[str, Any]:
 def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> None:
     """Runs that cannot be added: of other models or options, or over the same examples twice."""
     if len(manifests) < 2:
-        raise OutputError("Only one run was given. Expected two or more folders to merge.")
+        raise OutputError(
+            "Only one run was given. Expected two or more; name all folders to merge."
+        )
     facts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
         "model weights": lambda m: [m["model"]["digest"], m["model"].get("weights")],
         "options": lambda m: numbers_of(m["options"]),

@@ -47,8 +47,9 @@ def tell_needs(source: object, n_tokens: int, slice_rows: int, n_rows: int) -> N
             "use a smaller --max-tokens, --slice-rows or --rows."
         )
     log.warning(
-        "Inputs of up to %d tokens: each takes about %.0f s and %.1f GB in addition to the model.",
-        n_tokens, needs.seconds, needs.n_bytes / GB,
+        "An input of %s tokens, the longest that is read, takes about %.0f s and %.1f GB in "
+        "addition to the model.",
+        f"{n_tokens:,}", needs.seconds, needs.n_bytes / GB,
     )  # fmt: skip
 
 

@@ -112,7 +112,10 @@ def open_models(
         source = open_source(model, tokenizer, options, run.seed)
         try:
             if not isinstance(source, LoadedModel):
-                raise StudyError(f"{source.name} is not a transformers model, so it has no loss.")
+                raise StudyError(
+                    f"{source.name} is not a transformers model, so it has no loss. Expected one; "
+                    "leave the analysis out."
+                )
             build_task(source)  # says what is missing
             with_head = source
         except HeadscopeError as error:

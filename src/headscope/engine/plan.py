@@ -101,7 +101,8 @@ def tokens_for(pass_: Pass, source: Source[Any], max_tokens: int | None) -> int:
     if max_tokens > source.max_tokens:
         raise StudyError(
             f"--max-tokens {max_tokens} is too long: {source.name} takes at most "
-            f"{source.max_tokens} tokens. Pass --max-tokens {source.max_tokens} or less."
+            f"{source.max_tokens} tokens. Expected that many or fewer; lower "
+            "--max-tokens, or leave it out."
         )
     return max_tokens
 

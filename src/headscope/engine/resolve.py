@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from logging import getLogger
 from typing import Any
 
-from headscope.contracts import Analysis, Watch
+from headscope.contracts import Analysis, CorpusRole, Watch
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, name_parameters, shorten
 from headscope.options import (
@@ -125,15 +125,15 @@ def choose_analyses(
     return [_with_seed(analysis, seed) for analysis in chosen]
 
 
-def tell_limits(samples: Iterable[tuple[Sample, int | None, str]]) -> None:
+def tell_limits(samples: Iterable[tuple[Sample, CorpusRole, int | None, str]]) -> None:
     """Say what a limit cut, and where a corpus has fewer examples than were asked for."""
-    for sample, limit, name in samples:
+    for sample, role, limit, name in samples:
         if limit is None:
             continue
         flag, n_all = flag_of(name), sample.n_available
-        told = f"{sample.corpus.name}: {sample.n_examples:,} of {n_all:,} examples ({flag})."
+        told = f"{sample.corpus.name}: {sample.n_examples:,} of {n_all:,} {role.unit} ({flag})."
         if n_all < limit:
-            told = f"{sample.corpus.name} has {n_all:,} examples, fewer than {flag} {limit}."
+            told = f"{sample.corpus.name} has {n_all:,} {role.unit}, fewer than {flag} {limit}."
         log.info("%s", name_parameters(told))
 
 

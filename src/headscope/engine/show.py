@@ -32,7 +32,7 @@ from headscope.view.drawing import (
     find_words,
     without_special,
 )
-from headscope.view.drawing_matrix import draw_matrix
+from headscope.view.drawing_matrix import draw_matrices, draw_matrix
 from headscope.view.drawing_page import STRONGEST, draw_page
 from headscope.view.paper import PaperStyle, read_size, style_drawing
 
@@ -146,14 +146,17 @@ def _draw(
         if chosen.view == "matrix":
             return draw_matrix(view, red, title)
         return draw_head(view, red=red, title=title)
-    if chosen.view in ("matrix", "text"):
+    if chosen.view == "text":
         raise StudyError(
-            f"--view {chosen.view} draws one head, and {len(views)} were asked for. Expected one "
-            f"head; name it, e.g. --head 8-10."
+            f"--view text draws one head, and {len(views)} were asked for. Expected one head; name "
+            f"it, e.g. --head 8-10."
         )
-    if layer is not None:
-        return draw_heads(views, LAYER_COLUMNS, red=red, title=f"{name}, layer {layer}")
-    return draw_heads(views, source.n_heads, red=red, title=f"{name}, all heads", bare=True)
+    is_bare = layer is None
+    columns = source.n_heads if is_bare else LAYER_COLUMNS
+    title = f"{name}, all heads" if is_bare else f"{name}, layer {layer}"
+    if chosen.view == "matrix" or (chosen.view == "auto" and is_long and not is_bare):
+        return draw_matrices(views, columns, red, title, is_bare)
+    return draw_heads(views, columns, red=red, title=title, bare=is_bare)
 
 
 def _read_heads(head: str | tuple[int, int] | None, layer: int | None) -> list[tuple[int, int]]:

@@ -73,7 +73,7 @@ def _refuse_unknown(models: Models, heads: Collection[tuple[int, int]], mode: st
     if mode not in MODES:
         raise StudyError(
             f"No way to switch off heads named {mode!r}.{suggest(mode, MODES)} "
-            f"Expected {', '.join(MODES)}."
+            f"Expected {', '.join(MODES)}; choose one."
         )
     if not isinstance(models.source, LoadedModel):
         raise StudyError(

@@ -123,7 +123,9 @@ class Session:
     def _model_number(self, request: Request) -> int:
         number = request.get("model", 0)
         if not (isinstance(number, int) and 0 <= number < len(self.models)):
-            raise StudyError(f"There is no model {number!r}. Expected 0 to {len(self.models) - 1}.")
+            raise StudyError(
+                f"There is no model {number!r}. Expected 0 to {len(self.models) - 1}; choose one."
+            )
         return number
 
     def _example(self, request: Request) -> Example:
@@ -138,7 +140,8 @@ class Session:
             return source
         if not isinstance(source, LoadedModel):
             raise StudyError(
-                f"{source.name} has no norms: it is not a transformers model. Expected attention."
+                f"{source.name} has no norms: it is not a transformers model. Expected attention; "
+                "choose it."
             )
         return replace(source, weights=weights)
 
@@ -179,6 +182,7 @@ def _read_heads(names: Any) -> list[tuple[int, int]]:
     heads = [place for place in found if place is not None]
     if len(heads) != len(found):
         raise StudyError(
-            f"Heads {names!r:.80} cannot be read. Expected names such as {head_name(7, 9)}."
+            f"Heads {names!r:.80} cannot be read. Expected names such as {head_name(7, 9)}; write "
+            "them so."
         )
     return heads

@@ -62,7 +62,9 @@ class Spreads:
         if not parts:
             raise StudyError(NOT_KEPT)
         if role and role not in parts:
-            raise StudyError(f"No role {role!r}.{suggest(role, parts)} Expected one of the list.")
+            raise StudyError(
+                f"No role {role!r}.{suggest(role, parts)} Expected one of the list; choose one."
+            )
         role = role or max(parts, key=lambda name: _mean(parts[name]))
         key, own = self._find_roles()[role].key, parts[role]
         known = self._read(key, {hash for hash, *_ in own}, check)

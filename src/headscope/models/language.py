@@ -86,12 +86,13 @@ def build_task(source: LoadedModel, seed: int = 0) -> Task:
     if objective is None:
         raise ModelError(
             f"{source.name} ({architecture}) has no language-modelling head, so there is no loss "
-            "to take gradients of. Expected a masked or causal language model."
+            "to take gradients of. Expected a masked or causal language model; choose one, or "
+            "leave the analysis out."
         )
     if objective == "masked" and source.encoder.tokenizer.mask_token_id is None:
         raise ModelError(
             f"The tokenizer of {source.name} has no mask token, which its loss needs. Expected a "
-            "masked language model with its own tokenizer."
+            "masked language model with its own tokenizer; save both in one folder."
         )
     return Task(source, objective, seed)
 

@@ -171,7 +171,8 @@ def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
     if config.is_encoder_decoder:
         raise ModelError(
             f"{name} is an encoder-decoder. Its encoder has no language-modelling head, so there "
-            "is no loss to take gradients of. Expected a masked or causal language model."
+            "is no loss to take gradients of. Expected a masked or causal language model; choose "
+            "one, or leave the analysis out."
         )
     if "gguf_file" in options and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
         return AutoModelForCausalLM  # the file does not say what it was saved as
@@ -182,14 +183,18 @@ def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
     saved_as = " and ".join(config.architectures or ["no known class"])
     raise ModelError(
         f"{name} was saved as {saved_as}, without a language-modelling head, so there is no loss "
-        "to take gradients of. Expected a masked or causal language model."
+        "to take gradients of. Expected a masked or causal language model; choose one, or leave "
+        "the analysis out."
     )
 
 
 def _read_dtype(name: str, place: Place) -> Any:
     """The type of the weights: by default the checkpoint's own, and float32 on a CPU."""
     if name not in DTYPES:
-        raise ModelError(f"No dtype {name!r}.{suggest(name, DTYPES)} Expected {', '.join(DTYPES)}.")
+        raise ModelError(
+            f"No dtype {name!r}.{suggest(name, DTYPES)} Expected {', '.join(DTYPES)}; change "
+            "--dtype, or leave it out."
+        )
     if name != "auto":
         return getattr(torch, name)
     is_cpu = place.type == "cpu" if isinstance(place, torch.device) else _is_without_accelerator()

@@ -65,7 +65,8 @@ class LoadedModel:
     def __post_init__(self) -> None:
         if self.weights not in WEIGHTS:
             raise ModelError(
-                f"--weights {self.weights} cannot be used. Expected {' or '.join(WEIGHTS)}."
+                f"--weights {self.weights} cannot be used. Expected {' or '.join(WEIGHTS)}; "
+                "change it, or leave it out."
             )
 
     @cached_property

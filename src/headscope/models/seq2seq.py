@@ -64,7 +64,10 @@ class Seq2SeqModel(ModelView):
     @cached_property
     def whole(self) -> PreTrainedModel:
         if self.encoder.whole is None:
-            raise ModelError(f"{self.name} is not an encoder-decoder.")
+            raise ModelError(
+                f"{self.name} is not an encoder-decoder. Expected a model such as T5 or BART; "
+                "choose one."
+            )
         return self.encoder.whole
 
     @property
@@ -172,7 +175,8 @@ class Seq2SeqModel(ModelView):
         batch = self.batch(self.encode([PROBE], self.max_tokens))
         if batch.n_tokens == batch.target.n_tokens:
             raise ModelError(
-                f"The tokenizer of {self.name} returns as many tokens for two words as for eight."
+                f"The tokenizer of {self.name} returns as many tokens for two words as for eight. "
+                "Expected one that splits text into tokens; save the model with its own tokenizer."
             )
         failures = []
         for how in (observe_tap, _observe_outputs):
@@ -187,7 +191,7 @@ class Seq2SeqModel(ModelView):
             f"The decoder of {self.name} ({type(self.whole).__name__}) cannot be seen: neither "
             f"through transformers' AttentionInterface ({failures[0]}) nor as output_attentions "
             f"({failures[1]}). Expected softmax attention with the same number of heads in every "
-            "layer of a kind."
+            "layer of a kind; choose another model."
         )
 
 

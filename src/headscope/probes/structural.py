@@ -134,5 +134,5 @@ def refuse_rank(rank: int, dimension: int) -> None:
     if not 1 <= rank <= dimension:
         raise StudyError(
             f"--rank {rank} cannot be used: the hidden states have {dimension} dimensions. "
-            f"Expected a rank from 1 to {dimension}."
+            f"Expected a rank from 1 to {dimension}; change it."
         )

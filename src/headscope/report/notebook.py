@@ -15,8 +15,12 @@ __all__ = ["describe_run"]
 
 def describe_run(tables: Tables, manifest: Mapping[str, Any]) -> str:
     """The run in a few lines of HTML; names from files and models are escaped."""
-    counts = manifest.get("counts", {})
-    used = ", ".join(f"{name}: {count['used']} examples" for name, count in counts.items())
+    passes = manifest.get("passes", {})
+    used = ", ".join(
+        f"{name}: {counts['used']:,} examples"
+        for name, counts in manifest.get("counts", {}).items()
+        if not passes.get(name, {}).get("repeats")
+    )
     parts = [f"<p><strong>{escape(str(manifest['model']['name']))}</strong> ({escape(used)})</p>"]
     behaviours = behaviour_table(tables)
     if len(behaviours):

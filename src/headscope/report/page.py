@@ -1,6 +1,7 @@
 """A run as one HTML page: its figures, tables, claims, examples and head cards."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -15,7 +16,7 @@ from typing import Any
 
 import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from headscope.contracts import AttentionKind
 from headscope.data.attention import head_name
@@ -23,9 +24,8 @@ from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import WriteError
 from headscope.files import write_atomically
-from headscope.report.claims import count_claims
 from headscope.report.glossary import GLOSSARY, READING
-from headscope.report.sections import as_script, fill_sections
+from headscope.report.sections import as_script, count_claims, fill_sections
 from headscope.view.answer import choose_answers
 from headscope.view.behaviour import OTHER
 from headscope.view.card import Card, Part, cards_of_kind, join_cards
@@ -33,7 +33,7 @@ from headscope.view.claim import Finding, sum_up
 from headscope.view.drawing import draw_head
 from headscope.view.overview import Overview, make_overview, write_on
 from headscope.view.presentation import PAIR
-from headscope.view.terminal import describe_documents
+from headscope.view.terminal import describe_counts, warn_of_few_documents
 from headscope.view.tokenization import describe_tokenization, doubt_languages
 
 __all__ = ["render_report", "write_report"]
@@ -42,6 +42,7 @@ Manifest = Mapping[str, Any]
 LEAST_ROW, MOST_ROW, PICTURE_HEIGHT = 6, 27, 400  # pixels
 PALE = f"color-mix(in srgb, {OTHER.colour} 22%, transparent)"  # most heads: not in the way
 VEGA = "window.vegaEmbed = vegaEmbed;"  # all that the page asks of it
+INTERVAL = re.compile(r"\[[-+\d., to%]+\]")
 END = "\n/* end of Vega */"  # a kept file that was cut off lacks it
 
 
@@ -78,6 +79,7 @@ def render_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["whole"] = _keep_whole
     return environment.get_template("report.html.j2").render(
         nonce=token_urlsafe(16),
         version=version("headscope"),
@@ -126,6 +128,12 @@ def _bundle_vega() -> Markup:
     return Markup(text)
 
 
+def _keep_whole(text: str) -> Markup:
+    """The text with intervals, and numbers with their unit, that no line breaks."""
+    marked = INTERVAL.sub(r'<span class="whole">\g<0></span>', str(escape(text)))
+    return Markup(marked.replace(" %", "&nbsp;%"))
+
+
 def _asset(name: str) -> Markup:
     return Markup((Path(__file__).parent / "templates" / name).read_text())
 
@@ -133,12 +141,13 @@ def _asset(name: str) -> Markup:
 def _short_name(name: str) -> str:
     """A model's name, or the folder's own where it is a path.
 
-    >>> _short_name("/models/e5-small/")
-    'e5-small'
+    >>> _short_name("/models/e5-small/"), _short_name("models/SmolLM2.gguf")
+    ('e5-small', 'SmolLM2')
     """
     kind, colon, path = name.rpartition(":")  # random-init:MODEL
     is_path = path.startswith(("/", "./", "../")) or "\\" in path or path.endswith(".gguf")
-    return f"{kind}{colon}{Path(path.rstrip('/')).name}" if is_path else name
+    own = Path(path.rstrip("/")).name.removesuffix(".gguf")
+    return f"{kind}{colon}{own}" if is_path else name
 
 
 def _title(manifest: Manifest, is_pair: bool) -> str:
@@ -151,12 +160,11 @@ def _title(manifest: Manifest, is_pair: bool) -> str:
 
 
 def _lead(manifest: Manifest) -> str:
-    n_tokens = sum(counts["tokens"] for counts in _counts_by_corpus(manifest))
     corpora = dict.fromkeys(one["corpus"] for one in manifest.get("passes", {}).values())
     read = f" on {', '.join(corpora)}" if corpora else ""
     weights = manifest["model"].get("weights", "attention")
     of = "attention" if weights == "attention" else "attention weighted by norms"
-    return f"Every head's {of}, measured{read} ({n_tokens:,} tokens)."
+    return f"Every head's {of}, measured{read}."
 
 
 def _counts_by_corpus(manifest: Manifest) -> list[Mapping[str, Any]]:
@@ -176,8 +184,8 @@ def _tiles(
     if cards:
         n_layers = len({card.layer for card in cards})
         yield {"number": f"{n_layers} × {max(c.head for c in cards)}", "label": "layers × heads"}
-    n_examples = sum(counts["used"] for counts in _counts_by_corpus(manifest))
-    yield {"number": f"{n_examples:,}", "label": "examples"}
+    n_tokens = sum(counts["tokens"] for counts in _counts_by_corpus(manifest))
+    yield {"number": f"{n_tokens:,}", "label": "tokens"}
     if not findings:
         return
     measured = [finding for finding in findings if finding.verdict != "not measured"]
@@ -275,21 +283,21 @@ def _method(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """What the manifest says, in words."""
     model = manifest["model"]
     yield "Model", f"{model['name']} (weights {str(model.get('digest', ''))[:12]})"
-    for key, one in manifest.get("passes", {}).items():
-        counts = manifest["counts"].get(key, {})
-        skipped = sum(counts.get("skipped", {}).values())
-        documents = f"{describe_documents(counts)}, " if "documents" in counts else ""
-        read = (
-            f"{one['corpus']}: {counts.get('used', 0)} examples of {one['available']}, {documents}"
-            f"{counts.get('tokens', 0):,} tokens, {counts.get('truncated', 0)} truncated, "
-            f"{skipped} skipped; for {', '.join(one['analyses'])}"
-        )
-        yield f"Corpus ({key})", read
-        if one.get("repeats") is None and (line := describe_tokenization(counts)):
-            yield f"Tokens ({key})", line
+    for key, read in manifest.get("passes", {}).items():
+        counts = manifest["counts"].get(key)
+        if read.get("repeats") is None and counts is not None:
+            analyses = f"For {', '.join(read['analyses'])}."
+            said = f"{read['corpus']}: {describe_counts(counts, read)}. {analyses}"
+            yield f"Corpus ({key})", said
+            if line := describe_tokenization(counts):
+                yield f"Tokens ({key})", line
+    for note in warn_of_few_documents(manifest):
+        yield "Intervals", note
     for name, reason in manifest.get("left_out", {}).items():
         yield f"Left out ({name})", reason
-    for title in ("Options", "Versions"):
-        own = manifest.get(title.lower(), {})
-        yield title, ", ".join(f"{name} {value}" for name, value in own.items())
-    yield "Started", str(manifest.get("started", ""))
+    options = manifest.get("options", {})
+    is_set = {name: value for name, value in options.items() if value not in (None, False)}
+    yield "Options", ", ".join(f"{name} {value}" for name, value in is_set.items())
+    versions = manifest.get("versions", {})
+    yield "Versions", ", ".join(f"{name} {value}" for name, value in versions.items())
+    yield "Started", str(manifest.get("started", "")).replace("T", " ").replace("+00:00", " UTC")

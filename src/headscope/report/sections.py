@@ -1,9 +1,10 @@
-"""What stands where in the report."""
+"""What stands where in the report, and the claims by part and verdict."""
 
 import json
 import zlib
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from markupsafe import Markup
 
 from headscope.data.table import Tables
 from headscope.registry import load_presentations
+from headscope.view.claim import Finding, Verdict
 from headscope.view.figure import Figure
 from headscope.view.presentation import (
     ALL_HEADS,
@@ -25,7 +27,16 @@ from headscope.view.presentation import (
 )
 from headscope.view.table import TextTable
 
-__all__ = ["DrawnFigure", "FilledSection", "Missing", "as_script", "fill_sections"]
+__all__ = [
+    "ClaimGroup",
+    "CountedClaims",
+    "DrawnFigure",
+    "FilledSection",
+    "Missing",
+    "as_script",
+    "count_claims",
+    "fill_sections",
+]
 
 CLAIMS = Section(
     "claims",
@@ -50,6 +61,9 @@ METHOD = Section(
     "folder of this file.",
 )
 MANY_CHARACTERS = 100_000  # from here on JSON is compressed, which the page undoes
+
+VERDICTS: tuple[Verdict, ...] = ("holds", "undecided", "does not hold", "not measured")
+Counts = list[tuple[Verdict, int]]
 
 OF_ANALYSES = (SURFACE, IMPORTANCE, SYNTAX, ANTECEDENTS, ALL_HEADS, MAP)
 
@@ -120,7 +134,7 @@ def _fill(
     figures = [(name, figure) for name, p in own.items() for figure in p.figures]
     drawn, found, missing = [], [], []
     # Those that share a line come after the wide ones.
-    for name, figure in sorted(figures, key=lambda item: item[1].is_half):
+    for name, figure in sorted(figures, key=lambda item: item[1].in_line):
         if figure.missing(tables):
             missing.append(Missing(figure.title, figure.made_by, left_out.get(name, "")))
         else:
@@ -131,3 +145,61 @@ def _fill(
         found += made
         missing += [] if made or not part.made_by else [Missing(part.title, part.made_by)]
     return FilledSection(section, drawn, found, list(dict.fromkeys(missing)))
+
+
+@dataclass(frozen=True)
+class ClaimGroup:
+    """The claims that belong to one part of the report."""
+
+    title: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def counts(self) -> Counts:
+        """How many have each verdict."""
+        return _count(finding.verdict for finding in self.findings)
+
+    @property
+    def measured(self) -> list[Finding]:
+        """Those that have a verdict."""
+        return [finding for finding in self.findings if finding.verdict != "not measured"]
+
+    @property
+    def missing(self) -> list[Finding]:
+        """Those that were not measured."""
+        return [finding for finding in self.findings if finding.verdict == "not measured"]
+
+
+@dataclass(frozen=True)
+class CountedClaims:
+    """All claims: how many have each verdict, here and in the untrained model, and the groups."""
+
+    counts: Counts
+    untrained: Counts  # none where no untrained model was measured
+    groups: tuple[ClaimGroup, ...]
+
+
+def count_claims(findings: Sequence[Finding]) -> CountedClaims:
+    """The findings by the sections of their analyses, in the order of the registry."""
+    titles = {
+        claim.name: shown.section.title
+        for shown in load_presentations().values()
+        for claim in shown.claims
+    }
+    by_title: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_title.setdefault(titles[finding.claim.name], []).append(finding)
+    groups = (ClaimGroup(title, tuple(own)) for title, own in by_title.items())
+    untrained = [_most_common(f.untrained) for f in findings if f.untrained]
+    own = _count(finding.verdict for finding in findings)
+    return CountedClaims(own, _count(untrained) if untrained else [], tuple(groups))
+
+
+def _most_common(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of several draws of an untrained model the verdict that most of them have."""
+    return Counter(verdicts).most_common(1)[0][0]
+
+
+def _count(verdicts: Iterable[Verdict]) -> Counts:
+    found = Counter(verdicts)
+    return [(verdict, found[verdict]) for verdict in VERDICTS]

@@ -46,7 +46,7 @@ class RunFolder:
         """The folder of this path; an error for what cannot be one."""
         if not isinstance(path, (str, Path)) or "\0" in str(path):
             raise OutputError(
-                f"--out {shorten(path)} cannot be used. Expected the path of a folder."
+                f"--out {shorten(path)} cannot be used. Expected the path of a folder; choose one."
             )
         return RunFolder(Path(path))
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from headscope.data.table import Tables, split_kinds
 from headscope.registry import load_presentations
+from headscope.stats.interval import Estimate
 from headscope.view.numbers import SHARE, is_agreed
 
 __all__ = [
@@ -19,12 +20,14 @@ __all__ = [
     "join_words",
     "name_best",
     "name_heads",
+    "weigh",
     "write_percent",
 ]
 
 MOST = 5  # sentences
 NAMED_HEADS = 3
 AGAIN = 0.7  # what a further sentence of the same analysis or kind of attention is worth
+WIDE, OPEN = 0.5, 0.2  # an interval that says little, and the weight of what it is of
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 KINDS = {"cross": "cross attention"}
 HEAD = re.compile(r"\b\d+-\d+\b")
@@ -155,6 +158,15 @@ def cases(share: float) -> str:
     '90 of 100 cases'
     """
     return f"{100 * share:.0f} of 100 cases"
+
+
+def weigh(weight: float, found: Estimate[float]) -> float:
+    """The weight of a sentence about a share; little where its interval leaves nearly all open.
+
+    >>> weigh(0.9, Estimate(0.7, 0.6, 0.8)), weigh(0.9, Estimate(0.7, 0.02, 0.99))
+    (0.9, 0.2)
+    """
+    return OPEN if found.high - found.low > WIDE else weight
 
 
 def name_best(row: pd.Series, head: str) -> str:

@@ -60,7 +60,7 @@ class Threshold:
         if not 0 < value < self.most:
             raise StudyError(
                 f"{flag_of(self.name)} {value} cannot be used. Expected a number between 0 and "
-                f"{self.most:.4g}."
+                f"{self.most:.4g}; change it, or leave it out."
             )
         return value / self.per
 
@@ -89,6 +89,7 @@ class Labels:
     find: Callable[[Tables], pd.DataFrame]  # -> layer, head, label, share, is_known
     name: str | None = None  # the one label there is; None: any
     called: str = "{}"  # what a card calls it
+    plain: Callable[[str], str] = lambda label: ""  # any label in plain words, if it has some
     noun: str = "label"
     short: str = ""  # of the one label, in a cell of the picture of all heads
     also: Callable[[str], str] = lambda label: ""  # other words by which one may look for a label

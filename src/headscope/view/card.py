@@ -331,7 +331,9 @@ def _say_labels(names: Sequence[str], said: Mapping[str, str]) -> Iterator[str]:
     """Free labels, the first few; then those that have a name of their own."""
     fixed = {labels.name: labels.called for labels in list_labels() if labels.name is not None}
     free = [name for name in names if name not in fixed]
-    yield from (f"{name} ({said[name]})" for name in free[:SHOWN_LABELS])
+    for name in free[:SHOWN_LABELS]:
+        plain = [labels.plain(name) for labels in list_labels() if labels.name is None]
+        yield f"{name} ({', '.join([*filter(None, plain), said[name]])})"
     n_more = len(free) - SHOWN_LABELS
     if n_more > 0:
         noun = next((labels.noun for labels in list_labels() if labels.name is None), "")

@@ -12,11 +12,18 @@ import numpy as np
 from headscope.data.attention import head_name
 from headscope.data.head_view import HeadView
 from headscope.view.drawing_lines import RED, Cell, draw_bundle, draw_guides, draw_rows, find_lines
-from headscope.view.svg import Drawing, escape_text, estimate_width, shorten, show_unit
+from headscope.view.svg import (
+    Drawing,
+    compose,
+    draw_title,
+    escape_text,
+    estimate_width,
+    shorten,
+    show_unit,
+)
 
 __all__ = ["Drawing", "draw_head", "draw_heads", "find_words", "without_special"]
 
-FONT = "Helvetica, Arial, sans-serif"
 TITLE_SIZE = 14
 MARGIN = 10
 PAD = 5  # between a token and its lines
@@ -200,18 +207,12 @@ def _frame(
     space = 8 if cell.left == 0 else 28
     top = MARGIN + (2 * TITLE_SIZE if above else 0)
     across, down = cell.width + space, cell.height + space
-    width = ceil(2 * MARGIN + max(columns * across - space, _title_width(above)))
-    height = ceil(top + MARGIN + ceil(len(cells) / columns) * down - space)
+    width = 2 * MARGIN + max(columns * across - space, _title_width(above))
+    height = top + MARGIN + ceil(len(cells) / columns) * down - space
     placed = "".join(
         f'<g transform="translate({MARGIN + number % columns * across:.1f} '
         f'{top + number // columns * down:.1f})">{drawn}</g>'
         for number, drawn in enumerate(cells)
     )
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" role="img" font-family="{FONT}" fill="currentColor">'
-        f"<title>{escape_text(title)}</title><desc>{escape_text(about)}</desc>"
-        f'<style>{STYLE}</style><text x="{MARGIN}" y="{MARGIN + TITLE_SIZE}" font-weight="bold" '
-        f'font-size="{TITLE_SIZE}">{escape_text(above)}</text>{placed}</svg>'
-    )
-    return Drawing(svg, width, height, title)
+    body = f"{draw_title(above, MARGIN, TITLE_SIZE)}{placed}"
+    return compose(body, width, height, title, about, STYLE)

@@ -10,7 +10,15 @@ import numpy as np
 from headscope.data.attention import head_name
 from headscope.data.head_view import HeadView
 from headscope.view.drawing_lines import RED
-from headscope.view.svg import Drawing, escape_text, estimate_width, shorten, show_unit
+from headscope.view.svg import (
+    Drawing,
+    compose,
+    draw_title,
+    escape_text,
+    estimate_width,
+    shorten,
+    show_unit,
+)
 
 __all__ = ["STRONGEST", "draw_page"]
 
@@ -68,19 +76,13 @@ def draw_page(
         f"The {len(arcs)} strongest weights. A dot is at the attended word; an arrow names one "
         "in another line."
     )
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" role="img" '
-        'font-family="Helvetica, Arial, sans-serif" fill="currentColor">'
-        f"<title>{escape_text(heading)}</title>"
-        f'<text x="{MARGIN}" y="{MARGIN + TITLE_SIZE}" font-weight="bold" '
-        f'font-size="{TITLE_SIZE}">{escape_text(heading)}</text>'
+    body = (
+        f"{draw_title(heading, MARGIN, TITLE_SIZE)}"
         f'<g fill="none">{drawn}</g><g font-size="{SIZE}">{written}</g>'
         f"{_name_far(words, arcs, is_red)}"
         f'<text x="{MARGIN}" y="{height - MARGIN}" font-size="10" fill-opacity=".65">{note}</text>'
-        "</svg>"
     )
-    return Drawing(svg, width, height, heading)
+    return compose(body, width, height, heading)
 
 
 def _place(view: HeadView) -> list[Word]:

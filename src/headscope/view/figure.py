@@ -87,7 +87,7 @@ class Figure:
     paper: str = ""  # the paper's own figure, as "Figure 2"
     has_content: Callable[[Tables], bool] = lambda tables: True  # asked when all tables are there
     content: str = ""  # which rows it draws, if not all: said where there are none
-    is_half: bool = False  # stands beside another on the page, after the wide ones
+    in_line: int = 1  # how many such figures share a line of the page; wide ones come first
 
     def missing(self, tables: Tables) -> list[str]:
         """The tables it needs that are not there, empty, or without the rows it draws.

@@ -39,7 +39,7 @@ def refuse_font(font: str) -> None:
     if font.casefold() not in {name.casefold() for name in known}:
         raise StudyError(
             f"Font {font!r} is not installed.{suggest(font, known)} Expected one of: "
-            f"{', '.join(known)}."
+            f"{', '.join(known)}; choose one of them."
         )
 
 

@@ -106,5 +106,5 @@ def grid_figure(
         draw_tables=draw,
         has_content=lambda tables: bool((select(tables[table])["weight"] > 0).any()),
         content=content,
-        is_half=True,
+        in_line=3,
     )

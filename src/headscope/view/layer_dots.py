@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -22,6 +23,7 @@ __all__ = ["LayerDots", "how_to_read", "layer_axis"]
 PANELS_A_ROW = 4
 WIDTH, SPACING = 960, 22  # pixels: of a row of panels, and between them
 DODGE = 0.14  # of a layer, between dots of different colours
+NAME_WIDTH, NAME_HEIGHT = 0.12, 0.06  # of a panel: names nearer to each other would overlap
 NAMED, OUTLYING = 3, 2.5  # heads of a panel, and standard deviations above its mean
 MANY_LAYERS = 13  # from here on every fourth layer has its number
 
@@ -108,12 +110,24 @@ class LayerDots:
 
 
 def _name_outliers(table: pd.DataFrame, value: str) -> list[str]:
-    """The names of the highest heads of each panel that stand out from its mean; "" of others."""
+    """The names of the highest heads of each panel that stand out from its mean; "" of others, and
+    of those whose name would lie on that of a higher one."""
     of_panel = table.groupby("split", sort=False)[value]
     line = of_panel.transform("mean") + OUTLYING * of_panel.transform("std")
     is_named = (of_panel.rank(ascending=False, method="first") <= NAMED) & (table[value] > line)
-    names = zip(table["layer"], table["head"], is_named, strict=True)
-    return [f"{layer:.0f}-{head:.0f}" if named else "" for layer, head, named in names]
+    width, height = NAME_WIDTH * table["layer"].max(), NAME_HEIGHT * table[value].max()
+    named: list[Any] = []
+    for row in table[is_named].sort_values(value, ascending=False).itertuples():
+        up = getattr(row, value)
+        is_free = all(
+            other.split != row.split
+            or abs(other.layer - row.layer) > width
+            or abs(getattr(other, value) - up) > height
+            for other in named
+        )
+        named += [row] * is_free
+    names = {row.Index: f"{row.layer:.0f}-{row.head:.0f}" for row in named}
+    return [names.get(index, "") for index in table.index]
 
 
 def how_to_read(value: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 from logging import getLogger
+from math import ceil
 from typing import Any
 
 from headscope.errors import StudyError
@@ -16,7 +17,7 @@ log = getLogger("headscope")
 UNITS = {"cm": 96 / 2.54, "mm": 96 / 25.4, "in": 96.0, "pt": 96 / 72, "px": 1.0}  # in pixels
 LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(cm|mm|in|pt|px)?\s*")
 SIZE = re.compile(r"\s*([\d.]+)\s*x\s*([\d.]+)\s*(cm|mm|in|pt|px)?\s*")
-SMALLEST = 0.6  # of a figure's own panels: below it labels lie on each other
+NARROWEST, LOWEST = 0.35, 0.6  # of a figure's own panels: below it labels lie on each other
 ZOOMS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 READABLE, NEAR = 0.6, 0.03
 COLOUR = re.compile(r"#[0-9a-fA-F]{3,8}|[a-zA-Z]+")
@@ -63,7 +64,7 @@ class PaperStyle:
         if len(colours) == 1 and not colours[0].startswith("#"):
             raise StudyError(
                 f"No palette {self.palette!r}. Expected one of {', '.join(SCHEMES)}, or colours "
-                f"separated by commas: #0072B2,#D55E00."
+                f"separated by commas, such as #0072B2,#D55E00; choose one, or write colours."
             )
         return colours
 
@@ -80,7 +81,7 @@ def read_length(value: float | str | None) -> float | None:
     if not found or not float(found[1]):
         raise StudyError(
             f"Length {value!r} cannot be read. Expected a number and a unit, such as 8cm, 80mm, "
-            "3in, 240pt or 300px."
+            "3in, 240pt or 300px; write it so."
         )
     return float(found[1]) * UNITS[found[2] or "px"]
 
@@ -101,31 +102,59 @@ def read_size(text: str) -> tuple[float | None, float | None]:
 def fit_figure(chart: Any, style: PaperStyle, title: str) -> Drawing:
     """A chart as a drawing: its panels are made larger or smaller until the whole fits.
 
-    The size of a chart grows with that of its panels, so two drawings of it tell which panels give
-    the size that is wanted. Words keep their size while the panels have room beside them; in a
-    smaller picture all of it is scaled down.
+    Words keep their size while the panels have room beside them. In a smaller picture panels stand
+    below each other, or all of it is scaled down, whichever leaves the words larger.
     """
     spec = _restyle(chart.to_dict(), style)
     own = _draw(spec, title)
     if style.width is None and style.height is None:
         return own
-    half = _draw(_scale(spec, 0.5, 0.5), title)
+    forms = [
+        (form, _draw(form, title), _draw(_scale(form, 0.5, 0.5), title)) for form in _fold(spec)
+    ]
     for zoom in ZOOMS:
-        wide, high = (None if side is None else side / zoom for side in (style.width, style.height))
-        across = _solve(own.width, half.width, wide)
-        down = _solve(own.height, half.height, high)
-        # A side that was not asked for keeps the shape of the panels.
-        across, down = across or down or 1.0, down or across or 1.0
-        if min(across, down) < SMALLEST:
-            continue
-        drawn = _draw(_scale(spec, across, down), title)
-        if _is_near(drawn.width, wide) and _is_near(drawn.height, high):
-            break
-    else:
-        zoom, drawn = (style.width or own.width) / own.width, own
+        for form, whole, half in forms:
+            drawn = _fit(form, whole, half, style, zoom)
+            if drawn is not None:
+                _warn_of_small_words(zoom, title)
+                width, height = zoom * drawn.width, zoom * drawn.height
+                return _frame(drawn, style.width or width, style.height or height)
+    zoom = (style.width or own.width) / own.width
+    _warn_of_small_words(zoom, title)
+    return _frame(own, style.width or zoom * own.width, style.height or zoom * own.height)
+
+
+def _fold(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """The chart, and the same with fewer panels in a row."""
+    columns = spec.get("columns", 1)
+    fewer = dict.fromkeys([ceil(columns / 2), 1]) if columns > 1 else {}
+    return [spec, *({**spec, "columns": n} for n in fewer)]
+
+
+def _fit(
+    spec: dict[str, Any], own: Drawing, half: Drawing, style: PaperStyle, zoom: float
+) -> Drawing | None:
+    """The chart with panels of such a size that the whole, zoomed, is as large as wanted; None
+    where its labels would lie on each other.
+
+    The size of a chart grows with that of its panels, so two drawings of it tell which panels.
+    """
+    wide, high = (None if side is None else side / zoom for side in (style.width, style.height))
+    across = _solve(own.width, half.width, wide)
+    down = _solve(own.height, half.height, high)
+    # A side that was not asked for keeps the shape of the panels.
+    across, down = across or down or 1.0, down or across or 1.0
+    if across < NARROWEST or down < LOWEST:
+        return None
+    drawn = _draw(_scale(spec, across, down), own.title)
+    is_near = _is_near(drawn.width, wide) and _is_near(drawn.height, high)
+    return drawn if is_near else None
+
+
+def _warn_of_small_words(zoom: float, title: str) -> None:
     if zoom < READABLE:
-        log.warning("Words in figure %s are %.1f points high at this size.", title, 8 * zoom)
-    return _frame(drawn, style.width or zoom * drawn.width, style.height or zoom * drawn.height)
+        said = "Words in figure %s are %.1f points high at this size; choose a larger one."
+        log.warning(said, title, 8 * zoom)
 
 
 def style_drawing(drawing: Drawing, style: PaperStyle) -> Drawing:

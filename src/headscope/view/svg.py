@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from unicodedata import combining, east_asian_width
 from xml.sax.saxutils import escape
@@ -12,6 +13,8 @@ from headscope.files import write_atomically
 __all__ = [
     "ENDINGS",
     "Drawing",
+    "compose",
+    "draw_title",
     "escape_text",
     "estimate_width",
     "put_on",
@@ -20,6 +23,7 @@ __all__ = [
     "show_unit",
 ]
 
+FONT = "Helvetica, Arial, sans-serif"
 ENDINGS = (".svg", ".html", ".png", ".pdf")
 PNG_SCALE = 2.0  # dots for a unit: sharp on today's screens and in print
 LONGEST = 24  # characters of a token that are shown; hovering shows them all
@@ -79,6 +83,27 @@ class Drawing:
             return bytes(vl_convert.svg_to_pdf(self.svg))
         # On white: dots do not turn light on a dark page as currentColor does.
         return bytes(vl_convert.svg_to_png(put_on(self.svg, "#fff"), scale=PNG_SCALE))
+
+
+def compose(
+    body: str, width: float, height: float, title: str, about: str = "", style: str = ""
+) -> Drawing:
+    """A drawing of this markup; `about` is for those who cannot see it."""
+    across, down = ceil(width), ceil(height)
+    said = f"<desc>{escape_text(about)}</desc>" if about else ""
+    rules = f"<style>{style}</style>" if style else ""
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{across}" height="{down}" '
+        f'viewBox="0 0 {across} {down}" role="img" font-family="{FONT}" fill="currentColor">'
+        f"<title>{escape_text(title)}</title>{said}{rules}{body}</svg>"
+    )
+    return Drawing(svg, across, down, title)
+
+
+def draw_title(title: str, margin: float, size: float) -> str:
+    """A title in the upper left corner."""
+    place = f'x="{margin}" y="{margin + size:.4g}"'
+    return f'<text {place} font-weight="bold" font-size="{size}">{escape_text(title)}</text>'
 
 
 def put_on(svg: str, colour: str) -> str:

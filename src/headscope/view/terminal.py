@@ -1,34 +1,41 @@
 """A run in the terminal: readable tables, or the same as CSV or JSON."""
 
 import json
-import textwrap
+import sys
 from collections.abc import Mapping, Sequence
-from shutil import get_terminal_size
 from typing import Any
 
 import pandas as pd
 
+from headscope.contracts import CorpusRole
 from headscope.data.table import KIND, Tables, split_kinds, to_csv
 from headscope.registry import load_presentations
 from headscope.view.answer import Answer
 from headscope.view.behaviour import behaviour_table
 from headscope.view.numbers import ROUND_PERCENT
 from headscope.view.presentation import PrintedTable
-from headscope.view.table import Format, TextTable, from_frame, print_table
+from headscope.view.table import (
+    FIRM,
+    Format,
+    TextTable,
+    from_frame,
+    print_table,
+    terminal_width,
+    wrap_text,
+)
 
 __all__ = [
     "describe_answers",
     "describe_counts",
-    "describe_documents",
     "print_frame",
     "print_run",
     "summary_table",
+    "warn_of_few_documents",
 ]
 
 BEHAVIOURS = "behaviours"
 SHOWN_HEADS = 5
 FEW_DOCUMENTS = 20
-EXAMPLES = {"treebank": "sentences", "coref": "documents"}  # what the examples of a corpus are
 PIPE_WIDTH = 100  # of sentences, where there is no terminal
 
 
@@ -81,62 +88,54 @@ def summary_table(behaviours: pd.DataFrame) -> TextTable:
 
 def describe_answers(answers: Sequence[Answer], width: int | None = None) -> str:
     """The sentences, one a line; long ones go on under themselves, and no word is split."""
-    width = width or get_terminal_size((PIPE_WIDTH, 24)).columns
-    wrapped = [
-        textwrap.fill(
-            answer.text.replace(" %", "\u00a0%"),  # a number stays with its unit
-            width,
-            initial_indent="- ",
-            subsequent_indent="  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for answer in answers
-    ]
-    return "\n".join(wrapped).replace("\u00a0", " ")
+    width = width or terminal_width(sys.stderr, PIPE_WIDTH)
+    return "\n".join(wrap_text(f"- {answer.text}", width, "  ") for answer in answers)
 
 
-def describe_counts(
-    key: str,
-    counts: Mapping[str, Any],
-    available: int | None = None,
-    role: str = "",
-    n_drawn: int | None = None,
-) -> str:
-    """What became of the examples of a pass, in a line.
-
-    `available` is how many there were, `n_drawn` how many of them were to be used.
-    """
+def describe_counts(counts: Mapping[str, Any], read: Mapping[str, Any]) -> str:
+    """What became of the examples of a pass; `read` is what the manifest says of the pass."""
+    available, n_drawn = read.get("available"), read.get("examples")
     of_all = f" of {available:,}" if available else ""
-    what = f"{counts['used']:,}{of_all} {EXAMPLES.get(role, 'examples')} used"
+    unit = CorpusRole(read.get("role", CorpusRole.TEXT)).unit
+    what = f"{counts['used']:,}{of_all} {unit} used"
     if available and counts["used"] > (n_drawn or available):  # documents were cut
         n_read = f"{n_drawn:,} of " if n_drawn and n_drawn < available else ""
         what = f"{counts['used']:,} windows from {n_read}{available:,} documents used"
     parts = [f"{what} ({counts['tokens']:,} tokens)"]
-    parts += [describe_documents(counts)] if "documents" in counts else []
+    if "documents" in counts and " documents " not in what:
+        parts.append(_count(counts["documents"], "document"))
     if counts["truncated"]:
-        parts.append(f"{counts['truncated']} cut to the token limit")
+        parts.append(f"{counts['truncated']:,} cut to the token limit")
     for reason, n in counts["skipped"].items():
         ids = counts["skipped_ids"][reason]
         shown = ", ".join(ids[:3]) + (", ..." if n > 3 else "")
-        parts.append(f"{n} skipped: {reason} ({shown})")
+        parts.append(f"{n:,} skipped: {reason} ({shown})")
     if counts["unaligned_words"]:
-        parts.append(f"{counts['unaligned_words']} words without tokens")
+        parts.append(f"{_count(counts['unaligned_words'], 'word')} without tokens")
     parts += [f"{what}: {n:,}" for what, n in counts["notes"].items()]
-    return f"{key}: {', '.join(parts)}"
+    return "; ".join(parts)
 
 
-def describe_documents(counts: Mapping[str, Any]) -> str:
-    """How many documents there are, and what that means for the intervals."""
-    n, n_unknown = int(counts["documents"]), int(counts["without_document"])
-    text = f"{n} document" + "s" * (n != 1)
-    if n < 2:
-        text += ": too few for intervals"
-    elif n < FEW_DOCUMENTS:
-        text += f": intervals are rough with fewer than {FEW_DOCUMENTS}"
-    if n_unknown:
-        text += f"; {n_unknown} examples have no document mark and count as one document each"
-    return text
+def warn_of_few_documents(manifest: Mapping[str, Any]) -> list[str]:
+    """What the number of documents means for intervals: a line for all passes it concerns."""
+    counts = {
+        key: own
+        for key, own in manifest.get("counts", {}).items()
+        if "documents" in own and not manifest.get("passes", {}).get(key, {}).get("repeats")
+    }
+    single = [key for key, own in counts.items() if own["documents"] < 2]
+    few = [key for key, own in counts.items() if 2 <= own["documents"] < FEW_DOCUMENTS]
+    unmarked = [key for key, own in counts.items() if own["without_document"]]
+    notes = {
+        "There are no intervals: they need two documents or more": single,
+        f"Intervals are rough with fewer than {FEW_DOCUMENTS} documents": few,
+        "Some examples have no document mark and count as one document each": unmarked,
+    }
+    return [f"{note} ({', '.join(keys)})." for note, keys in notes.items() if keys]
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def _print_readable(frames: Tables, printed: Mapping[str, PrintedTable], min_count: int) -> None:
@@ -153,7 +152,7 @@ def _print_readable(frames: Tables, printed: Mapping[str, PrintedTable], min_cou
 
 
 def _describe(row: Any) -> str:
-    return f"{row.layer}-{row.head} {ROUND_PERCENT.row(row, 'share')}"
+    return f"{row.layer}-{row.head} {ROUND_PERCENT.row(row, 'share')}".replace(" ", FIRM)
 
 
 def _as_records(frame: pd.DataFrame) -> Any:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from headscope.view.numbers import SHARE
+
 __all__ = ["describe_tokenization", "doubt_languages"]
 
 # Measured on one text in 16 languages. A multilingual tokenizer has at most 3.9 % unknown pieces,
@@ -20,9 +22,8 @@ def describe_tokenization(counts: Mapping[str, Any]) -> str | None:
         return None
     pieces, split, unknown, single = found
     return (
-        f"{pieces:.2f} pieces per word, {split:.1%} of words split, {unknown:.1%} of pieces "
-        f"unknown, "
-        f"{single:.1%} single characters"
+        f"{pieces:.2f} pieces per word, {SHARE.number(split)} of words split, "
+        f"{SHARE.number(unknown)} of pieces unknown, {SHARE.number(single)} single characters"
     )
 
 

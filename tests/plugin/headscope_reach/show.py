@@ -75,7 +75,7 @@ PRESENTATION = Presentation(
             needs=("reach",),
             made_by="--text FILE",
             draw_tables=draw_reach,
-            is_half=True,
+            in_line=3,
         ),
     ),
     claims=(

@@ -4,7 +4,7 @@ import pandas as pd
 
 from headscope.analyses.coreference.measure import CANDIDATES
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, cases, name_best
+from headscope.view.answer import Answer, AnswerMaker, cases, name_best, weigh
 from headscope.view.card import name_corpus
 from headscope.view.claim import in_paper_window, name_head, top_row
 from headscope.view.numbers import SHARE, held_out, percent
@@ -41,8 +41,8 @@ def _say_best(row: pd.Series, is_held_out: bool) -> Answer:
         f"Antecedents of {row['count']} mentions{name_corpus(row)}: {numbers}; same head word "
         f"{percent(row['head_match'])} %, rules {percent(row['rule_based'])} %."
     )
-    is_better = share > row["head_match"]
-    return Answer(text, 0.95 if is_better else 0.5, detail, (head,), "coreference-best")
+    weight = weigh(0.95 if share > row["head_match"] else 0.5, held_out(row))
+    return Answer(text, weight, detail, (head,), "coreference-best")
 
 
 ANSWERS = (AnswerMaker(("coreference-best",), answer_antecedents),)

@@ -375,6 +375,7 @@ FIGURES = (
         made_by="--treebank FILE",
         draw_tables=draw_best,
         paper="Table 1",
+        in_line=2,
     ),
     Figure(
         name="heads-relations",
@@ -387,6 +388,7 @@ FIGURES = (
         needs=("dependency", "dependency-best"),
         made_by="--treebank FILE",
         draw_tables=draw_relations_grid,
+        in_line=3,
     ),
     TREEBANKS_FIGURE,
 )
@@ -416,6 +418,7 @@ PRESENTATION = Presentation(
             Kind("a syntactic relation", COLOURS[2], "diamond"),
             find_labels,
             noun="relation",
+            plain=name_plainly,
             also=list_synonyms,
         ),
     ),

@@ -41,7 +41,7 @@ def draw_map(tables: Tables) -> Chart:
     names = [kind.name for kind in present]
     colours = alt.Scale(domain=names, range=[kind.colour for kind in present])
     shapes = alt.Scale(domain=names, range=[kind.shape for kind in present])
-    legend = alt.Legend(title="attends to", symbolOpacity=1, symbolSize=90)
+    legend = alt.Legend(orient="bottom", columns=2, title=None, symbolOpacity=1, symbolSize=90)
     points = _points(layout).encode(
         alt.Color("kind:N", scale=colours, legend=legend),
         alt.Shape("kind:N", scale=shapes, legend=legend),
@@ -65,8 +65,9 @@ def draw_map_by_layer(tables: Tables) -> Chart:
     points = _points(layout).encode(
         alt.Color(
             "layer:Q",
-            scale=alt.Scale(scheme="viridis", nice=False),
-            legend=alt.Legend(tickMinStep=1, format="d", gradientLength=140),
+            # Neither end, which a dark or a white page would hide.
+            scale=alt.Scale(scheme=alt.SchemeParams("viridis", extent=[0.2, 0.95]), nice=False),
+            legend=alt.Legend(orient="bottom", tickMinStep=1, format="d", gradientLength=140),
         ),
         tooltip=SAID,
     )
@@ -159,7 +160,7 @@ def _feet(layout: pd.DataFrame, room: float) -> Chart:
         alt.Color(
             "kind:N",
             scale=alt.Scale(domain=domain, range=colours),
-            legend=alt.Legend(title="attends to", orient="right"),
+            legend=alt.Legend(orient="top", title=None),  # names are below
         ),
         tooltip=SAID,
     )
@@ -274,7 +275,7 @@ def _colour(most: float) -> alt.Color:
         "divergence:Q",
         title=VALUE,
         scale=alt.Scale(scheme=SEQUENTIAL, reverse=True, nice=False, domain=[0, most]),
-        legend=alt.Legend(gradientLength=140, gradientOpacity=1, tickCount=5),
+        legend=alt.Legend(orient="bottom", gradientLength=140, gradientOpacity=1, tickCount=5),
     )
 
 

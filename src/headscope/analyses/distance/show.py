@@ -43,7 +43,7 @@ HEADS_MAP = Figure(
     made_by="--text FILE",
     draw_tables=draw_map,
     paper="Figure 6",
-    is_half=True,
+    in_line=2,
 )
 
 HEADS_MAP_LAYERS = Figure(
@@ -57,7 +57,7 @@ HEADS_MAP_LAYERS = Figure(
     made_by="--text FILE",
     draw_tables=draw_map_by_layer,
     paper="Figure 6",
-    is_half=True,
+    in_line=2,
 )
 
 DISTANCE_MATRIX = Figure(
@@ -72,7 +72,7 @@ DISTANCE_MATRIX = Figure(
     needs=("distance", "layout"),
     made_by="--text FILE",
     draw_tables=draw_matrix,
-    is_half=True,
+    in_line=2,
 )
 
 DENDROGRAM = Figure(

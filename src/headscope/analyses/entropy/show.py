@@ -247,7 +247,7 @@ FIGURES = (
         needs=("entropy",),
         made_by="--text FILE",
         draw_tables=draw_entropy_grid,
-        is_half=True,
+        in_line=3,
     ),
 )
 CLAIMS = (

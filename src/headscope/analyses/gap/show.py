@@ -4,7 +4,7 @@ import pandas as pd
 
 from headscope.analyses.coreference.show import WAYS
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, name_best
+from headscope.view.answer import Answer, AnswerMaker, name_best, weigh
 from headscope.view.best_bars import corpus_columns
 from headscope.view.card import FactMaker, Facts, accuracy_facts
 from headscope.view.claim import name_head
@@ -56,7 +56,7 @@ def answer_names(tables: Tables) -> list[Answer]:
         f"{100 * found.value:.0f} of 100 pronouns (held out)."
     )
     detail = f"{SHARE.estimate(found)} of {row['count']} pronouns."
-    return [Answer(text, 0.75, detail, (head,))]
+    return [Answer(text, weigh(0.75, found), detail, (head,))]
 
 
 PRESENTATION = Presentation(

@@ -166,10 +166,10 @@ def draw_layers(tables: Tables) -> Chart:
 
 
 def _figure(
-    name: str, title: str, caption: str, draw: Callable[[Tables], Chart], is_half: bool = False
+    name: str, title: str, caption: str, draw: Callable[[Tables], Chart], in_line: int = 1
 ) -> Figure:
     made_by = "(headscope distance A B --text FILE)"
-    return Figure(name, title, caption, ("head-matches",), made_by, draw, is_half=is_half)
+    return Figure(name, title, caption, ("head-matches",), made_by, draw, in_line=in_line)
 
 
 FIGURES = (
@@ -187,7 +187,7 @@ FIGURES = (
         "Rows: layers of the first model. Columns: layers of the second. The darker a cell, the "
         "more heads match between the two layers. A dark diagonal: heads at the same depth match.",
         draw_layers,
-        is_half=True,
+        in_line=2,
     ),
 )
 PRESENTATION = Presentation(

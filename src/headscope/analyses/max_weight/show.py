@@ -80,7 +80,7 @@ PRESENTATION = Presentation(
             needs=("max-weight",),
             made_by="--text FILE",
             draw_tables=lambda tables: GRID.draw(tables["max-weight"]),
-            is_half=True,
+            in_line=3,
         ),
     ),
     claims=(

@@ -78,7 +78,7 @@ PRESENTATION = Presentation(
             needs=("monotonicity",),
             made_by="--text PAIRS.jsonl",
             draw_tables=lambda tables: GRID.draw(tables["monotonicity"]),
-            is_half=True,
+            in_line=3,
         ),
     ),
     answers=(AnswerMaker(("monotonicity",), answer_order),),

@@ -84,9 +84,10 @@ def answer_position(tables: Tables) -> list[Answer]:
 
 
 def draw_position(tables: Tables) -> Chart:
-    """One panel a target."""
+    """One panel a target, of those that tokens can see."""
+    table = tables["position"]
     dots = LayerDots(value="weight", title="share of attention", split="target", words=PANELS)
-    return dots.draw(tables["position"])
+    return dots.draw(table[table.groupby("target")["weight"].transform("max") > 0])
 
 
 def check_self(tables: Tables) -> Outcome:
@@ -146,13 +147,14 @@ FIGURES = (
         name="position",
         title="Attention to neighbours",
         caption=(
-            "One panel each for the previous token, the token itself and the next one. "
-            + how_to_read("share of attention that goes there")
+            "One panel each for the previous token, the token itself and the next one (which a "
+            "decoder cannot see). " + how_to_read("share of attention that goes there")
         ),
         needs=("position",),
         made_by="--text FILE",
         draw_tables=draw_position,
         paper="Figure 2",
+        has_content=lambda tables: bool((tables["position"]["weight"] > 0).any()),
     ),
     _grid("previous", "attention to previous tokens"),
     _grid("next", "attention to next tokens (a decoder has none)"),

@@ -62,7 +62,9 @@ def answer_often_half(tables: Tables) -> list[Answer]:
     """How many heads give most of their attention to a few tokens."""
     table = tables["special-tokens-heads"]
     n_heads, n_found = len(table), int((table["weight"] > HALF).sum())
-    few = "special tokens, periods and commas"
+    targets = tables.get("special-tokens-layers", pd.DataFrame(columns=["target"]))["target"]
+    special = "the first token" if "first" in set(targets) else "special tokens"
+    few = f"{special}, periods and commas"
     if not n_found:
         top = top_row(table, "weight")
         head = name_head(top)

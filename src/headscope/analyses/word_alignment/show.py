@@ -100,7 +100,7 @@ PRESENTATION = Presentation(
             needs=("word-alignment",),
             made_by="--text PAIRS.jsonl (with gold alignments)",
             draw_tables=draw_alignment,
-            is_half=True,
+            in_line=3,
         ),
     ),
     answers=(AnswerMaker(("word-alignment",), answer_alignment),),

@@ -14,7 +14,7 @@ def check_split(tables: Tables) -> Outcome:
     """Few words are split."""
     row = tables["word-pieces"].iloc[0]
     shows = (
-        f"{SHARE.row(row, 'split')} of {row['words']:,} words are split; a word has "
+        f"{SHARE.row(row, 'split')} of {row['words']:,.0f} words are split; a word has "
         f"{row['pieces']:.2f} tokens on average."
     )
     return judge(row_estimate(row, "split"), FEW, shows, is_above=False)

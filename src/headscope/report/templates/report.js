@@ -28,11 +28,41 @@ function colours() {
   };
 }
 
+// A chart that is too wide for its place: fewer panels in a row and legends of one column below
+// it (`fold`), then narrower panels (`squeeze`). A square stays one.
+const across = (spec) =>
+  spec.facet ? (spec.columns ?? 1) * across(spec.spec)
+    : spec.hconcat ? spec.hconcat.reduce((sum, part) => sum + across(part), 0)
+      : spec.vconcat ? Math.max(...spec.vconcat.map(across)) : spec.width ?? 0;
+
+function fold(spec, room) {
+  const { hconcat, vconcat, ...folded } = spec;
+  const stacked = hconcat ?? vconcat;
+  if (stacked) folded.vconcat = stacked.map((part) => fold(part, room));
+  if (spec.columns) folded.columns = Math.max(1, Math.floor(spec.columns * room / (across(spec) + 60)));
+  if (spec.config) folded.config = { ...spec.config, legend: { ...spec.config.legend, orient: "bottom", columns: 1 } };
+  return folded;
+}
+
+function squeeze(spec, factor) {
+  if (Array.isArray(spec)) return spec.map((part) => squeeze(part, factor));
+  const squeezed = { ...spec };
+  for (const part of ["spec", "layer", "vconcat"]) if (spec[part]) squeezed[part] = squeeze(spec[part], factor);
+  const isSquare = spec.width === spec.height;
+  if (spec.width) squeezed.width = spec.width * factor;
+  if (spec.height && isSquare) squeezed.height = spec.height * factor;
+  const mark = spec.mark ?? {};
+  if (mark.type === "image") squeezed.mark = { ...mark, width: mark.width * factor, height: mark.height * factor };
+  if (mark.angle) squeezed.mark = { ...mark, fontSize: mark.fontSize * factor }; // names side by side
+  return squeezed;
+}
+
+const roomOf = (place) => place.clientWidth - 40; // beside it is the menu
+
 async function draw(place) {
   const name = place.dataset.figure;
-  views.get(name)?.finalize();
-  views.delete(name);
-  const spec = await read("spec-" + name);
+  const room = roomOf(place);
+  let spec = await read("spec-" + name);
   const isLong = Object.values(spec.datasets ?? {}).some((rows) => typeof rows === "string"); // CSV: many rows
   const options = {
     renderer: isLong || crowded.has(name) ? "canvas" : "svg",
@@ -40,10 +70,18 @@ async function draw(place) {
     downloadFileName: name,
     config: colours(),
   };
-  const shown = await vegaEmbed(place, spec, options);
-  views.set(name, shown);
+  async function embed() {
+    views.get(name)?.finalize();
+    views.set(name, await vegaEmbed(place, spec, options));
+    const drawn = place.querySelector("svg, canvas"); // of its own width, whatever is shown of it
+    return (drawn.viewBox?.baseVal.width ?? drawn.width / devicePixelRatio) - room;
+  }
+  let excess = across(spec) > room ? 1 : await embed();
+  if (excess > 0) { spec = fold(spec, room); excess = await embed(); }
+  if (excess > 0) { spec = squeeze(spec, Math.max(0.2, 1 - excess / across(spec))); await embed(); }
+  place.dataset.room = room;
   place.querySelector("summary")?.setAttribute("aria-label", "Save this figure");
-  shown.view.addEventListener("click", (event, item) => {
+  views.get(name).view.addEventListener("click", (event, item) => {
     const datum = item?.datum?.datum ?? item?.datum;
     if (datum?.layer && datum?.head) openCard(`${datum.layer}-${datum.head}`);
   });
@@ -75,6 +113,16 @@ function drawRest() {
 }
 addEventListener("load", () => whenAtRest(drawRest));
 addEventListener("beforeprint", () => waiting.forEach(drawOnce));
+
+// A screen that was turned, or a window of another width.
+let turned = 0;
+addEventListener("resize", () => {
+  clearTimeout(turned);
+  turned = setTimeout(() => {
+    const isOfOtherWidth = (place) => place.dataset.drawn && Math.abs(roomOf(place) - place.dataset.room) > 20;
+    places.filter(isOfOtherWidth).forEach(draw);
+  }, 200);
+});
 
 // Light and dark.
 const theme = document.getElementById("theme");

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from headscope.view.table import Column, TextTable, build_table
-from headscope.view.table_layout import lay_out
+from headscope.view.table import Column, TextTable, build_table, lay_out
 
 ROWS = [
     {"name": f"relation-{n}", "number": "42.0 [40.6-43.3]", "more": "abc def " * 6}
