@@ -1,6 +1,6 @@
 """Faults while a run works (`make chaos`): kill -9, full disks, flipped bits; counted.
 
-    OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python -m benchmarks.chaos [KILLS] [FULL DISKS] [FLIPS]
+    OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python -m benchmarks.chaos [KILLS] [DISKS] [FLIPS] [SEED]
 
 (With a pool of native threads a child that is forked may wait for ever.)
 
@@ -98,10 +98,11 @@ def judge(model: Any, folder: Path, expected: dict[str, Any]) -> str:
     return SAME if content(folder) == expected else OTHER
 
 
-def kill(model: Any, place: Path, expected: dict[str, Any], n: int, seconds: float) -> Counter[str]:
+def kill(
+    model: Any, place: Path, expected: dict[str, Any], n: int, seconds: float, rng: Random
+) -> Counter[str]:
     """Kill runs at random moments, some of them twice."""
     outcomes: Counter[str] = Counter()
-    rng = Random(0)
     for number in range(n):
         folder = place / f"kill-{number}"
         for resume in [False, True][: rng.randint(1, 2)]:
@@ -159,11 +160,10 @@ def fill_disk(
     return outcomes
 
 
-def flip_bits(place: Path, good: Path, n: int) -> dict[str, Counter[str]]:
+def flip_bits(place: Path, good: Path, n: int, rng: Random) -> dict[str, Counter[str]]:
     """Flip single bits in every file of a run that is read again; what is read then?"""
     expected, manifest = content(good), load_run(good).manifest
     outcomes: dict[str, Counter[str]] = {}
-    rng = Random(1)
     for path in sorted(p for p in good.rglob("*") if p.is_file() and p.suffix != ".csv"):
         kind = path.suffix if path.suffix != ".json" else path.name
         for _ in range(n):
@@ -186,7 +186,7 @@ def flip_bits(place: Path, good: Path, n: int) -> dict[str, Counter[str]]:
     return outcomes
 
 
-def main(n_kills: int = 100, n_full: int = 20, n_flips: int = 5) -> int:
+def main(n_kills: int = 100, n_full: int = 20, n_flips: int = 5, seed: int = 0) -> int:
     """All faults, and their table; the exit code says whether a number was wrong."""
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
@@ -200,11 +200,11 @@ def main(n_kills: int = 100, n_full: int = 20, n_flips: int = 5) -> int:
         expected = content(place / "good")
         n_writes = count_writes(model, place)
         rows = {
-            "kill -9": kill(model, place, expected, n_kills, seconds),
+            "kill -9": kill(model, place, expected, n_kills, seconds, Random(seed)),
             "disk full": fill_disk(model, place, expected, n_full, n_writes),
         }
         study(model, place / "whole", is_large=True)
-        flips = flip_bits(place, place / "whole", n_flips)
+        flips = flip_bits(place, place / "whole", n_flips, Random(seed))
         rows |= {f"a flipped bit in {kind}": counts for kind, counts in flips.items()}
     print("| fault | cases | result |\n|---|---:|---|")
     for fault, counts in rows.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.errors import StudyError
+from headscope.errors import StudyError, shorten
 
 __all__ = ["Part", "Shard", "cut_shards", "name_numbers", "part_of"]
 
@@ -44,12 +44,12 @@ class Part:
     @classmethod
     def parse(cls, text: str) -> "Part":
         """The part that "3/64" names."""
-        found = re.fullmatch(r"(\d+)/(\d+)", text)
+        found = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
         part = cls(int(found[1]), int(found[2])) if found else None
         if part is None or not 1 <= part.number <= part.of:
             raise StudyError(
-                f"--shard {text} cannot be used. Expected the number of the part, counted from 1, "
-                f"and the number of parts; write, for example, 3/64."
+                f"--shard {shorten(text)} cannot be used. Expected the number of the part, counted "
+                f"from 1, and the number of parts; write, for example, 3/64."
             )
         return part
 
