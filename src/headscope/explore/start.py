@@ -7,7 +7,7 @@ from headscope.contracts import Watch, layer_numbers
 from headscope.data.attention import parse_head_name
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import open_models
-from headscope.errors import OutputError, StudyError
+from headscope.errors import OutputError, StudyError, shorten
 from headscope.explore.one_file import render_page
 from headscope.explore.session import Session
 from headscope.explore.texts import Shelf, open_shelf, read_texts
@@ -111,7 +111,7 @@ def _start(
         place = parse_head_name(head)
         if place is None:
             raise StudyError(
-                f"Head {head!r} cannot be read. Expected layer-head; write it as 8-10."
+                f"Head {shorten(head)!r} cannot be read. Expected layer-head; write it as 8-10."
             )
         refuse_absent_heads(source, [place])
         start["heads"] = head.strip()
