@@ -160,9 +160,18 @@ def fill_disk(
     return outcomes
 
 
+def read_all(folder: Path) -> Any:
+    """All that is read of a run: its manifest, tables, examples and sums."""
+    run = load_run(folder)
+    tables = [{name: table.to_csv() for name, table in run.tables.items()}]
+    tables += [{name: table.to_csv() for name, table in run.untrained.items()}]
+    sums = {p.name: repr(read_checkpoint(p).result.tallies) for p in folder.glob("tallies/*")}
+    return run.manifest, tables, repr(run.examples), sums
+
+
 def flip_bits(place: Path, good: Path, n: int, rng: Random) -> dict[str, Counter[str]]:
     """Flip single bits in every file of a run that is read again; what is read then?"""
-    expected, manifest = content(good), load_run(good).manifest
+    expected = read_all(good)
     outcomes: dict[str, Counter[str]] = {}
     for path in sorted(p for p in good.rglob("*") if p.is_file() and p.suffix != ".csv"):
         kind = path.suffix if path.suffix != ".json" else path.name
@@ -173,10 +182,7 @@ def flip_bits(place: Path, good: Path, n: int, rng: Random) -> dict[str, Counter
             raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
             (folder / path.relative_to(good)).write_bytes(bytes(raw))
             try:
-                run = load_run(folder)
-                now = {**content(folder), path.relative_to(good).as_posix(): None}
-                old = {**expected, path.relative_to(good).as_posix(): None}
-                outcome = "read as it was" if (now, run.manifest) == (old, manifest) else OTHER
+                outcome = "read as it was" if read_all(folder) == expected else OTHER
             except HeadscopeError:
                 outcome = REFUSED
             except Exception as error:

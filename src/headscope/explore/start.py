@@ -63,7 +63,9 @@ def open_session(
 def save_page(session: Session, path: Path) -> Path:
     """Write the page with the texts it was opened with."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise OutputError(f"{path} cannot be written: expected a file that ends in .html.")
+        raise OutputError(
+            f"{shorten(str(path), 200)} cannot be written: expected a file that ends in .html."
+        )
     start = dict(session.start)
     sides = range(len(session.models))
     if "id" in start:
