@@ -15,7 +15,12 @@ from headscope.commands import talk
 from headscope.commands.analyze import analyze
 from headscope.commands.compare import atlas, compare
 from headscope.commands.explore import explore
-from headscope.commands.interrupt import INTERRUPTED, catch_interrupts, was_interrupted
+from headscope.commands.interrupt import (
+    INTERRUPTED,
+    catch_interrupts,
+    end_interrupted,
+    was_interrupted,
+)
 from headscope.commands.probe import probe
 from headscope.commands.runs import card, distance, layout, list_names, merge, report, table
 from headscope.commands.shared import RUN, expand_options
@@ -75,14 +80,9 @@ def _run() -> None:
     except Exception:
         if not was_interrupted():
             raise
-        _end_interrupted()
+        end_interrupted()
     except KeyboardInterrupt:
-        _end_interrupted()
-
-
-def _end_interrupted() -> None:
-    typer.echo("\nInterrupted.", err=True)
-    sys.exit(INTERRUPTED)
+        end_interrupted()
 
 
 def __getattr__(name: str) -> Any:
