@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from headscope.commands.shared import FormatOption
-from headscope.errors import StudyError, shorten
+from headscope.errors import StudyError
 from headscope.view.table import Format
 
 __all__ = ["atlas", "compare"]
@@ -83,6 +83,6 @@ def _read_steps(given: str | None) -> list[int] | None:
         return [int(part.replace("_", "")) for part in given.split(",")]
     except ValueError:
         raise StudyError(
-            f"--steps {shorten(given)} cannot be read. Expected whole numbers separated by commas; "
-            "write, for example, 0,1000,2000."
+            f"--steps {given} cannot be read. Expected whole numbers separated by commas; write, "
+            f"for example, 0,1000,2000."
         ) from None

@@ -246,8 +246,8 @@ def open_bytes(path: Path) -> BufferedReader | gzip.GzipFile:
         return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{shorten(str(path), 200)} cannot be read: {getattr(error, 'strerror', None) or error}"
-            ". Expected a readable file; check the path and its permissions."
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}. Expected a "
+            "readable file; check the path and its permissions."
         ) from error
 
 

@@ -7,7 +7,7 @@ from headscope.contracts import Watch, layer_numbers
 from headscope.data.attention import parse_head_name
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import open_models
-from headscope.errors import OutputError, StudyError, shorten
+from headscope.errors import OutputError, StudyError
 from headscope.explore.one_file import render_page
 from headscope.explore.session import Session
 from headscope.explore.texts import Shelf, open_shelf, read_texts
@@ -63,9 +63,7 @@ def open_session(
 def save_page(session: Session, path: Path) -> Path:
     """Write the page with the texts it was opened with."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise OutputError(
-            f"{shorten(str(path), 200)} cannot be written: expected a file that ends in .html."
-        )
+        raise OutputError(f"{path} cannot be written: expected a file that ends in .html.")
     start = dict(session.start)
     sides = range(len(session.models))
     if "id" in start:
@@ -113,7 +111,7 @@ def _start(
         place = parse_head_name(head)
         if place is None:
             raise StudyError(
-                f"Head {shorten(head)!r} cannot be read. Expected layer-head; write it as 8-10."
+                f"Head {head!r} cannot be read. Expected layer-head; write it as 8-10."
             )
         refuse_absent_heads(source, [place])
         start["heads"] = head.strip()

@@ -9,7 +9,7 @@ import pandas as pd
 
 from headscope.data.attention import parse_head_name
 from headscope.data.table import Tables, split_kinds
-from headscope.errors import StudyError, shorten
+from headscope.errors import StudyError
 from headscope.registry import load_presentations
 from headscope.view.behaviour import (
     OTHER,
@@ -263,8 +263,8 @@ def _refuse_unknown(name: str, place: Place | None, tables: Tables) -> Place:
     if place is None or place not in known:
         layers, heads = max(layer for layer, _ in known), max(head for _, head in known)
         raise StudyError(
-            f"There is no head {shorten(name)!r}. Expected layer-head, both counted from 1, of "
-            f"layers 1-{layers} and heads 1-{heads}; name one as {known[-1][0]}-{known[-1][1]}."
+            f"There is no head {name!r}. Expected layer-head, both counted from 1, of layers 1-"
+            f"{layers} and heads 1-{heads}; name one as {known[-1][0]}-{known[-1][1]}."
         )
     return place
 

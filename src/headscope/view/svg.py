@@ -91,7 +91,7 @@ def refuse_ending(path: Path) -> None:
     """An error for a file that no form of a drawing goes by; early, before the model runs."""
     if path.suffix.lower() not in ENDINGS:
         raise OutputError(
-            f"{str(path)[-200:]} cannot be written: its ending is {path.suffix[:20]!r}."
+            f"{path} cannot be written: its ending is {path.suffix!r}."
             f"{suggest(path.suffix, ENDINGS)} Expected {', '.join(ENDINGS)}; rename it."
         )
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from headscope.contracts import Watch
 from headscope.data.attention import LayerChange, parse_head_name
 from headscope.data.table import empty_tables, head_axes, tidy_table
-from headscope.errors import StudyError, shorten
+from headscope.errors import StudyError
 from headscope.options import option
 from headscope.stats.tally import Tally, pair_sums
 
@@ -33,8 +33,8 @@ def read_heads(heads: Any) -> Heads:
     found = [parse_head_name(head) if isinstance(head, str) else _as_pair(head) for head in named]
     if not found or None in found:
         raise StudyError(
-            f"--heads {shorten(heads)} cannot be read. Expected pairs of layer and head, counted "
-            f"from 1; separate them by commas, e.g. --heads 3-5,8-10."
+            f"--heads {heads} cannot be read. Expected pairs of layer and head, counted from 1; "
+            f"separate them by commas, e.g. --heads 3-5,8-10."
         )
     return tuple(head for head in found if head is not None)
 
