@@ -78,7 +78,7 @@ def test_mentions_at_empty_nodes_are_counted_and_told(
         ('{"text": "a", "text": "b"}', "it has a key twice"),
         ('{"words": ["a"], "text_pair": "b"}', "go with text"),
         ('{"text": "a", "alignment": "0-0"}', "needs a text_pair"),
-        ('{"text": ' + "[" * 2500 + "]" * 2500 + "}", "not a JSON object"),
+        ('{"text": ' + "[" * 2500 + "]" * 2500 + "}", "nested too deeply"),
         ('{"id": ' + "9" * 5000 + ', "text": "a"}', "not a JSON object"),
         ('{"id": true, "text": "a"}', "the id True is not"),
     ],
