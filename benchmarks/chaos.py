@@ -1,8 +1,9 @@
 """Faults while a run works (`make chaos`): kill -9, full disks, flipped bits; counted.
 
-    OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python -m benchmarks.chaos [KILLS] [FULL DISKS] [FLIPS]
+    OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python -m benchmarks.chaos [KILLS] [DISKS] [FLIPS] [SEED]
 
-(With a pool of native threads a child that is forked may wait for ever.)
+(With a pool of native threads a child that is forked may wait for ever, or be ended. So this
+process measures nothing itself.)
 
 A small real model is measured over and over. A run that was killed, or met a full disk, is resumed,
 and must give the very tables of a run that was left alone; a file with a flipped bit must be
@@ -87,21 +88,20 @@ def content(folder: Path) -> dict[str, Any]:
 
 def judge(model: Any, folder: Path, expected: dict[str, Any]) -> str:
     """Resume the run, and compare it with one that was left alone."""
-    try:
-        study(model, folder, resume=True)
-        load_run(folder)
-    except HeadscopeError as error:
-        return f"{REFUSED}: {error}"
+    if code := in_child(lambda: study(model, folder, resume=True)):
+        return f"not resumed (exit code {code})"
+    load_run(folder)
     left = [path for path in folder.rglob(".*") if files.TEMPORARY.fullmatch(path.name)]
     if left:
         return "temporary files left"
     return SAME if content(folder) == expected else OTHER
 
 
-def kill(model: Any, place: Path, expected: dict[str, Any], n: int, seconds: float) -> Counter[str]:
+def kill(
+    model: Any, place: Path, expected: dict[str, Any], n: int, seconds: float, rng: Random
+) -> Counter[str]:
     """Kill runs at random moments, some of them twice."""
     outcomes: Counter[str] = Counter()
-    rng = Random(0)
     for number in range(n):
         folder = place / f"kill-{number}"
         for resume in [False, True][: rng.randint(1, 2)]:
@@ -111,6 +111,8 @@ def kill(model: Any, place: Path, expected: dict[str, Any], n: int, seconds: flo
                 rng.uniform(0, seconds),
             )
             outcomes["(killed before the end)"] += code == -signal.SIGKILL
+            if code not in (0, -signal.SIGKILL):
+                outcomes[f"ended by itself (exit code {code})"] += 1
         outcomes[judge(model, folder, expected)] += 1
         shutil.rmtree(folder)
         print(f"kill {number + 1} of {n}: {dict(outcomes)}", file=sys.stderr, flush=True)
@@ -119,19 +121,20 @@ def kill(model: Any, place: Path, expected: dict[str, Any], n: int, seconds: flo
 
 def count_writes(model: Any, place: Path) -> int:
     """How many files a run writes."""
-    n_written, fsync = 0, os.fsync
+    n_written = get_context("fork").Value("i", 0)
 
-    def counted(descriptor: int) -> None:
-        nonlocal n_written
-        n_written += 1
-        fsync(descriptor)
+    def work() -> None:
+        fsync = os.fsync
 
-    os.fsync = counted
-    try:
+        def counted(descriptor: int) -> None:
+            n_written.value += 1
+            fsync(descriptor)
+
+        os.fsync = counted
         study(model, place / "counted")
-    finally:
-        os.fsync = fsync
-    return n_written
+
+    in_child(work)
+    return int(n_written.value)
 
 
 def fill_disk(
@@ -153,17 +156,26 @@ def fill_disk(
             os.fsync = full
             study(model, folder)
 
-        outcomes["(one-line error)"] += in_child(work) == STATUS_FULL
+        is_told = in_child(work) == STATUS_FULL
+        outcomes["(one-line error)" if is_told else "no one-line error"] += 1
         outcomes[judge(model, folder, expected)] += 1
         shutil.rmtree(folder)
     return outcomes
 
 
-def flip_bits(place: Path, good: Path, n: int) -> dict[str, Counter[str]]:
+def read_all(folder: Path) -> Any:
+    """All that is read of a run: its manifest, tables, examples and sums."""
+    run = load_run(folder)
+    tables = [{name: table.to_csv() for name, table in run.tables.items()}]
+    tables += [{name: table.to_csv() for name, table in run.untrained.items()}]
+    sums = {p.name: repr(read_checkpoint(p).result.tallies) for p in folder.glob("tallies/*")}
+    return run.manifest, tables, repr(run.examples), sums
+
+
+def flip_bits(place: Path, good: Path, n: int, rng: Random) -> dict[str, Counter[str]]:
     """Flip single bits in every file of a run that is read again; what is read then?"""
-    expected, manifest = content(good), load_run(good).manifest
+    expected = read_all(good)
     outcomes: dict[str, Counter[str]] = {}
-    rng = Random(1)
     for path in sorted(p for p in good.rglob("*") if p.is_file() and p.suffix != ".csv"):
         kind = path.suffix if path.suffix != ".json" else path.name
         for _ in range(n):
@@ -173,10 +185,7 @@ def flip_bits(place: Path, good: Path, n: int) -> dict[str, Counter[str]]:
             raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
             (folder / path.relative_to(good)).write_bytes(bytes(raw))
             try:
-                run = load_run(folder)
-                now = {**content(folder), path.relative_to(good).as_posix(): None}
-                old = {**expected, path.relative_to(good).as_posix(): None}
-                outcome = "read as it was" if (now, run.manifest) == (old, manifest) else OTHER
+                outcome = "read as it was" if read_all(folder) == expected else OTHER
             except HeadscopeError:
                 outcome = REFUSED
             except Exception as error:
@@ -186,25 +195,25 @@ def flip_bits(place: Path, good: Path, n: int) -> dict[str, Counter[str]]:
     return outcomes
 
 
-def main(n_kills: int = 100, n_full: int = 20, n_flips: int = 5) -> int:
+def main(n_kills: int = 100, n_full: int = 20, n_flips: int = 5, seed: int = 0) -> int:
     """All faults, and their table; the exit code says whether a number was wrong."""
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         model = load_model(make_model(place))
-        study(model, place / "first")  # compiles what must be compiled
-        began = time.process_time()
-        study(model, place / "good")
-        seconds = time.process_time() - began
+        in_child(lambda: study(model, place / "first"))  # compiles what must be compiled
+        began = sum(os.times()[2:4])  # of children
+        in_child(lambda: study(model, place / "good"))
+        seconds = sum(os.times()[2:4]) - began
         expected = content(place / "good")
         n_writes = count_writes(model, place)
         rows = {
-            "kill -9": kill(model, place, expected, n_kills, seconds),
+            "kill -9": kill(model, place, expected, n_kills, seconds, Random(seed)),
             "disk full": fill_disk(model, place, expected, n_full, n_writes),
         }
-        study(model, place / "whole", is_large=True)
-        flips = flip_bits(place, place / "whole", n_flips)
+        in_child(lambda: study(model, place / "whole", is_large=True))
+        flips = flip_bits(place, place / "whole", n_flips, Random(seed))
         rows |= {f"a flipped bit in {kind}": counts for kind, counts in flips.items()}
     print("| fault | cases | result |\n|---|---:|---|")
     for fault, counts in rows.items():

@@ -240,3 +240,10 @@ def test_what_costs_more_than_a_forward_pass_runs_only_when_asked_for() -> None:
     assert costly == {"gradient", "ablation"}
     measured = run(examples=False, treebank=EXAMPLES[:5]).manifest["analyses"]
     assert not (costly | pairs) & measured.keys()
+
+
+def test_a_message_shows_the_beginning_of_a_word_of_thousands_of_letters() -> None:
+    said = str(StudyError(f"No list of {'x' * 5000!r}. Known: tables."))
+    assert said.startswith("No list of 'xxx")
+    assert said.endswith("x ... Known: tables.")
+    assert len(said) < 400

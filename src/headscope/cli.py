@@ -1,5 +1,6 @@
 """The command line: thin, quick to start; all work is done by the library."""
 
+import gc
 import os
 import shlex
 import sys
@@ -14,7 +15,12 @@ from headscope.commands import talk
 from headscope.commands.analyze import analyze
 from headscope.commands.compare import atlas, compare
 from headscope.commands.explore import explore
-from headscope.commands.interrupt import INTERRUPTED, catch_interrupts, was_interrupted
+from headscope.commands.interrupt import (
+    INTERRUPTED,
+    catch_interrupts,
+    end_interrupted,
+    was_interrupted,
+)
 from headscope.commands.probe import probe
 from headscope.commands.runs import card, distance, layout, list_names, merge, report, table
 from headscope.commands.shared import RUN, expand_options
@@ -44,11 +50,15 @@ COMMON = frozenset({"limit", "max_tokens", "null", "head", "layer",
 # How long threads of torch wait for each other before they sleep: by default 30 times as long.
 # Where another program used the same cores, probes were 7 times slower with the default.
 SHORT_WAIT = {"GOMP_SPINCOUNT": "10000"}
+# How often Python looks for garbage: by default after 700 new objects. Libraries make a million as
+# they load, and none of them is garbage.
+SELDOM = (5_000, 20, 20)
 
 
 def main() -> None:
     """The `headscope` command."""
     os.environ.update(SHORT_WAIT | os.environ)  # what the user has set stays
+    gc.set_threshold(*SELDOM)
     with catch_interrupts():
         try:
             _run()
@@ -57,6 +67,7 @@ def main() -> None:
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(ended.code if isinstance(ended.code, int) else 0)
+            gc.freeze()  # all goes with the process: nothing of it need be looked at once more
             raise
 
 
@@ -69,14 +80,9 @@ def _run() -> None:
     except Exception:
         if not was_interrupted():
             raise
-        _end_interrupted()
+        end_interrupted()
     except KeyboardInterrupt:
-        _end_interrupted()
-
-
-def _end_interrupted() -> None:
-    typer.echo("\nInterrupted.", err=True)
-    sys.exit(INTERRUPTED)
+        end_interrupted()
 
 
 def __getattr__(name: str) -> Any:

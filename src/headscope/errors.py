@@ -31,6 +31,7 @@ COMMAND_OR_FLAG = re.compile(
     r"|(?<!\w)--([a-z]+(?:-[a-z]+)*)(?: ((?!(?:" + NO_VALUES + r")\b)[\w./+:=,-]*[\w]))?"
 )
 
+LONG_WORD = re.compile(r"(\S{300})\S+")  # such as a path of thousands of characters
 PARAMETERS = {"token_class": "token_classes"}  # where the two have different names
 
 _is_command_line: ContextVar[bool] = ContextVar("is_command_line", default=False)
@@ -100,7 +101,8 @@ class HeadscopeError(Exception):
     """Something the user can fix; the command line prints it without a traceback."""
 
     def __str__(self) -> str:
-        return name_parameters(str(self.args[0]) if self.args else "")
+        message = str(self.args[0]) if self.args else ""
+        return name_parameters(LONG_WORD.sub(r"\1 ...", message))
 
 
 class InputError(HeadscopeError):

@@ -4,9 +4,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 
+from headscope import __main__ as command
 from headscope import cli
 from headscope.commands import interrupt
 
@@ -38,6 +40,29 @@ def test_ctrl_c_is_one_line(
     try:
         with pytest.raises(SystemExit) as ended:
             cli.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.value.code == interrupt.INTERRUPTED
+    assert capsys.readouterr().err == "\nInterrupted.\n"
+
+
+class Loading(ModuleType):
+    """A module that is still being loaded when Ctrl-C is pressed."""
+
+    def __getattr__(self, name: str) -> None:
+        press()
+
+
+def test_ctrl_c_is_one_line_while_the_command_loads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(interrupt, "_seen", [])
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    monkeypatch.setitem(sys.modules, "headscope.cli", Loading("headscope.cli"))
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            command.main()
     finally:
         signal.signal(signal.SIGINT, before)
     assert ended.value.code == interrupt.INTERRUPTED

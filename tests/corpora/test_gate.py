@@ -13,6 +13,7 @@ from headscope.corpora import lines as gate
 from headscope.corpora.lines import FileCorpus, Lines
 from headscope.corpora.opening import open_corpus, texts
 from headscope.data.example import Example
+from headscope.engine.sample import draw_sample
 from headscope.errors import InputError, shorten
 from tests.fuzz.seeds import BRACKETS, CHOICES, ENTITIES, TREES
 
@@ -77,7 +78,7 @@ def test_mentions_at_empty_nodes_are_counted_and_told(
         ('{"text": "a", "text": "b"}', "it has a key twice"),
         ('{"words": ["a"], "text_pair": "b"}', "go with text"),
         ('{"text": "a", "alignment": "0-0"}', "needs a text_pair"),
-        ('{"text": ' + "[" * 2500 + "]" * 2500 + "}", "not a JSON object"),
+        ('{"text": ' + "[" * 2500 + "]" * 2500 + "}", "nested too deeply"),
         ('{"id": ' + "9" * 5000 + ', "text": "a"}', "not a JSON object"),
         ('{"id": true, "text": "a"}', "the id True is not"),
     ],
@@ -118,14 +119,15 @@ def test_folders_tell_of_every_file_that_cannot_be_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.conllu")
     corpus = open_corpus(tmp_path, TREEBANK)
     assert Annotation.DEPENDENCIES in corpus.provides  # an empty file takes nothing away
-    with pytest.raises(InputError, match="3 of the 4 files") as raised:
-        list(corpus)
-    for reason in (
-        "empty.conllu is empty",
-        "gone.conllu cannot be read",
-        "pipe.conllu is not",
-    ):
-        assert reason in str(raised.value)
+    for read in (list, lambda corpus: draw_sample(corpus, None, seed=0)):  # as a run does
+        with pytest.raises(InputError, match="3 of the 4 files") as raised:
+            read(corpus)
+        for reason in (
+            "empty.conllu is empty",
+            "gone.conllu cannot be read",
+            "pipe.conllu is not",
+        ):
+            assert reason in str(raised.value)
     kept = open_corpus(tmp_path, TREEBANK, skip_bad=True)
     assert len(list(kept)) == 3
 

@@ -106,6 +106,12 @@ def test_without_the_library_its_extra_is_named(
         list(HubDataset("hf:bees"))
 
 
+def test_an_empty_file_is_an_error(folder: Path) -> None:
+    (folder / "empty.jsonl").touch()
+    with pytest.raises(InputError, match=r"empty\.jsonl cannot be read \(it has no row\)"):
+        list(HubDataset(f"hf:{folder / 'empty.jsonl'}"))
+
+
 def test_a_damaged_file_is_an_error(folder: Path) -> None:
     (folder / "bees/train.parquet").write_bytes(b"PAR1 not at all PAR1")
     with pytest.raises(InputError, match="cannot be read"):

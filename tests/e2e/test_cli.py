@@ -180,12 +180,14 @@ def test_heads_of_two_models_are_matched_and_a_map_is_drawn_anew(
 
 
 def test_a_report_does_without_a_table_that_is_gone_and_says_so(tmp_path: Path, text: Path) -> None:
-    options = ["--text", text, "--limit", 3, "--only", "position", "--only", "entropy"]
+    options = ["--text", text, "--limit", 3, "--only", "position,entropy", "--null", 1]
     assert call("analyze", "demo", *options, "--out", tmp_path / "run").exit_code == 0
     (tmp_path / "run/tables/entropy.parquet").unlink()
+    (tmp_path / "run/untrained/entropy.parquet").unlink()
     done = call("report", tmp_path / "run", "--figures", "svg")
     assert done.exit_code == 0, done.stderr
-    assert "Table entropy" in done.stderr
+    assert "Table tables/entropy of" in done.stderr
+    assert "Table untrained/entropy of" in done.stderr
     page = (tmp_path / "run/report.html").read_text()
     assert 'id="figure-position"' in page
     assert 'id="figure-entropy"' not in page

@@ -52,3 +52,5 @@ def test_lists_of_models_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     path.write_text("demo\nother\ndemo\n")
     with pytest.raises(InputError, match="names demo twice"):
         read_models(path)
+    with pytest.raises(InputError, match="/dev/zero is not an ordinary file"):
+        read_models(Path("/dev/zero"))

@@ -144,6 +144,18 @@ def test_matches_stand_beside_chance_and_are_shown_on_an_example(tmp_path: Path)
     assert "Matches compared with chance" in run.report().read_text()
 
 
+def test_rows_are_given_as_a_command_gives_them() -> None:
+    model = tiny()
+    texts = SENTENCES[:2]
+    few, every = (match_models(model, model, text=texts, rows=r, **QUICK) for r in ("2", "all"))
+    assert few.manifest["analyses"] != every.manifest["analyses"]
+    for wrong in ("0", "x", "9" * 5000):
+        with pytest.raises(StudyError, match=r"rows=.{1,70} cannot be used"):
+            match_models(model, model, text=texts, rows=wrong, **QUICK)
+    with pytest.raises(StudyError, match="No option 'coarse'"):
+        match_models(model, model, text=texts, coarse=True, **QUICK)
+
+
 def test_several_models_are_matched_two_by_two(tmp_path: Path) -> None:
     names = ["demo", "random-init:demo", "demo"]
     runs = match_all(names, ["a", "b", "c"], tmp_path, text=["A small boat.", "It sails."], **QUICK)

@@ -53,6 +53,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1/0", "1", "9" * 5000 + "/2", "x/2"])
+def test_a_part_that_is_not_one_of_several_is_refused(text: str) -> None:
+    with pytest.raises(StudyError, match=r"^shard=.{1,70} cannot be used\. Expected the number"):
+        Part.parse(text)
+
+
 @pytest.mark.parametrize("n_parts", [2, 5])
 def test_parts_make_the_run_byte_for_byte(tmp_path: Path, whole: Path, n_parts: int) -> None:
     folders = run_parts(tmp_path, n_parts, shard_examples=3)

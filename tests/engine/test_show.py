@@ -97,6 +97,8 @@ def test_a_decoder_can_be_shown() -> None:
     [
         ({"text": " "}, "The text is empty"),
         ({}, "The text is empty"),
+        ({"text": "half \udc80 of it"}, "has half a character"),
+        ({"text": TEXT, "head": "9" * 5000 + "-1"}, "Head .{1,70} cannot be read"),
         ({"text": TEXT, "head": "1-3", "layer": 1}, "Both head 1-3 and layer 1"),
         ({"text": TEXT, "head": "3"}, "Head '3' cannot be read"),
         ({"text": TEXT, "head": "7-1"}, "Expected layers 1 to 6 and heads 1 to 12"),

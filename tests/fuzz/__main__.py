@@ -25,6 +25,7 @@ from typing import Any
 import psutil
 import torch
 
+from tests.fuzz.commands import try_command
 from tests.fuzz.corpora import ACCEPTED, REFUSED, Failure, try_corpus, try_folder
 from tests.fuzz.runs import make_model, make_run, try_model, try_options, try_run
 
@@ -43,7 +44,8 @@ def list_kinds(good: Path) -> dict[str, tuple[Case, int]]:
         "corpus files": (try_corpus, 40),
         "corpus folders": (try_folder, 10),
         "run folders": (lambda rng, folder: try_run(rng, folder, good), 20),
-        "options": (lambda rng, folder: try_options(rng, folder), 20),
+        "options": (lambda rng, folder: try_options(rng, folder), 10),
+        "command lines": (lambda rng, folder: try_command(rng, folder, good), 10),
         "model folders": (lambda rng, folder: try_model(rng, folder, good), 10),
     }
 

@@ -7,6 +7,7 @@ from random import Random
 from headscope.contracts import Corpus, CorpusRole
 from headscope.corpora.opening import open_corpus
 from headscope.data.example import Example
+from headscope.engine.sample import draw_sample
 from headscope.errors import HeadscopeError
 from tests.fuzz.mutate import mutate
 from tests.fuzz.oracle import find_loss
@@ -82,9 +83,10 @@ def try_folder(rng: Random, folder: Path) -> str:
 
 
 def read_all(corpus: Corpus) -> list[Example]:
-    """As a run does: what it provides, its examples twice, and its digest."""
+    """As a run does: what it provides, its index, its examples twice, and its digest."""
     _ = corpus.provides
-    examples = list(corpus)
+    sample = draw_sample(corpus, None, seed=0)
+    examples = [example for shard in sample.shards(2) for example in sample.read(shard)]
     if [e.id for e in corpus] != [e.id for e in examples]:
         raise Failure("two readings differ")
     corpus.digest()

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headscope.corpora.opening import open_corpus
+from tests.fuzz.commands import try_command
 from tests.fuzz.corpora import (
     ACCEPTED,
     REFUSED,
@@ -21,7 +22,7 @@ from tests.fuzz.corpora import (
 )
 from tests.fuzz.mutate import mutate
 from tests.fuzz.oracle import find_loss
-from tests.fuzz.runs import make_run, try_run
+from tests.fuzz.runs import make_model, make_run, try_run
 from tests.fuzz.seeds import SEEDS, Seed
 
 DECIDED = (ACCEPTED, REFUSED)
@@ -38,6 +39,7 @@ def quiet() -> Iterator[None]:
 def good_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("good")
     make_run(folder)
+    make_model(folder)
     return folder
 
 
@@ -61,6 +63,13 @@ def test_damaged_runs_are_read_as_they_were_or_refused(
     seed: int, tmp_path: Path, good_run: Path
 ) -> None:
     assert try_run(Random(seed), tmp_path, good_run) in DECIDED
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bad_command_lines_are_refused_in_a_few_words(
+    seed: int, tmp_path: Path, good_run: Path
+) -> None:
+    assert try_command(Random(seed), tmp_path, good_run) in DECIDED
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"{seed.role}-{seed.name}")

@@ -25,7 +25,7 @@ def change(path: Path, **values: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
-@pytest.mark.parametrize("value", [-1, 0, "x"])
+@pytest.mark.parametrize("value", [-1, 0, "x", 1.5, True])
 def test_a_model_max_length_that_is_none_is_refused(folder: Path, value: Any) -> None:
     change(folder / "tokenizer_config.json", model_max_length=value)
     with pytest.raises(ModelError, match=r"model_max_length|cannot be loaded"):
@@ -34,7 +34,7 @@ def test_a_model_max_length_that_is_none_is_refused(folder: Path, value: Any) ->
 
 def test_a_billion_layers_are_refused_at_once(folder: Path) -> None:
     change(folder / "config.json", num_hidden_layers=10**9)
-    with pytest.raises(ModelError, match=r"num_hidden_layers = 1000000000\. Expected at most"):
+    with pytest.raises(ModelError, match=r"num_hidden_layers = 1000000000\. Expected 0 to"):
         load_model(folder)
 
 

@@ -19,6 +19,19 @@ def size_of(svg: str) -> tuple[float, float]:
     return float(width), float(height)
 
 
+@pytest.mark.parametrize("value", ["8", "8cm", 300, 283.46])
+def test_lengths_of_a_picture_are_read(value: float | str) -> None:
+    assert read_length(value) is not None
+
+
+@pytest.mark.parametrize(
+    "value", ["0cm", "9" * 400 + "cm", "9m", "nan", "-3cm", float("inf"), float("nan"), -1, 30_000]
+)
+def test_lengths_that_no_picture_has_are_refused(value: float | str) -> None:
+    with pytest.raises(StudyError, match=r"Length .{1,70} cannot be used\. Expected a number"):
+        read_length(value)
+
+
 @pytest.mark.parametrize("name", ["position", "dependency-best", "heads-entropy"])
 @pytest.mark.parametrize(("width", "height"), [("16cm", "9cm"), ("8cm", "5cm")])
 def test_a_figure_with_all_its_panels_has_the_size_that_was_asked_for(
@@ -61,7 +74,7 @@ def test_font_palette_and_background_are_in_the_file(tmp_path: Path) -> None:
         ({"font": "No Such Font"}, "is not installed"),
         ({"palette": "nosuch"}, "No palette 'nosuch'"),
         ({"background": "white; x"}, "cannot be read"),
-        ({"width": "8 feet"}, "Length '8 feet' cannot be read"),
+        ({"width": "8 feet"}, "Length '8 feet' cannot be used"),
     ],
 )
 def test_what_cannot_be_used_is_refused(style: dict[str, str], said: str) -> None:

@@ -1,12 +1,12 @@
 """Names that a shell completes: runs, heads, analyses, figures, tables."""
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from headscope.files import read_sealed
 from headscope.registry import ANALYSES, PROBES
 
 __all__ = [
@@ -68,8 +68,6 @@ def _matching(names: Iterable[str], incomplete: str) -> list[str]:
 def _read_manifest(context: typer.Context) -> dict[str, Any]:
     """What the run that was typed says of itself; nothing where there is none."""
     try:
-        path = Path(str(context.params.get("run", ""))) / "manifest.json"
-        found: dict[str, Any] = json.loads(path.read_text())
+        return read_sealed(Path(str(context.params.get("run", ""))) / "manifest.json")
     except (OSError, ValueError):
         return {}
-    return found

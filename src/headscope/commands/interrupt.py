@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
-__all__ = ["INTERRUPTED", "catch_interrupts", "was_interrupted"]
+__all__ = ["INTERRUPTED", "catch_interrupts", "end_interrupted", "was_interrupted"]
 
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended
 _seen: list[int] = []
@@ -20,6 +21,12 @@ _seen: list[int] = []
 def was_interrupted() -> bool:
     """Whether Ctrl-C was pressed: then any error may be its work."""
     return bool(_seen)
+
+
+def end_interrupted() -> NoReturn:
+    """The one line, and the exit code."""
+    print("\nInterrupted.", file=sys.stderr)
+    sys.exit(INTERRUPTED)
 
 
 @contextmanager

@@ -148,6 +148,8 @@ class HubDataset:
             raise
         except Exception as error:  # the library and what lies under it have dozens of their own
             said = " ".join(f"{type(error).__name__}: {error}".split())[:MOST_SAID]
+            if isinstance(error, StopIteration):
+                said = "it has no row"
             raise InputError(
                 f"{self.name} cannot be read ({said}). Expected a local folder or file of parquet "
                 "or JSON, or a dataset of the hub and a connection to it; check the name "

@@ -92,7 +92,9 @@ def _parse(line: str, lines: Lines) -> dict[str, Any]:
 
     try:
         record = json.loads(line, object_pairs_hook=build)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise _error(lines, "this JSON object is nested too deeply") from error
+    except ValueError as error:
         raise _error(lines, f"this is not a JSON object ({shorten(str(error))})") from error
     if not isinstance(record, dict):
         raise _error(lines, "this is not a JSON object")

@@ -37,10 +37,10 @@ def head_name(layer: int, head: int) -> str:
 def parse_head_name(name: str) -> tuple[int, int] | None:
     """The layer and head that a name means, counted from 0; None for what is no such name.
 
-    >>> parse_head_name("8-10"), parse_head_name("0-1"), parse_head_name("8x10")
+    >>> parse_head_name("8-10"), parse_head_name("0-1"), parse_head_name("1-" + "9" * 5000)
     ((7, 9), None, None)
     """
-    found = re.fullmatch(r"\s*([1-9][0-9]*)-([1-9][0-9]*)\s*", name)
+    found = re.fullmatch(r"\s*([1-9][0-9]{0,8})-([1-9][0-9]{0,8})\s*", name)
     return (int(found[1]) - 1, int(found[2]) - 1) if found else None
 
 

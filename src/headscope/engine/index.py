@@ -305,7 +305,10 @@ def _stamp(corpus: Corpus, seed: int | None) -> list[Any] | None:
         return None
     files = []
     for key, member in members.items():
-        status = member.path.stat()
+        try:
+            status = member.path.stat()
+        except OSError:  # a link that leads nowhere, or a file that is gone: told when it is read
+            return None
         facts = (key, str(member.path.absolute()), status.st_size, status.st_mtime_ns)
         files.append((type(member).__name__, *facts))
     return [VERSION, seed, files]

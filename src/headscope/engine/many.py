@@ -1,14 +1,16 @@
 """The same study of many models, one folder each; one that fails does not stop the others."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headscope.corpora.lines import read_lines
 from headscope.engine.analyze import analyze
 from headscope.engine.cluster import open_pool
 from headscope.engine.work import locate, package_versions
-from headscope.errors import HeadscopeError, InputError
+from headscope.errors import HeadscopeError, InputError, shorten
 from headscope.options import ClusterOptions, collect_options
 from headscope.runs.folder import RunFolder
 
@@ -19,17 +21,11 @@ CORPORA = ("text", "treebank", "coref")
 
 def read_models(path: Path) -> list[str]:
     """The models that a file names, one a line; what follows a # is a comment."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"--models {path} cannot be read ({error}). Expected a text file with the name of a "
-            "model or a folder on each line; check the path."
-        ) from error
+    lines = (line for _, line in read_lines(path))
     names = [name for line in lines if (name := line.partition("#")[0].strip())]
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if not names or doubled:
-        problem = f"names {doubled[0]} twice" if doubled else "names no model"
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count != 1:
+        problem = f"names {shorten(name)} twice" if names else "names no model"
         raise InputError(f"{path} {problem}. Expected each model once, one per line; fix the file.")
     return names
 

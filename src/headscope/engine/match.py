@@ -1,6 +1,7 @@
 """The whole of `headscope distance`: the heads of two models, or of more, matched on one text."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, islice
 from logging import getLogger
 from pathlib import Path
@@ -23,7 +24,7 @@ from headscope.engine.resolve import split_options
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel
 from headscope.models.pair import ModelPair, WordPair, pair_models
-from headscope.options import ModelOptions, collect_options
+from headscope.options import ModelOptions, build_options, collect_options, refuse_unknown
 from headscope.runs.run import Run
 
 __all__ = ["match_all", "match_models"]
@@ -57,6 +58,8 @@ def match_models(
     those of one.
     """
     run, loading, _, own = split_options(options)
+    refuse_unknown(own, collect_options(HeadMatches))
+    analysis: HeadMatches = build_options(HeadMatches, own)
     models = [
         model
         if isinstance(model, LoadedModel)
@@ -68,7 +71,7 @@ def match_models(
     pair = pair_models(*models)
     if isinstance(pair, WordPair):
         log.info("The models have different tokens, so attention between words is compared.")
-    analysis = HeadMatches(n_layers=pair.first.n_layers, **own)
+    analysis = replace(analysis, n_layers=pair.first.n_layers)
     of_model = collect_options(ModelOptions)
     rest = {n: v for n, v in options.items() if n not in own and n not in of_model}
     done = analyze(

@@ -55,12 +55,12 @@ class Part:
     @classmethod
     def parse(cls, text: str) -> "Part":
         """The part that "3/64" names."""
-        found = re.fullmatch(r"(\d+)/(\d+)", text)
+        found = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
         part = cls(int(found[1]), int(found[2])) if found else None
         if part is None or not 1 <= part.number <= part.of:
             raise StudyError(
-                f"--shard {text} cannot be used. Expected the number of the part, counted from 1, "
-                f"and the number of parts; write, for example, 3/64."
+                f"--shard {shorten(text)} cannot be used. Expected the number of the part, counted "
+                f"from 1, and the number of parts; write, for example, 3/64."
             )
         return part
 

@@ -14,7 +14,7 @@ from headscope.data.head_view import HeadView
 from headscope.data.running_text import split_words
 from headscope.engine.head_views import all_heads, name_layers, view_heads
 from headscope.engine.open_models import open_source
-from headscope.errors import StudyError, suggest
+from headscope.errors import StudyError, shorten, suggest
 from headscope.models.loaded import LoadedModel
 from headscope.models.seq2seq import OneKind, Seq2SeqModel
 from headscope.options import (
@@ -172,8 +172,8 @@ def _read_heads(head: str | tuple[int, int] | None, layer: int | None) -> list[t
     found = parse_head_name(name)
     if found is None:
         raise StudyError(
-            f"Head {name!r} cannot be read. Expected layer-head, both counted from 1; write it as "
-            "8-10."
+            f"Head {shorten(name)!r} cannot be read. Expected layer-head, both counted from 1; "
+            "write it as 8-10."
         )
     return [found]
 
@@ -195,6 +195,10 @@ def _find_example(text: str | None, chosen: ShowOptions) -> Example:
         raise StudyError(
             "The text is empty. Expected a sentence or two; write them after the model's name, or "
             "take one from a treebank: --treebank FILE --sentence ID."
+        )
+    if (both := text + (chosen.target or "")) != both.encode(errors="replace").decode():
+        raise StudyError(
+            f"The text {shorten(both)!r} has half a character. Expected UTF-8; write it again."
         )
     if chosen.words and chosen.target is None:
         return split_words(Example("the text", text=text.strip()))

@@ -146,7 +146,7 @@ def _refuse_absurd_sizes(name: str, config: Any) -> None:
         is_count = "layer" in key and isinstance(value, int)
         if is_count and not 0 <= value <= MOST_LAYERS:
             raise ModelError(
-                f"The configuration of {name} has {key} = {shorten(value)}. Expected at most "
+                f"The configuration of {name} has {key} = {shorten(value)}. Expected 0 to "
                 f"{MOST_LAYERS:,}; fix config.json."
             )
 
@@ -283,7 +283,7 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
                 f"one of: {', '.join(MODELS.entries())}."
             ) from error
         raise ModelError(
-            f"Model {shorten(name, 200)!r} cannot be loaded: {shorten(reason, 200)} "
+            f"Model {shorten(name, 200)!r} cannot be loaded: {shorten(reason, 200).rstrip('.')}. "
             "Expected config.json, a tokenizer and weights in safetensors (pickled weights are "
             "never read; convert them with save_pretrained); --trust-remote-code runs code that "
             "comes with a model."

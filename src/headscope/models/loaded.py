@@ -75,7 +75,8 @@ class LoadedModel:
         positions = getattr(self.model.config, "max_position_embeddings", None) or 0
         limits: list[int] = [positions] if positions > 0 else []  # XLNet says -1: no limit
         of_tokenizer = self.encoder.tokenizer.model_max_length
-        if not isinstance(of_tokenizer, (int, float)) or not of_tokenizer >= 1:
+        is_whole = isinstance(of_tokenizer, (int, float)) and of_tokenizer % 1 == 0
+        if not is_whole or of_tokenizer is True or of_tokenizer < 1:
             raise ModelError(
                 f"The tokenizer of {self.name} has model_max_length = {shorten(of_tokenizer)}. "
                 "Expected the most tokens of an input, 1 or more; fix tokenizer_config.json."

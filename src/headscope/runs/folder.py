@@ -29,7 +29,7 @@ from headscope.files import (
 )
 from headscope.runs.manifest import FORMAT, refuse_other_study, upgrade_manifest
 
-__all__ = ["UNTRAINED", "RunFolder"]
+__all__ = ["TABLES", "UNTRAINED", "RunFolder"]
 
 MANIFEST = "manifest.json"
 TABLES, UNTRAINED = "tables", "untrained"

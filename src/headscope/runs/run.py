@@ -11,7 +11,7 @@ import pandas as pd
 
 from headscope.data.head_view import ShownExample, read_examples
 from headscope.errors import OutputError, StudyError, suggest
-from headscope.runs.folder import UNTRAINED, RunFolder
+from headscope.runs.folder import TABLES, UNTRAINED, RunFolder
 
 if TYPE_CHECKING:
     from headscope.view.card import Card
@@ -159,21 +159,20 @@ def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
         raise OutputError(f"{folder} holds {what[0]}. Expected {what[1]}.")
     if failed := manifest.get("failed"):
         log.warning("%s lacks %d shards that could not be measured.", folder, len(failed))
-    names = manifest["tables"]
-    if skip_missing:
-        gone = [name for name in names if not store.has_table(name)]
-        names = [name for name in names if name not in gone]
-        for name in gone:
-            log.warning(
-                "Table %s of %s is missing; the report leaves out what it would show.", name, folder
-            )
     checksums = manifest.get("checksums", {})
-    tables = {name: store.read_table(name, checksums=checksums) for name in names}
-    names = manifest.get("untrained_tables", [])
-    if skip_missing:
-        names = [name for name in names if store.has_table(name, UNTRAINED)]
-    untrained = {name: store.read_table(name, UNTRAINED, checksums) for name in names}
-    run = Run(tables, manifest, store.path, read_examples(store.path), untrained)
+    listed = {TABLES: manifest["tables"], UNTRAINED: manifest.get("untrained_tables", [])}
+    tables: dict[str, dict[str, pd.DataFrame]] = {TABLES: {}, UNTRAINED: {}}
+    for place, names in listed.items():
+        for name in names:
+            if skip_missing and not store.has_table(name, place):
+                log.warning(
+                    "Table %s/%s of %s is missing; the report leaves out what it would show.",
+                    place, name, folder,
+                )  # fmt: skip
+            else:
+                tables[place][name] = store.read_table(name, place, checksums)
+    examples = read_examples(store.path)
+    run = Run(tables[TABLES], manifest, store.path, examples, tables[UNTRAINED])
     for manifest_file in sorted(store.path.glob("*/manifest.json")):
         run = add_tables(run, load_run(manifest_file.parent))
     return run

@@ -6,7 +6,7 @@ from logging import getLogger
 from math import ceil
 from typing import Any
 
-from headscope.errors import StudyError
+from headscope.errors import StudyError, shorten
 from headscope.view.fonts import refuse_font
 from headscope.view.svg import Drawing, escape_text, put_on
 
@@ -17,6 +17,7 @@ log = getLogger("headscope")
 UNITS = {"cm": 96 / 2.54, "mm": 96 / 25.4, "in": 96.0, "pt": 96 / 72, "px": 1.0}  # in pixels
 LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(cm|mm|in|pt|px)?\s*")
 SIZE = re.compile(r"\s*([\d.]+)\s*x\s*([\d.]+)\s*(cm|mm|in|pt|px)?\s*")
+LONGEST = 20_000  # pixels: five metres, a picture of a gigabyte
 NARROWEST, LOWEST = 0.35, 0.6  # of a figure's own panels: below it labels lie on each other
 ZOOMS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 READABLE, NEAR = 0.6, 0.03
@@ -75,15 +76,16 @@ def read_length(value: float | str | None) -> float | None:
     >>> read_length("2.54cm"), read_length(300), read_length(None)
     (96.0, 300.0, None)
     """
-    if value is None or isinstance(value, (int, float)):
-        return None if value is None else float(value)
-    found = LENGTH.fullmatch(value)
-    if not found or not float(found[1]):
+    if value is None:
+        return None
+    found = LENGTH.fullmatch(str(value))
+    length = float(found[1]) * UNITS[found[2] or "px"] if found else 0.0
+    if not 0 < length <= LONGEST:
         raise StudyError(
-            f"Length {value!r} cannot be read. Expected a number and a unit, such as 8cm, 80mm, "
-            "3in, 240pt or 300px; write it so."
+            f"Length {shorten(value)!r} cannot be used. Expected a number and a unit, such as 8cm, "
+            f"80mm, 3in, 240pt or 300px, and at most {LONGEST:,} pixels; write it so."
         )
-    return float(found[1]) * UNITS[found[2] or "px"]
+    return length
 
 
 def read_size(text: str) -> tuple[float | None, float | None]:

@@ -45,7 +45,8 @@ def _read_rows(text: str) -> int:
     """
     if text.strip() == "all":
         return ALL_ROWS
-    require(text.strip().isdecimal(), "rows", text, "a number of rows, or all")
+    is_number = text.strip().isdecimal() and len(text) < 20
+    require(is_number, "rows", text, "a number of rows, or all")
     return int(text)
 
 

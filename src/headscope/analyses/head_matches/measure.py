@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from headscope.analyses.distance.measure import (
@@ -113,7 +112,7 @@ def _match_table(
 ) -> pd.DataFrame:
     """The matched pairs, how sure they are, and each one's nearest head, matched or not."""
     point = divergence[0]
-    one, other = linear_sum_assignment(point)  # of unequal numbers, the fewer all match
+    one, other = _assign(point)  # of unequal numbers, the fewer all match
     nearest = point.argmin(axis=1)[one]  # of each matched head of the first model
     table = pairs.iloc[one * len(second) + other].reset_index(drop=True)
     return table.assign(
@@ -126,6 +125,14 @@ def _match_table(
     )
 
 
+def _assign(costs: Float[Array, "first second"]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows and columns that are matched one to one at the lowest total."""
+    from scipy.optimize import linear_sum_assignment  # slow to load: only for two models
+
+    one, other = linear_sum_assignment(costs)
+    return one, other
+
+
 def _support(
     draws: Float[Array, "replicate first second"], one: NDArray[np.intp], other: NDArray[np.intp]
 ) -> Float[Array, " match"]:
@@ -136,7 +143,7 @@ def _support(
     count = np.zeros(len(one))
     for draw in whole:
         is_matched = np.zeros(draw.shape, dtype=bool)
-        is_matched[linear_sum_assignment(draw)] = True
+        is_matched[_assign(draw)] = True
         count += is_matched[one, other]
     return count / len(whole)
 
@@ -158,7 +165,7 @@ def _chance_table(
     at_random = estimate(share(leave_one_out(above.mean(axis=(1, 2))), leave_one_out(rows)))
     own_heads = estimate(_held_out(own, rows)) if len(first) > 1 else (np.nan,) * 3
     distance, found = _find_again(above, rows)
-    one, other = linear_sum_assignment(above.sum(axis=0))
+    one, other = _assign(above.sum(axis=0))
     same = float((first[one] == second[other]).all(axis=1).mean())
     lines = [
         ("one to one, held out", *map(float, held_out), same),
@@ -177,7 +184,7 @@ def _held_out(
     for fold in range(N_FOLDS):
         inside = fold_of(np.arange(len(rows))) == fold
         if rows[inside].sum() and rows[~inside].sum():
-            one, other = linear_sum_assignment(above[~inside].sum(axis=0))
+            one, other = _assign(above[~inside].sum(axis=0))
             scored[inside] = above[inside][:, one, other].mean(axis=1)
             is_scored |= inside
     return share(leave_one_out(scored), leave_one_out(np.where(is_scored, rows, 0.0)))
@@ -195,7 +202,7 @@ def _find_again(
         return np.nan, np.nan
     one, other = (half / n for half, n in zip(halves, n_rows, strict=True))  # [head, second]
     apart = np.abs(one[:, None] - other).mean(axis=-1)  # [head, head]
-    heads, found = linear_sum_assignment(apart)
+    heads, found = _assign(apart)
     return float(np.diagonal(apart).mean()), float((heads == found).mean())
 
 
