@@ -157,8 +157,8 @@ class Tally:
 
 def _count_independent(variance: Array, of_mean: Array, most: Array) -> Array:
     """How many independent examples give a mean of this variance; NaN where it has none."""
-    ratio = np.divide(variance, of_mean, out=np.full(most.shape, np.nan), where=of_mean > 0)
-    return np.clip(ratio, 1, most)
+    ratio: Array = np.divide(variance, of_mean, out=np.full(most.shape, np.nan), where=of_mean > 0)
+    return ratio.clip(1, most)
 
 
 def segment_means(name: str, values: Tensor) -> dict[str, Tensor]:

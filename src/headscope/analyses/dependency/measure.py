@@ -250,7 +250,7 @@ class Dependency:
     def _find_seen(self, attention: LayerAttention, visible: Tensor) -> tuple[Tensor, Tensor]:
         """Which arcs can be seen; found once for layers that see the same."""
 
-        def build() -> Any:
+        def build() -> tuple[tuple[Tensor, Tensor], Tensor]:
             # attention.visible is kept, so that its id stays its own
             return _find_seen(visible, self._read_gold(attention.batch)), attention.visible
 
