@@ -18,6 +18,7 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, load_run
 from headscope.view.figure import list_figures
 from headscope.view.presentation import Presentation
+from headscope.view.terminal import warn_of_few_documents
 from tests.report.made import HOSTILE, hostile_run, large_run, planted_run
 
 MEGABYTE = 2**20
@@ -104,7 +105,8 @@ def test_the_page_begins_with_sentences_and_a_picture_whose_cells_lead_to_cards(
 def test_runs_of_one_document_one_analysis_or_no_table_have_a_first_screen_too() -> None:
     run = planted_run()
     position = run.tables["position"].assign(low=float("nan"), high=float("nan"))
-    counts = {key: {**own, "documents": 1} for key, own in run.manifest["counts"].items()}
+    alone = {"documents": 1, "buckets": 1}
+    counts = {key: {**own, **alone} for key, own in run.manifest["counts"].items()}
     header = render(Run({"position": position}, {**run.manifest, "counts": counts}))
     header = header.partition("<nav")[0]
     assert "looks at the previous token" in header
@@ -113,6 +115,19 @@ def test_runs_of_one_document_one_analysis_or_no_table_have_a_first_screen_too()
     bare = render(Run({}, run.manifest)).partition("<nav")[0]
     assert "no tables that give a short answer" in bare
     assert 'class="grid' not in bare
+
+
+def test_too_few_documents_are_told_and_so_are_documents_of_one_bucket() -> None:
+    manifest = planted_run().manifest
+    key, own = next(iter(manifest["counts"].items()))
+
+    def say(**counts: int) -> str:
+        return " ".join(warn_of_few_documents({**manifest, "counts": {key: {**own, **counts}}}))
+
+    assert "need two documents" in say(documents=1, buckets=1)
+    assert "fell into one bucket" in say(documents=25, buckets=1)
+    assert "rough" in say(documents=5, buckets=5)
+    assert "ntervals" not in say(documents=25, buckets=21)
 
 
 def test_what_a_run_lacks_is_named_with_the_command_that_measures_it(text: str) -> None:

@@ -50,6 +50,13 @@ def test_all_right_or_all_wrong_has_an_interval_of_some_width(n_right: int) -> N
     assert 0 <= found.low < found.high <= 1
 
 
+def test_the_interval_of_none_or_all_ends_at_its_number() -> None:
+    for n_documents in range(2, 60):
+        count = in_buckets(*[3] * n_documents)
+        none, every = proportion(0 * count, count), proportion(count, count)
+        assert (none.low, every.high) == (0, 1), n_documents
+
+
 @pytest.mark.parametrize("count", [(), (7,)])
 def test_no_answers_or_one_bucket_have_no_interval(count: tuple[int, ...]) -> None:
     found = proportion(in_buckets(*count), in_buckets(*count))

@@ -14,6 +14,7 @@ from headscope.registry import load_presentations
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, load_run
 from headscope.runs.tables import number_layers, summarize_passes
+from headscope.stats.bucket import N_BUCKETS
 from headscope.view.presentation import DerivedTables, MapOptions
 from headscope.view.tokenization import doubt_languages
 
@@ -59,7 +60,11 @@ def describe_counts(checkpoints: Mapping[str, Checkpoint]) -> dict[str, Any]:
     """What became of the examples of each pass, and the seconds that it took."""
     return {
         "counts": {
-            key: {**asdict(c.result.counts), "documents": len(c.result.documents)}
+            key: {
+                **asdict(c.result.counts),
+                "documents": len(c.result.documents),
+                "buckets": len({hash % N_BUCKETS for hash in c.result.documents}),
+            }
             for key, c in checkpoints.items()
         },
         "seconds": {

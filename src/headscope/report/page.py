@@ -199,7 +199,7 @@ def _tiles(
 def _has_intervals(manifest: Manifest) -> bool:
     """Whether some corpus has documents enough for intervals."""
     counts = manifest.get("counts", {}).values()
-    return any(of_pass.get("documents", 2) > 1 for of_pass in counts)
+    return any(of_pass.get("buckets", of_pass.get("documents", 2)) > 1 for of_pass in counts)
 
 
 def _list_colours(overview: Overview) -> list[dict[str, str]]:

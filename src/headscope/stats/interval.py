@@ -120,4 +120,6 @@ def proportion(correct: Float[Array, "bucket ..."], count: Float[Array, "bucket 
     spread = quantile(n_buckets) ** 2 / effective
     middle = (value + spread / 2) / (1 + spread)
     half = np.sqrt(spread * (value * (1 - value) + spread / 4)) / (1 + spread)
-    return Measured(value, np.maximum(middle - half, 0), np.minimum(middle + half, 1), effective)
+    low, high = np.maximum(middle - half, 0), np.minimum(middle + half, 1)
+    # The interval of 0 ends at 0, and that of 1 at 1, whatever is rounded.
+    return Measured(value, np.minimum(low, value), np.maximum(high, value), effective)

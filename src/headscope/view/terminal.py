@@ -124,10 +124,12 @@ def warn_of_few_documents(manifest: Mapping[str, Any]) -> list[str]:
         if "documents" in own and not manifest.get("passes", {}).get(key, {}).get("repeats")
     }
     single = [key for key, own in counts.items() if own["documents"] < 2]
+    together = [key for key, own in counts.items() if own.get("buckets") == 1 and key not in single]
     few = [key for key, own in counts.items() if 2 <= own["documents"] < FEW_DOCUMENTS]
     unmarked = [key for key, own in counts.items() if own["without_document"]]
     notes = {
         "There are no intervals: they need two documents or more": single,
+        "There are no intervals: all documents fell into one bucket; add documents": together,
         f"Intervals are rough with fewer than {FEW_DOCUMENTS} documents": few,
         "Some examples have no document mark and count as one document each": unmarked,
     }

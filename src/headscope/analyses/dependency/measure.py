@@ -7,7 +7,7 @@ direction, offset], `visible/RELATION` [bucket, layer, 1, direction], `length/RE
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
