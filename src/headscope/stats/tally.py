@@ -75,6 +75,14 @@ class Tally:
         if new_rest is not None:
             self.rests.setdefault(name, np.zeros(shape) if rest is None else rest)[rows] = new_rest
 
+    def join_squares(self) -> None:
+        """Sums of squares and products by bucket, as runs up to format 4 have them, in one sum."""
+        for name in list(self.totals):
+            one, _, other = name.removesuffix("^2").partition("*")
+            if one != name and {one, other or one} <= set(self.totals):
+                self.totals[PLAIN + name] = self.totals.pop(name).sum(axis=0, keepdims=True)
+                self.rests.pop(name, None)
+
     def __bool__(self) -> bool:
         return bool(self.totals)
 
