@@ -240,7 +240,7 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("first token (sink)", "first"),
         ("period and comma", "punctuation"),
         ("everything, broadly", "broad"),
-        ("source in order", ""),
-        ("source backwards", ""),
+        ("source in order", "in order"),
+        ("source backwards", "backwards"),
     ]
     assert [one.name for one in list_behaviours() if one.is_background] == ["everything, broadly"]

@@ -15,7 +15,7 @@ from headscope.report.sections import as_script
 
 __all__ = [
     "CONTENT_TYPES", "PAGE_FOLDER", "STYLE_FILE", "join_modules", "live_page", "read_style",
-    "render_page", "write_page",
+    "render_page", "whole_page", "write_page",
 ]  # fmt: skip
 
 PAGE_FOLDER = Path(__file__).parent / "static"
@@ -80,10 +80,10 @@ def render_page(
             }
         )
     boot = {**session.boot(), "isLive": False, "shelf": [], "texts": texts, "start": dict(start)}
-    return _whole_page(boot, layers)
+    return whole_page(boot, layers)
 
 
-def _whole_page(boot: dict[str, Any], layers: dict[str, str]) -> str:
+def whole_page(boot: dict[str, Any], layers: dict[str, str]) -> str:
     """The page with all it needs inside; `layers` are the maps by the id they are found under."""
     nonce = token_urlsafe(16)
     policy = (
