@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
+import torch
 
 from headscope.engine.analyze import analyze
 
@@ -43,6 +44,7 @@ def main() -> None:
     parser.add_argument("--drivers", type=int, default=20, help="of drivers (default 20)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    torch.set_num_threads(1)  # as workers of one CPU: other threads, other last digits
     with TemporaryDirectory() as name:
         folder = Path(name)
         start = time.monotonic()
@@ -160,7 +162,7 @@ def harm_workers(
     with two_nodes() as cluster:
         child = start_run(folder, {"ray": cluster.address})
         while not is_done(child):
-            time.sleep(4.0)
+            time.sleep(0.5)
             busy = find_busy_workers()
             if busy and n_harmed < MOST_WORKERS:
                 harm(busy[0])
