@@ -173,8 +173,8 @@ def sum_up(findings: Sequence[Finding]) -> str:
     if not n_measured:
         return "None of the paper's claims was measured."
     said = (
-        f"{counts['holds']} of {n_measured} claims of the paper hold, {counts['does not hold']} do "
-        f"not, {counts['undecided']} are undecided ({counts['not measured']} were not measured)."
+        f"The paper's claims: {counts['holds']} of {n_measured} hold, {counts['does not hold']} do "
+        f"not hold, {counts['undecided']} undecided, {counts['not measured']} not measured."
     )
     n_draws = max(len(finding.untrained) for finding in findings)
     if not n_draws:

@@ -164,7 +164,7 @@ def check_beats_offset(tables: Tables) -> Outcome:
     is_tested = beats_offsets(sure)
     n_sure, n_open = int(is_tested.sum()), len(is_open) + int((~is_tested).sum())
     top = top_row(shown, "heldout_difference")
-    unsure = f" {n_open} more are undecided." * bool(n_open)
+    unsure = f" Undecided: {n_open} more." * bool(n_open)
     shows = (
         f"{n_sure} of {len(shown)} relations are clearly found over 10 points better than by any "
         f"offset (held out, p < 0.05); the most is {top[NAME]} by head {name_head(top)}, "
@@ -180,7 +180,7 @@ def check_slight_gains(tables: Tables) -> Outcome:
         return Outcome("not measured", TOO_FEW)
     slight, is_open = _above_offsets(shown, is_above=False)
     names = ", ".join(slight[NAME].head(8)) + ", ..." * (len(slight) > 8)
-    unsure = f" {len(is_open)} more are undecided." * bool(len(is_open))
+    unsure = f" Undecided: {len(is_open)} more." * bool(len(is_open))
     shows = (
         f"{len(slight)} of {len(shown)} relations are clearly found less than 10 points better "
         f"than by the best offset (held out){f': {names}' * bool(names)}.{unsure}"
@@ -222,7 +222,7 @@ def check_direction(tables: Tables) -> Outcome:
     )
     if n_other:
         return Outcome("does not hold", shows)
-    unsure = f" {len(is_open)} are undecided."
+    unsure = f" Undecided: {len(is_open)}."
     return Outcome("undecided", shows + unsure) if len(is_open) else Outcome("holds", shows)
 
 
@@ -256,7 +256,7 @@ def check_learned(tables: Tables) -> Outcome:
     more, is_open = passing(shown, 0.0, name, f"{name}_low", f"{name}_high")
     top = top_row(shown, name)
     gain = POINTS.estimate(row_estimate(top, name, f"{name}_low", f"{name}_high"))
-    unsure = f" {len(is_open)} more are undecided." * bool(len(is_open))
+    unsure = f" Undecided: {len(is_open)} more." * bool(len(is_open))
     shows = (
         f"{len(more)} of {len(shown)} relations are clearly found better than by the best head of "
         f"the untrained model (held out, paired by document); the most is {top[NAME]}, "

@@ -207,7 +207,7 @@ def check_cls_close(tables: Tables) -> Outcome:
     n_open = int(((low < CLOSE) & (high > -CLOSE)).sum()) - n_close
     far = others.loc[others["share"].abs().idxmax()]
     gap = POINTS.estimate(row_estimate(far, "share", "share_low", "share_high"))
-    unsure = f" {n_open} more are undecided." * bool(n_open)
+    unsure = f" Undecided: {n_open} more." * bool(n_open)
     shows = (
         f"In {n_close} of the {len(others)} layers below the last, the mean entropy from [CLS] "
         f"is within 10 points (in % of even attention) of that from all tokens; the largest "
