@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -174,6 +175,9 @@ def headscope(
 
     Start with: headscope analyze --demo
     """
+    for stream in (sys.stdout, sys.stderr):  # a file may have a name that no encoding has
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

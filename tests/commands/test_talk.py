@@ -57,6 +57,16 @@ def test_quiet_prints_the_result_alone_and_verbose_every_claim(
     assert "model " in verbose.partition("text: ")[2], "the time of each stage"
 
 
+def test_a_name_that_no_encoding_has_is_printed_escaped(tmp_path: Path) -> None:
+    out = str(tmp_path / "head\udcff.svg")
+    done = RUNNER.invoke(
+        build_app("show"), ["show", "demo", "Boats", "--head", "1-1", "--out", out]
+    )
+    assert done.exit_code == 0, done.exception
+    assert done.stdout.endswith("head\\udcff.svg\n")
+    assert Path(out).is_file()
+
+
 def test_messages_fit_the_terminal_and_split_no_word(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ class MapSlice(NamedTuple):
     weights: Float[Tensor, "example head row key"]
     first_example: int
     first_row: int
+    entropy: Float[Tensor, "example head row"] | None = None  # in nats, where it is known already
 
     @property
     def examples(self) -> slice:
@@ -75,7 +76,7 @@ class Reading(Hashable, Protocol):
         """What was read of no slice yet."""
 
     def add(self, found: Any, part: MapSlice) -> None:
-        """Add one slice, in place."""
+        """Add one slice, in place. Its weights are overwritten by the next: keep none of them."""
 
 
 class Sums(NamedTuple):
@@ -108,7 +109,8 @@ class SumsReading:
             from headscope.kernels.map_sums import add_sums  # numba is slow to load
 
             sums = (found.entropy.numpy(), found.columns.numpy(), found.diagonals.numpy())
-            add_sums(*part.arrays(), found.kinds.numpy(), found.has_sink, *sums)
+            known = None if part.entropy is None else part.entropy.numpy()
+            add_sums(*part.arrays(), found.kinds.numpy(), found.has_sink, *sums, known)
         else:
             self._add_in_torch(found, part)
 

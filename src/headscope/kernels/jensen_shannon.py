@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.kernels.logarithm import FASTMATH, x_log2_x
+from headscope.kernels.lanes import FASTMATH, x_log2_x
 from headscope.kernels.threads import use_torch_threads
 
 __all__ = [

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-from headscope.kernels.logarithm import FASTMATH, x_log2_x
+from headscope.kernels.lanes import FASTMATH, x_log2_x
 from headscope.kernels.threads import use_torch_threads
 
 __all__ = ["add_pooled", "add_sums", "find_largest"]
@@ -28,11 +28,17 @@ def add_sums(
     entropy: Float[Floats, "example head query"],
     columns: Float[Floats, "example head kind key"],
     diagonals: Float[Floats, "example head offset"],
+    known: Float[Floats, "some_examples head row"] | None = None,
 ) -> None:
-    """Add a slice to the sums of a layer; `kinds` are those of all queries, offsets -1, 0, 1."""
+    """Add a slice to the sums of a layer; `kinds` are those of all queries, offsets -1, 0, 1.
+
+    Where the entropies of the slice are `known`, they are taken as they are.
+    """
     use_torch_threads()
     place = (weights, first_example, first_row)
-    _add_sums(*place, kinds, has_sink, entropy, columns, diagonals)
+    has_entropy = known is not None
+    known = entropy if known is None else known
+    _add_sums(*place, kinds, has_sink, entropy, columns, diagonals, has_entropy, known)
 
 
 def add_pooled(
@@ -75,8 +81,9 @@ compiled: Any = numba.njit(cache=True, parallel=True, fastmath=FASTMATH)
 
 @compiled
 def _add_sums(  # type: ignore[no-untyped-def]
-    weights, first_example, first_row, kinds, has_sink, entropy, columns, diagonals
-):
+    weights, first_example, first_row, kinds, has_sink, entropy, columns, diagonals, has_entropy,
+    known,
+):  # fmt: skip
     n_examples, n_heads, n_rows, n_keys = weights.shape
     for task in numba.prange(n_examples * n_heads):
         place, head = task // n_heads, task % n_heads
@@ -84,15 +91,20 @@ def _add_sums(  # type: ignore[no-untyped-def]
         for row in range(n_rows):
             query = first_row + row
             own, column = weights[place, head, row], columns[example, head, kinds[example, query]]
-            bits, total = ZERO, ZERO
-            for key in range(n_keys):
-                weight = own[key]
-                bits += x_log2_x(weight)
-                total += weight
-                column[key] += weight
-            if has_sink:
-                bits += x_log2_x(max(ONE - total, ZERO))
-            entropy[example, head, query] = -LN2 * bits
+            if has_entropy:
+                for key in range(n_keys):
+                    column[key] += own[key]
+                entropy[example, head, query] = known[place, head, row]
+            else:
+                bits, total = ZERO, ZERO
+                for key in range(n_keys):
+                    weight = own[key]
+                    bits += x_log2_x(weight)
+                    total += weight
+                    column[key] += weight
+                if has_sink:
+                    bits += x_log2_x(max(ONE - total, ZERO))
+                entropy[example, head, query] = -LN2 * bits
             for offset in range(3):
                 key = query + offset - 1
                 if 0 <= key < n_keys:

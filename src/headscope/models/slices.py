@@ -1,9 +1,10 @@
 """A model's attention a few rows at a time, so that maps stay in the processor's cache.
 
 The eager function of the model's own file is called for one part of the queries after the other,
-with the keys that they may see. Whatever it does, the parts give what the whole gives, or the model
-is measured whole: `find_slicing` compares them once. Masks are made part by part as well, where the
-model file lets a mask pass that is none yet.
+with the keys that they may see; a compiled one takes its place where it gives the same (`plain`).
+Whatever the function does, the parts give what the whole gives, or the model is measured whole:
+`find_slicing` compares them once. Masks are made part by part as well, where the model file lets a
+mask pass that is none yet.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from transformers import AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
 from headscope.data.reading import MapSlice
+from headscope.models.plain import attend_plainly, is_plain
 from headscope.models.tap import (
     NAME,
     Attention,
@@ -238,6 +240,13 @@ class _Call:
             return function(self.module, query, key, value, **options)
         return function(self.module, query, key, value, mask, *self.rest, **self.options)
 
+    @property
+    def plain_scale(self) -> float | None:
+        """The scale of its scores, where the attention is the plain one."""
+        scale = self.options.get("scaling")
+        is_ours = is_plain(self.module, self.query, self.key, self.value, scale, self.eager)
+        return scale if is_ours else None
+
 
 def _read_call(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> _Call:
     query, key, value, *rest = args
@@ -264,16 +273,24 @@ def _attend_in_slices(
     n_examples, n_heads, n_queries, n_keys = call.shape
     n_together = SLICE_NUMBERS // (n_heads * n_queries * n_keys) if n_queries <= n_rows else 1
     n_together = max(1, min(n_together, most_examples or n_examples))
-    output: Tensor | None = None
+    output, scale = None, call.plain_scale
+    if scale is not None:
+        output = call.query.new_empty(n_examples, n_queries, n_heads, call.value.shape[3])
+        room = call.query.new_empty(n_together * n_heads * min(n_rows, n_queries) * n_keys)
     for start in range(0, n_examples, n_together):
         some = slice(start, start + n_together)
-        key, value = call.key[some].contiguous(), call.value[some].contiguous()
         for first in range(0, n_queries, n_rows):
             last = min(first + n_rows, n_queries)
             part, n_seen = mask.rows(first, last)
             part = part[some] if part is not None and len(part) > 1 else part
             query = call.query[some, :, first:last]
-            given, weights = call.eager(query, key[:, :, :n_seen], value[:, :, :n_seen], part)
+            key, value = call.key[some, :, :n_seen], call.value[some, :, :n_seen]
+            if scale is not None and output is not None:
+                own = output[some, first:last]
+                weights, entropy = attend_plainly(query, key, value, part, scale, own, room)
+                take(MapSlice(weights, start, first, entropy))
+                continue
+            given, weights = call.eager(query, key, value, part)
             if output is None:
                 output = given.new_empty(n_examples, n_queries, *given.shape[2:])
             output[some, first:last] = given
