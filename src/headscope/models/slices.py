@@ -33,7 +33,7 @@ from headscope.models.tap import (
 
 __all__ = ["SlicedLayer", "Slicing", "find_slicing", "observe_slices"]
 
-SLICE_NUMBERS = 2**18  # weights of a slice of short examples: 1 MB
+SLICE_NUMBERS = 2**20  # weights of a slice of short examples: 4 MB
 KEPT_MASK = 2**22  # numbers of a mask that are kept from layer to layer; longer ones are made again
 TOLERANCE = 2e-5  # between the parts and the whole, of one layer: the rounding of large scores
 HALF_TOLERANCE = 1e-2
