@@ -21,6 +21,13 @@ def test_with_equal_buckets_the_test_is_the_paired_t_test() -> None:
     assert (found.low * 10, found.high * 10) == pytest.approx((low, high), rel=1e-6)
 
 
+def test_no_difference_of_shares_is_beyond_one() -> None:
+    one, other, count = (np.zeros(N_BUCKETS) for _ in range(3))
+    other[0], count[:2] = 1, 1  # two words: one found by the other system, one by none
+    found = compare(one, other, count)
+    assert (found.value, found.low, found.high) == (-0.5, -1, 1)
+
+
 def test_few_buckets_are_tested_by_all_their_signs() -> None:
     differences = np.array([3.0, 1.0, 2.0, -1.0, 4.0])
     sums = [abs(np.dot(signs, differences)) for signs in product((1, -1), repeat=5)]

@@ -44,7 +44,7 @@ def compare(
     The test is t over buckets; where there are few of them, the exact sign-flip test.
     """
     replicates = share(leave_one_out(found - other), leave_one_out(count))
-    value, low, high = (float(part) for part in estimate(replicates))
+    value, low, high = (float(np.clip(part, -1, 1)) for part in estimate(replicates))  # of shares
     n_buckets, error = int(count_buckets(replicates)), float(standard_error(replicates))
     if n_buckets < 2:
         return Difference(value, low, high, np.nan, np.nan, np.nan)

@@ -181,7 +181,8 @@ def sum_up(findings: Sequence[Finding]) -> str:
         return f"{said} {ASK_UNTRAINED}"
     n_untrained = sum(bool(finding.note) for finding in findings)
     drawn = "the untrained model" if n_draws == 1 else f"most of {n_draws} untrained models"
-    return f"{said} Of those that hold, {n_untrained} hold for {drawn} too."
+    also = "holds" if n_untrained == 1 else "hold"
+    return f"{said} Of those that hold, {n_untrained} {also} for {drawn} too."
 
 
 def _check_all(tables: Tables) -> list[Outcome]:
