@@ -92,8 +92,10 @@ async function draw(place) {
 const places = [...document.querySelectorAll(".canvas")];
 const waiting = new Set(places);
 
+// One after the other, so that none waits for those below it.
+let drawing = Promise.resolve();
 function drawOnce(place) {
-  if (waiting.delete(place)) draw(place).catch((error) => {
+  if (waiting.delete(place)) drawing = drawing.then(() => draw(place)).catch((error) => {
     place.textContent = "This figure could not be drawn: " + error.message;
     console.error(error);
   });
