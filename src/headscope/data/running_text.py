@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from unicodedata import category
 
 import numpy as np
@@ -28,6 +29,9 @@ def word_spans(text: str) -> Iterator[Span]:
     """
     for chunk in CHUNK.finditer(text):
         start, end = chunk.span()
+        if chunk[0].isalnum():  # most are: no punctuation to look for
+            yield start, end
+            continue
         while start < end and _is_punctuation(text[start]):
             yield start, start + 1
             start += 1
@@ -100,5 +104,6 @@ def align(offsets: Int[Ints, "token 2"], spans: Sequence[Span]) -> tuple[Int[Int
     return places[chosen], len(shared)
 
 
+@cache
 def _is_punctuation(character: str) -> bool:
     return category(character).startswith("P")
