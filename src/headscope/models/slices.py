@@ -279,12 +279,15 @@ def _attend_in_slices(
         room = call.query.new_empty(n_together * n_heads * min(n_rows, n_queries) * n_keys)
     for start in range(0, n_examples, n_together):
         some = slice(start, start + n_together)
+        keys, values = call.key[some], call.value[some]
+        if scale is None:  # the model's function would copy them for every slice
+            keys, values = keys.contiguous(), values.contiguous()
         for first in range(0, n_queries, n_rows):
             last = min(first + n_rows, n_queries)
             part, n_seen = mask.rows(first, last)
             part = part[some] if part is not None and len(part) > 1 else part
             query = call.query[some, :, first:last]
-            key, value = call.key[some, :, :n_seen], call.value[some, :, :n_seen]
+            key, value = keys[:, :, :n_seen], values[:, :, :n_seen]
             if scale is not None and output is not None:
                 own = output[some, first:last]
                 weights, entropy = attend_plainly(query, key, value, part, scale, own, room)
