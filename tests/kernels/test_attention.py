@@ -1,7 +1,9 @@
 """Compiled attention against the formula in double precision."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,6 +87,27 @@ def test_integers_have_the_order_of_their_floats(a: float, b: float) -> None:
     one, other = in_order(np.float32(a)), in_order(np.float32(b))
     assert (one < other) == (a < b) or (a, b) == (0, 0)  # -0 comes before 0
     assert from_order(one) == np.float32(a)
+
+
+def test_code_just_compiled_rounds_as_code_from_the_cache(tmp_path: Path) -> None:
+    script = (
+        "import torch\n"
+        "from headscope.kernels.attention import attend\n"
+        "torch.manual_seed(0)\n"
+        "q, k, v = torch.randn(3, 2, 3, 57, 32)\n"
+        "weights, output = torch.empty(2, 3, 57, 57), torch.empty(2, 3, 57, 32)\n"
+        "entropy = attend(q, k, v, None, 0.2, weights, output)\n"
+        "print([part.numpy().tobytes().hex() for part in (weights, output, entropy)])"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        ).stdout
+        for _ in range(2)
+    ]  # fmt: skip
+    assert list(tmp_path.rglob("*.nbc")), "nothing was kept"
+    assert said[0] == said[1]
 
 
 def test_compiled_code_leaves_the_threads_of_torch_as_they_are() -> None:
