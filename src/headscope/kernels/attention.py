@@ -17,7 +17,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from headscope.kernels.lanes import IN_ORDER, exp, from_order, in_order
+from headscope.kernels.lanes import FIXED_ORDER, exp, from_order, in_order
 from headscope.kernels.threads import use_torch_threads
 
 __all__ = ["attend", "find_product"]
@@ -115,7 +115,7 @@ def _call_product(  # type: ignore[no-untyped-def]
 _multiply: Any = intrinsic(_call_product)
 
 
-@numba.njit(inline="always", fastmath=IN_ORDER)
+@numba.njit(inline="always", fastmath=FIXED_ORDER)
 def _softmax(own, distances):  # type: ignore[no-untyped-def]
     """Turn a row of scores into weights; its entropy.
 
@@ -138,7 +138,7 @@ def _softmax(own, distances):  # type: ignore[no-untyped-def]
     return max(np.log(total) - moment * share, ZERO)
 
 
-@numba.njit(inline="always", fastmath=IN_ORDER)
+@numba.njit(inline="always", fastmath=FIXED_ORDER)
 def _sums(parts, distances):  # type: ignore[no-untyped-def]
     """The sum of all parts, and of their products with distances; eight lanes, in this order."""
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = ZERO
@@ -169,7 +169,7 @@ def _sums(parts, distances):  # type: ignore[no-untyped-def]
     return total, (m0 + m1 + m2 + m3) + (m4 + m5 + m6 + m7)
 
 
-compiled: Any = numba.njit(cache=True, parallel=True, fastmath=IN_ORDER)
+compiled: Any = numba.njit(cache=True, parallel=True, fastmath=FIXED_ORDER)
 
 
 @compiled

@@ -7,13 +7,13 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
-__all__ = ["FASTMATH", "IN_ORDER", "exp", "from_order", "in_order", "x_log2_x"]
+__all__ = ["FASTMATH", "FIXED_ORDER", "exp", "from_order", "in_order", "x_log2_x"]
 
 FASTMATH = {"reassoc", "contract", "nsz"}  # sums in lanes, fused products; nothing else is given up
 
 # Without sums in lanes. Compiled code is made twice, apart and with its callers; a process that
 # compiles takes the one and a process that reads the cache the other, and both must round alike.
-IN_ORDER = FASTMATH - {"reassoc"}
+FIXED_ORDER = FASTMATH - {"reassoc"}
 
 # log2(1 + r) is r times this polynomial within 5e-8, for 1 + r between sqrt(1/2) and sqrt(2).
 C0, C1, C2, C3 = map(np.float32, (1.4426947724, -0.7213571490, 0.4809394452, -0.3600872130))
@@ -54,7 +54,7 @@ def x_log2_x(x):  # type: ignore[no-untyped-def]
     return x * (exponent + r * q)
 
 
-@numba.njit(cache=True, fastmath=IN_ORDER)
+@numba.njit(cache=True, fastmath=FIXED_ORDER)
 def exp(x):  # type: ignore[no-untyped-def]
     """e^x of a float32 that is not positive; 0 where it would be below 2^-126."""
     doublings = x * LOG2_E

@@ -1,4 +1,4 @@
-"""Plain attention, softmax(scale q k + mask) v, with one compiled softmax.
+"""Plain attention, softmax(scale q k + mask) v, in compiled code.
 
 Most model files compute just this, in many walks over the scores. Whether a file does is found by
 trying: its eager function and ours get the same random inputs, with scores so large that a soft cap
@@ -29,7 +29,7 @@ _found: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 def is_plain(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: Any, eager: Eager
 ) -> bool:
-    """Whether a module's attention is the plain one, and the compiled softmax can be used."""
+    """Whether a module's attention is the plain one, and compiled code can compute it."""
     if not is_compiled(query) or any(rows.stride(3) != 1 for rows in (query, key, value)):
         return False
     if module not in _found:
