@@ -57,13 +57,12 @@ def maximum_arborescence(
     """
     n = len(scores)
     size = 2 * n  # every contraction makes one node of at least two
-    weight = np.full((size, size), -np.inf)  # [dependent, head], between live nodes
-    real_dependent = np.zeros((size, size), np.int64)  # the edge of the sentence behind an edge
-    real_head = np.zeros((size, size), np.int64)
+    weight = np.empty((size, size))  # [dependent, head], between nodes that were made
+    edge = np.empty((size, size), np.int64)  # behind it: dependent * n + head in the sentence
     for dependent in range(n):
         for head in range(n):
             weight[dependent, head] = scores[dependent, head]
-            real_dependent[dependent, head], real_head[dependent, head] = dependent, head
+            edge[dependent, head] = dependent * n + head
     is_live = np.arange(size) < n
     inside = np.full(size, NO_NODE)  # the contracted node that a node is part of
     chosen = np.full(size, NO_NODE)
@@ -76,7 +75,7 @@ def maximum_arborescence(
         if not in_cycle.any():
             break
         new = n_nodes
-        _contract(weight, real_dependent, real_head, is_live, in_cycle, chosen, new)
+        _contract(weight, edge, is_live, in_cycle, chosen, new)
         n_nodes += 1
         is_live[new] = True
         for node in range(new):
@@ -85,7 +84,7 @@ def maximum_arborescence(
             elif is_live[node] and node != root and in_cycle[chosen[node]]:
                 chosen[node] = new  # its best head is in there still
         chosen[new] = _best_head(weight, is_live, n_nodes, new)
-    return _expand(real_dependent, real_head, inside, chosen, n, n_nodes)
+    return _expand(edge, inside, chosen, n, n_nodes)
 
 
 @compiled
@@ -134,33 +133,30 @@ def _find_cycle(chosen, is_live, n_nodes):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _contract(weight, real_dependent, real_head, is_live, in_cycle, chosen, new):  # type: ignore[no-untyped-def]
+def _contract(weight, edge, is_live, in_cycle, chosen, new):  # type: ignore[no-untyped-def]
     """Edges of the new node: the best into and out of the cycle, for every live node outside."""
-    for outer in range(new):
-        if not is_live[outer] or in_cycle[outer]:
+    weight[new, :new], weight[:new, new] = -np.inf, -np.inf
+    for inner in range(new):
+        if not in_cycle[inner]:
             continue
-        for inner in range(new):
-            if not in_cycle[inner]:
+        for outer in range(new):
+            if not is_live[outer] or in_cycle[outer]:
                 continue
             entering = weight[inner, outer] - weight[inner, chosen[inner]]
             if entering > weight[new, outer]:
-                weight[new, outer] = entering
-                real_dependent[new, outer] = real_dependent[inner, outer]
-                real_head[new, outer] = real_head[inner, outer]
+                weight[new, outer], edge[new, outer] = entering, edge[inner, outer]
             if weight[outer, inner] > weight[outer, new]:
-                weight[outer, new] = weight[outer, inner]
-                real_dependent[outer, new] = real_dependent[outer, inner]
-                real_head[outer, new] = real_head[outer, inner]
+                weight[outer, new], edge[outer, new] = weight[outer, inner], edge[outer, inner]
 
 
 @compiled
-def _expand(real_dependent, real_head, inside, chosen, n, n_nodes):  # type: ignore[no-untyped-def]
+def _expand(edge, inside, chosen, n, n_nodes):  # type: ignore[no-untyped-def]
     """Undo the contractions: in each cycle, the node that is entered from outside changes head."""
     final_dependent, final_head = np.full(n_nodes, NO_NODE), np.full(n_nodes, NO_NODE)
     for node in range(n_nodes):
         if chosen[node] != NO_NODE:
-            final_dependent[node] = real_dependent[node, chosen[node]]
-            final_head[node] = real_head[node, chosen[node]]
+            final_dependent[node] = edge[node, chosen[node]] // n
+            final_head[node] = edge[node, chosen[node]] % n
     for cycle in range(n_nodes - 1, n - 1, -1):
         entered = final_dependent[cycle]
         while inside[entered] != cycle:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, UInt32, UInt64
+from jaxtyping import Bool, Float, UInt64
 from numpy.typing import NDArray
 
 __all__ = ["ENDS", "MOST", "Ranking", "Values"]
@@ -14,9 +14,6 @@ ENDS = ("best", "worst")
 MOST = 2  # examples kept of each end
 DECIMALS = 4  # of a score: what lies closer is a tie, so that rounding cannot change the order
 TIE = 0.5 * 10.0**-DECIMALS  # ties are broken by the example's id, whatever the order of reading
-BINS = 22  # most parts of a head's range: each is narrower than a tenth of it
-FINEST = 2.0**-13  # the width of a part, or a power of two times it
-NO_ID = np.iinfo(np.uint64).max
 
 Values = NDArray[np.floating[Any]]
 Heights = NDArray[np.float64]
@@ -105,22 +102,17 @@ class Ranking:
 
     def _keep_highest(self, criterion: str, ids: Ids, heights: Heights, is_long: Flags) -> None:
         """Join these to what is kept, and keep the highest."""
-        parts: tuple[Any, ...] = (ids, heights, is_long)
+        from headscope.kernels.ranking import keep_highest  # numba is slow to load
+
+        entries: tuple[Any, ...] = (ids, heights, is_long)
+        kept: tuple[dict[str, Any], ...] = (self.ids, self.heights, self.is_long)
         if criterion in self.ids:
-            kept = (self.ids[criterion], self.heights[criterion], self.is_long[criterion])
-            parts = tuple(np.concatenate(pair, axis=1) for pair in zip(kept, parts, strict=True))
-        # those of long examples come below all others, however high scores may be
-        finite = np.where(np.isfinite(parts[1]), parts[1], 0.0)
-        span = 2 * np.abs(finite).max(initial=0.0) + 1
-        key = np.where(parts[2], parts[1] - span, parts[1])
-        if key.shape[1] > MOST:
-            highest = np.argpartition(key, -MOST, axis=1)[:, -MOST:]
-            parts = tuple(np.take_along_axis(part, highest, axis=1) for part in parts)
-            key = np.take_along_axis(key, highest, axis=1)
-        order = np.argsort(-key, axis=1, kind="stable")
-        self.ids[criterion], self.heights[criterion], self.is_long[criterion] = (
-            np.take_along_axis(part, order, axis=1) for part in parts
-        )
+            old = (part[criterion] for part in kept)
+            entries = tuple(np.concatenate(pair, axis=1) for pair in zip(old, entries, strict=True))
+        cells = heights.shape[2:]
+        highest = keep_highest(*(_flatten(part, 2) for part in entries), MOST)
+        for part, found in zip(kept, highest, strict=True):
+            part[criterion] = found.reshape(len(ENDS), MOST, *cells)
 
     def _keep_parts(
         self,
@@ -131,50 +123,25 @@ class Ranking:
         ranges: Scores | None = None,
     ) -> None:
         """Join these to what is kept, and cut the range of all into parts."""
+        from headscope.kernels.ranking import cut_ranges
+
         is_there = counts > 0
         if ranges is None:
             low = np.where(is_there, scores, np.inf).min(axis=0)
             ranges = np.stack([low, np.where(is_there, scores, -np.inf).max(axis=0)])
-        parts: tuple[Any, ...] = (ids, scores, counts)
+        entries: tuple[Any, ...] = (ids, scores, counts)
+        kept: tuple[dict[str, Any], ...] = (self.part_ids, self.part_scores, self.part_counts)
         if criterion in self.ranges:
             low, high = zip(self.ranges[criterion], ranges, strict=True)
             ranges = np.stack([np.minimum(*low), np.maximum(*high)])
-            kept = (self.part_ids, self.part_scores, self.part_counts)
             old = (part[criterion] for part in kept)
-            parts = tuple(np.concatenate(pair) for pair in zip(old, parts, strict=True))
+            entries = tuple(np.concatenate(pair) for pair in zip(old, entries, strict=True))
         self.ranges[criterion] = ranges.astype(np.float32)
-        ids, scores, counts = parts
-        joined = _cut_range(ids, scores, counts, ranges.astype(np.float64))
-        self.part_ids[criterion], self.part_scores[criterion], self.part_counts[criterion] = joined
+        cut = cut_ranges(*(_flatten(part, 1) for part in (*entries, self.ranges[criterion])))
+        for part, found in zip(kept, cut, strict=True):
+            part[criterion] = found.reshape(-1, *ranges.shape[1:])
 
 
-def _cut_range(
-    ids: UInt64[Ids, "entry ..."],
-    scores: Float[Scores, "entry ..."],
-    counts: UInt32[NDArray[np.uint32], "entry ..."],
-    ranges: Float[Heights, "2 ..."],
-) -> tuple[Ids, Scores, NDArray[np.uint32]]:
-    """The entries in parts of their range: ids, scores and counts `[part, ...]`, empty ones last.
-
-    Entries are single examples, or parts of a smaller range.
-    """
-    low, high = np.where(np.isfinite(ranges), ranges, 0.0)
-    span = np.maximum(high - low, FINEST)
-    width = np.maximum(np.exp2(np.floor(np.log2(span / BINS)) - 1), FINEST)  # of none too wide
-    while (is_narrow := np.floor(high / width) - np.floor(low / width) >= BINS).any():
-        width = np.where(is_narrow, 2 * width, width)
-    is_there = counts > 0
-    part = np.floor(np.where(is_there, scores, low) / width) - np.floor(low / width)  # [entry, ...]
-    place = part.astype(np.int64) * low.size + np.arange(low.size).reshape(low.shape)
-    place, ids, scores = place[is_there], ids[is_there], scores[is_there]
-    shape = (BINS, *low.shape)
-    kept_ids = np.full(BINS * low.size, NO_ID, np.uint64)
-    np.minimum.at(kept_ids, place, ids)
-    kept_scores = np.zeros(len(kept_ids), np.float32)
-    is_kept = ids == kept_ids[place]
-    kept_scores[place[is_kept]] = scores[is_kept]
-    sums = np.bincount(place, counts[is_there], len(kept_ids)).astype(np.uint32).reshape(shape)
-    order = np.argsort(sums == 0, axis=0, kind="stable")[: max(1, (sums > 0).sum(axis=0).max())]
-    kept = (kept_ids.reshape(shape), kept_scores.reshape(shape), sums)
-    first, second, third = (np.take_along_axis(values, order, axis=0) for values in kept)
-    return first, second, third
+def _flatten(values: NDArray[Any], n_axes: int) -> NDArray[Any]:
+    """The first axes as they are, all cells in one, as compiled code takes it."""
+    return np.ascontiguousarray(values).reshape(*values.shape[:n_axes], -1)

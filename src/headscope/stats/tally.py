@@ -43,13 +43,14 @@ class Tally:
     ) -> None:
         """Add every example's values to the totals of its bucket."""
         used, places = np.unique(np.asarray(buckets, np.int64), return_inverse=True)
-        is_in = torch.from_numpy((places == np.arange(len(used))[:, None]).astype(float))
         for name, value in values.items():
             is_plain = name.startswith(PLAIN)
-            chosen = is_in.new_ones(1, len(buckets)) if is_plain else is_in
-            # torch's product, as NumPy's threads would fight with the model's
-            sums = chosen @ torch.from_numpy(value).double().flatten(1)  # [bucket, column]
-            added = on_grid(sums.numpy()).reshape(len(chosen), *value.shape[1:])
+            columns = torch.from_numpy(value).flatten(1)  # [example, column]
+            kept = columns.any(1)  # a relation is in few examples, the others have zeros
+            into = torch.from_numpy(np.zeros_like(places) if is_plain else places)[kept]
+            sums = torch.zeros(1 if is_plain else len(used), columns.shape[1], dtype=torch.double)
+            sums.index_add_(0, into, columns[kept].double())  # [bucket, column]
+            added = on_grid(sums.numpy()).reshape(-1, *value.shape[1:])
             shape = (1 if is_plain else N_BUCKETS, *value.shape[1:])
             self._put(name, shape, np.zeros(1, int) if is_plain else used, ExactSum(added))
 

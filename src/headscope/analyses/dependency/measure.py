@@ -7,6 +7,7 @@ direction, offset], `visible/RELATION` [bucket, layer, 1, direction], `length/RE
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -216,32 +217,29 @@ class Dependency:
         has_tokens = words_with_tokens(batch)
         heads = np.full(has_tokens.shape, NO_WORD)
         marks = np.broadcast_to(np.arange(has_tokens.shape[1]), has_tokens.shape).copy()
-        members: dict[str, Bool[np.ndarray, "example word"]] = {
-            ALL: np.zeros(has_tokens.shape, bool)  # there, even where no word has a token
-        }
+        numbers = {ALL: 0}  # of relations; there, even where no word has a token
+        members: list[tuple[int, int, int]] = []  # example, word, relation
         for i, encoding in enumerate(batch.encodings):
             words, tree = encoding.example.words or (), encoding.example.tree
             assert tree is not None  # `needs` saw to it
             heads[i, : len(words)] = tree.heads
+            is_there = has_tokens[i].tolist()
             for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
-                if not has_tokens[i, word] or (head != ROOT and not has_tokens[i, head]):
+                if not is_there[word] or (head != ROOT and not is_there[head]):
                     continue
-                names = [ALL]
-                if head != ROOT:
-                    is_content = relation_name(relation, coarse=True) != "punct"
-                    names += [*[ALL_CONTENT] * is_content, relation_name(relation, self.coarse)]
+                names = _count_as(relation, self.coarse) if head != ROOT else (ALL,)
                 is_possessor = names[-1] in POSSESSIVES and word + 1 < len(words)
-                if is_possessor and words[word + 1] in POSSESSIVE_MARKS and has_tokens[i, word + 1]:
+                if is_possessor and words[word + 1] in POSSESSIVE_MARKS and is_there[word + 1]:
                     marks[i, word] = word + 1
-                    names.append(MARKED.format(names[-1]))
-                for name in names:
-                    members.setdefault(name, np.zeros(has_tokens.shape, bool))[i, word] = True
-        is_relation = np.stack(list(members.values()), axis=-1)  # [example, word, relation]
+                    names = (*names, MARKED.format(names[-1]))
+                members += [(i, word, numbers.setdefault(n, len(numbers))) for n in names]
+        is_relation = torch.zeros(*has_tokens.shape, len(numbers))  # [example, word, relation]
+        is_relation[tuple(torch.tensor(members, dtype=torch.long).reshape(-1, 3).T)] = 1
         return Gold(
             heads=torch.from_numpy(heads).to(batch.device),
             marks=torch.from_numpy(marks).to(batch.device),
-            relations=list(members),
-            is_relation=torch.from_numpy(is_relation).float().to(batch.device),
+            relations=list(numbers),
+            is_relation=is_relation.to(batch.device),
         )
 
     def _read_gold(self, batch: Batch) -> Gold:
@@ -285,6 +283,13 @@ def relation_name(relation: str, coarse: bool) -> str:
     'nsubj'
     """
     return relation.partition(":")[0] if coarse else relation
+
+
+@cache
+def _count_as(relation: str, coarse: bool) -> tuple[str, ...]:
+    """What a word with this relation to another counts for; its own relation last."""
+    is_content = relation_name(relation, coarse=True) != "punct"
+    return (ALL, *[ALL_CONTENT] * is_content, relation_name(relation, coarse))
 
 
 def predict_words(
@@ -366,8 +371,8 @@ def _by_relation(kind: str, numbers: Tensor, gold: Gold) -> dict[str, Tensor]:
     """The sums over the words of each relation: `numbers[example, ..., word]`."""
     n_examples, *middle, n_words = numbers.shape
     flat = numbers.reshape(n_examples, -1, n_words).to(gold.is_relation.dtype)
-    sums = (flat @ gold.is_relation).reshape(n_examples, *middle, -1)  # [..., relation]
-    return {f"{kind}/{n}": s for n, s in zip(gold.relations, sums.unbind(-1), strict=True)}
+    sums = (gold.is_relation.mT @ flat.mT).reshape(n_examples, -1, *middle)  # [example, relation]
+    return {f"{kind}/{n}": s for n, s in zip(gold.relations, sums.unbind(1), strict=True)}
 
 
 def _count_null(
