@@ -28,6 +28,7 @@ POOLED = ("", "_low", "_high", "_spread", "_predicted_low", "_predicted_high")
 TREEBANK_COLUMNS = (
     *("relation", "treebanks"),
     *(f"{name}{part}" for name in ("heldout_accuracy", "heldout_difference") for part in POOLED),
+    "documents",
 )
 MIN_COUNT = 20  # words of a relation, for its best head to be combined with others
 DIRECTION_COLUMNS = (
@@ -136,7 +137,7 @@ def pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
             flat = [
                 n for p in parts for n in (*p.mean, p.spread, p.predicted_low, p.predicted_high)
             ]
-            rows.append((relation, len(known), *flat))
+            rows.append((relation, len(known), *flat, int(known["documents"].sum())))
     return pd.DataFrame(rows, columns=list(TREEBANK_COLUMNS))
 
 
