@@ -405,7 +405,10 @@ def test_several_treebanks_are_corrected_together_and_summed_up() -> None:
     best = [part["dependency-best"] for part in own]
     joined, every = (
         pd.concat(
-            [part[table].assign(treebank=name) for part, name in zip(own, "ab", strict=True)],
+            [
+                part[table].assign(treebank=name, documents=n)
+                for part, name, n in zip(own, "ab", (7, 5), strict=True)
+            ],
             ignore_index=True,
         )
         for table in ("dependency-best", "dependency")
@@ -417,6 +420,7 @@ def test_several_treebanks_are_corrected_together_and_summed_up() -> None:
     assert both["dependency-best"]["p_value"].min() == pytest.approx(least)
     pooled = both["dependency-treebanks"].set_index("relation")
     assert pooled.loc["all", "treebanks"] == 2
+    assert pooled.loc["all", "documents"] == 12
     ends = joined[joined["relation"] == "all"]["heldout_accuracy"]
     assert ends.min() <= pooled.loc["all", "heldout_accuracy"] <= ends.max()
     row = pooled.loc["all"]

@@ -152,41 +152,45 @@ def gap(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
 
 def contrasts(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     """The head that other folds choose over all mentions, minus each rule, by type of mention."""
+    found = gains(maps, encodings)
+    rows: Rows = {key: sum(g for g, _ in own) / len(own) for key, own in found.items()}
+    for candidates, kind, system in found:
+        nominal = (candidates, "nominal", system)
+        if kind in ("pronoun", "proper") and nominal in found:
+            more = rows[nominal] - rows[candidates, kind, system]
+            rows[candidates, f"nominal - {kind}", system] = more
+    return rows
+
+
+def gains(
+    maps: Maps, encodings: Sequence[Encoding]
+) -> dict[tuple[str, str, str], list[tuple[int, int]]]:
+    """By candidates, type and rule: of each mention 1, 0 or -1, and the bucket of its document."""
     kinds = ("all", "pronoun", "proper", "nominal")
-    fold_of = [bucket_of(e.example.own_document) % 8 for e in encodings]
+    buckets = [bucket_of(e.example.own_document) for e in encodings]
     names = [
         (layer, head, direction)
         for layer, head in heads(maps)
         for direction in ("mention-to-antecedent", "antecedent-to-mention")
     ]
-    rows: Rows = {}
+    rows: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     for candidates in ("mentions", "words"):
-        right = [  # by example: question -> groups, heads that are right, rules that are right
-            list(_answers(example, encoding, candidates, names))
-            for example, encoding in zip(maps, encodings, strict=True)
+        asked = [  # of each question its bucket, groups, heads that are right, rules that are right
+            (bucket, *answer)
+            for example, encoding, bucket in zip(maps, encodings, buckets, strict=True)
+            for answer in _answers(example, encoding, candidates, names)
         ]
-        gains: dict[tuple[str, str], list[int]] = {}
-        for fold in set(fold_of):
-            inside = [
-                q for f, asked in zip(fold_of, right, strict=True) if f == fold for q in asked
-            ]
-            others = [
-                q for f, asked in zip(fold_of, right, strict=True) if f != fold for q in asked
-            ]
+        for fold in {bucket % 8 for bucket in buckets}:
+            inside = [question for question in asked if question[0] % 8 == fold]
+            others = [question for question in asked if question[0] % 8 != fold]
             if not inside or not others:
                 continue
-            chosen = max(names, key=lambda name: sum(name in found for _, found, _ in others))
-            for groups, found, rules in inside:
+            chosen = max(names, key=lambda name: sum(name in found for _, _, found, _ in others))
+            for bucket, groups, found, rules in inside:
                 for system, is_right in rules.items():
                     for kind in set(groups) & set(kinds):
                         gain = int(chosen in found) - int(is_right)
-                        gains.setdefault((kind, system), []).append(gain)
-        means = {key: sum(gain) / len(gain) for key, gain in gains.items()}
-        rows |= {(candidates, *key): mean for key, mean in means.items()}
-        for kind, system in means:
-            if kind in ("pronoun", "proper") and ("nominal", system) in means:
-                more = means["nominal", system] - means[kind, system]
-                rows[candidates, f"nominal - {kind}", system] = more
+                        rows.setdefault((candidates, kind, system), []).append((gain, bucket))
     return rows
 
 

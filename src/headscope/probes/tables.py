@@ -10,12 +10,14 @@ import pandas as pd
 from headscope.data.attention import head_name
 from headscope.probes.attention_only import KINDS, AttentionOnly
 from headscope.probes.baselines import HeadCounts, choose_heads
-from headscope.probes.geometry import GEOMETRY, Structure, estimate_geometry
+from headscope.probes.geometry import GEOMETRY, Structure, count_edges, estimate_geometry
 from headscope.probes.parts import Part, PartScores
 from headscope.probes.scores import (
     SCORES,
     compare_relations,
     compare_uas,
+    count_sentences,
+    count_words,
     estimate_relations,
     estimate_scores,
 )
@@ -38,32 +40,35 @@ def _with_ends(*names: str) -> tuple[str, ...]:
 
 TABLES: dict[str, tuple[str, ...]] = {
     "probes": (
-        "probe", "uas", "low", "high", *_with_ends(*SCORES[1:]),
+        "probe", "uas", "low", "high", "effective", *_with_ends(*SCORES[1:]),
         "seeds", "seed_spread", "sentences", "parameters", "documents",
     ),
     "probe-differences": (
-        "probe", "other", "difference", "low", "high", "p_raw", "p_value", "detectable",
-        "documents",
+        "probe", "other", "difference", "low", "high", "effective", "p_raw", "p_value",
+        "detectable", "documents",
     ),
     "probe-weights": ("probe", "layer", "head", "direction", "weight", "documents"),
     "probe-relations": (
-        "relation", "probe", "count", "accuracy", "low", "high", "best_layer", "best_head",
-        "best_direction", "best_head_accuracy", "gain", "gain_low", "gain_high", "documents",
+        "relation", "probe", "count", "accuracy", "low", "high", "effective", "best_layer",
+        "best_head", "best_direction", "best_head_accuracy", "gain", "gain_low", "gain_high",
+        "documents",
     ),
-    "probe-curve": ("probe", "sentences", "uas", "low", "high", "documents"),
+    "probe-curve": ("probe", "sentences", "uas", "low", "high", "effective", "documents"),
     "probe-selectivity": (
-        "probe", "sentences", "uas", "control", "selectivity", "low", "high", "documents",
+        "probe", "sentences", "uas", "control", "selectivity", "low", "high", "effective",
+        "documents",
     ),
     "probe-description": (
-        "probe", "sentences", "words", "bits", "bits_per_word", "low", "high",
+        "probe", "sentences", "words", "bits", "bits_per_word", "low", "high", "effective",
         *_with_ends("compression"), "documents",
     ),
     "probe-parts": (
-        "part", "n_heads", "heads", "uas", "low", "high", *_with_ends(*SIDES[1:]), "sentences",
-        "documents",
+        "part", "n_heads", "heads", "uas", "low", "high", "effective", *_with_ends(*SIDES[1:]),
+        "sentences", "documents",
     ),
     "probe-structure": (
-        "probe", "hidden", "sentences", *_with_ends(*GEOMETRY), "documents",
+        "probe", "hidden", "sentences", "uuas", "uuas_low", "uuas_high", "uuas_effective",
+        *_with_ends(*GEOMETRY[1:]), "documents",
     ),
 }  # fmt: skip
 
@@ -121,6 +126,7 @@ def probe_table(results: Mapping[str, ProbeResult]) -> pd.DataFrame:
         for score, (value, low, high) in estimate_scores(result.scores).items():
             prefix = "" if score == "uas" else f"{score}_"
             row |= {score: value, f"{prefix}low": low, f"{prefix}high": high}
+        row["effective"] = count_words(result.scores)
         by_seed = result.scores.by_seed[:, SCORES.index("uas")]
         row |= {"seeds": max(len(by_seed), 1), "seed_spread": seed_spread(by_seed)}
         rows.append(row | {"sentences": result.sentences, "parameters": result.parameters})
@@ -135,8 +141,9 @@ def difference_table(results: Mapping[str, ProbeResult]) -> pd.DataFrame:
     for i, name in enumerate(names):
         for other in names[:i]:
             pair = compare_uas(results[name].scores, results[other].scores)
-            numbers = (pair.value, pair.low, pair.high, pair.p_value, np.nan, pair.detectable)
-            rows.append((name, other, *numbers))
+            effective = count_sentences(results[name].scores, results[other].scores)
+            interval = (pair.value, pair.low, pair.high, effective)
+            rows.append((name, other, *interval, pair.p_value, np.nan, pair.detectable))
     table = _table("probe-differences", rows)
     return table.assign(p_value=holm(table["p_raw"].to_numpy(dtype=float)))
 
@@ -168,7 +175,8 @@ def relation_table(
         counts = result.scores.relation_count.sum(axis=0)
         for i, relation in enumerate(result.scores.relations):
             row: dict[str, Any] = {"relation": relation, "probe": name, "count": int(counts[i])}
-            row |= zip(("accuracy", "low", "high"), (part[i] for part in accuracy), strict=True)
+            names = ("accuracy", "low", "high", "effective")
+            row |= zip(names, (part[i] for part in accuracy), strict=True)
             if relation in chosen and counts[i]:
                 head = chosen[relation]
                 found = on_test[relation][:, head.map, head.direction].astype(float)  # [bucket]
@@ -188,7 +196,7 @@ def curve_table(results: Sequence[tuple[str, ProbeResult]]) -> pd.DataFrame:
     rows = []
     for name, result in results:
         uas = estimate_scores(result.scores)["uas"]
-        rows.append((name, result.sentences, uas.value, uas.low, uas.high))
+        rows.append((name, result.sentences, *uas, count_words(result.scores)))
     return _table("probe-curve", rows).sort_values(["probe", "sentences"], ignore_index=True)
 
 
@@ -201,7 +209,8 @@ def selectivity_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
         real, control = trust.curve[-1], trust.control
         uas, on_control = (one.scores.shares[SCORES.index("uas")] for one in (real, control))
         gap = compare_uas(real.scores, control.scores)
-        rows.append((name, real.sentences, uas, on_control, gap.value, gap.low, gap.high))
+        interval = (gap.value, gap.low, gap.high, count_sentences(real.scores, control.scores))
+        rows.append((name, real.sentences, uas, on_control, *interval))
     return _table("probe-selectivity", rows)
 
 
@@ -212,7 +221,8 @@ def description_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
         code = trust.description
         if code is None:
             continue
-        numbers = (code.words.sum(), code.online.sum(), *code.bits_per_word, *code.compression)
+        bits = (code.online.sum(), *code.bits_per_word, code.n_effective)
+        numbers = (code.words.sum(), *bits, *code.compression)
         rows.append((name, trust.curve[-1].sentences, *map(float, numbers)))
     codes = [trust.description for trust in trusts.values() if trust.description]
     table = _table("probe-description", rows).astype({"words": "int64"})
@@ -227,8 +237,9 @@ def part_table(
     rows = []
     for part, scores, n_sentences in parts:
         names = [head_name(layer_numbers[head // n_heads], head % n_heads) for head in part.heads]
-        estimates = proportion(scores.correct, scores.count)[:3]
+        *estimates, effective = proportion(scores.correct, scores.count)
         numbers = [float(estimates[end][side]) for side in range(len(SIDES)) for end in range(3)]
+        numbers.insert(3, float(effective[0]))
         rows.append((part.name, len(part.heads), " ".join(names), *numbers, n_sentences))
     return _table("probe-parts", rows)
 
@@ -240,6 +251,7 @@ def structure_table(
     rows = []
     for name, layer, n_sentences, by_seed in structures:
         numbers = [number for m in GEOMETRY for number in estimate_geometry(by_seed, m)]
+        numbers.insert(3, count_edges(by_seed))
         layer_cell = pd.NA if layer is None else layer
         rows.append((name, layer_cell, n_sentences, *numbers))
     table = _table("probe-structure", rows)

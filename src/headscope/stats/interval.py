@@ -14,8 +14,8 @@ from scipy.special import stdtrit
 from headscope.stats.bucket import leave_one_out
 
 __all__ = [
-    "ROUNDING", "Estimate", "Measured", "align", "count_buckets", "estimate", "proportion",
-    "quantile", "share", "standard_error",
+    "ANY", "ROUNDING", "Estimate", "Measured", "align", "count_buckets", "count_independent",
+    "estimate", "proportion", "quantile", "share", "standard_error",
 ]  # fmt: skip
 
 LEVEL = 0.95
@@ -75,6 +75,17 @@ def standard_error(replicates: Float[Array, "replicate ..."]) -> Float[Array, ".
         n_buckets - 1, n_buckets, out=np.full(n_buckets.shape, np.nan), where=n_buckets > 1
     )
     return np.asarray(np.sqrt(squares * scale), np.float64)
+
+
+def count_independent(variance: Array, of_number: Array, most: Array) -> Array:
+    """How many independent examples, with this variance of one, tell as much; at most so many.
+
+    `of_number` is the variance of the number; NaN where it has none.
+    """
+    ratio: Array = np.divide(
+        variance, of_number, out=np.full(np.shape(of_number), np.nan), where=of_number > 0
+    )
+    return ratio.clip(1, most)
 
 
 def quantile(n_buckets: Int[NDArray[np.int64], "..."], level: float = LEVEL) -> Array:

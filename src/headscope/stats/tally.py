@@ -1,6 +1,6 @@
 """Totals over examples by bucket of documents: the only state a run has, and it adds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,26 @@ from torch import Tensor
 
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.exact import ExactSum, add_exactly, on_grid
-from headscope.stats.interval import ANY, Estimate, Measured, estimate, share, standard_error
+from headscope.stats.interval import (
+    ANY,
+    Estimate,
+    Measured,
+    count_independent,
+    estimate,
+    share,
+    standard_error,
+)
 
-__all__ = ["PLAIN", "SHARE", "Tally", "pair_sums", "segment_means"]
+__all__ = [
+    "PLAIN", "PRODUCT", "SEGMENTS", "SHARE", "SQUARE", "Tally", "group_squares",
+    "pair_products", "pair_squares", "pair_sums", "segment_means",
+]  # fmt: skip
 
 PLAIN = "plain/"  # begins the name of a total that is kept in one sum, not by bucket
 SQUARE = PLAIN + "{}^2"  # the name of the sum of squares
 PRODUCT = PLAIN + "{}*{}"  # the name of the sum of products
+PRODUCTS = PLAIN + "{}@"  # of the sums of products of every two numbers of an example
+SEGMENTS = PLAIN + "segments/{}"  # of the number of examples in which a count is above 0
 SHARE = (0.0, 1.0)  # the bounds of a share
 CHUNK = 50_000  # numbers whose intervals are made at a time: 64 replicates of each are in memory
 
@@ -114,27 +127,47 @@ class Tally:
         The effective number of examples is their variance over that of the mean.
         """
         mean = self.replicates(name, count)
+        return self.measure_mean(name, mean, self._whole(count, mean[0]), within)
+
+    def measure_mean(
+        self, name: str, mean: Float[Array, "replicate ..."], n: Array, within: tuple[float, float]
+    ) -> Measured:
+        """As `mean`, of a mean over `n` examples that was made of others; its squares were kept."""
         value, error = mean[0], standard_error(mean)
-        n = self._whole(count, value)
         spread = self._whole(SQUARE.format(name), value) - n * value**2
-        return Measured(*estimate(mean, within), _count_independent(spread, n * error**2, n))
+        return Measured(*estimate(mean, within), count_independent(spread, n * error**2, n))
 
     def pooled(
-        self, numerator: str, denominator: str, within: tuple[float, float] = ANY
+        self,
+        numerator: str,
+        denominator: str,
+        within: tuple[float, float] = ANY,
+        segments: str = "segments",
     ) -> Measured:
         """The ratio of what `pair_sums` gave, with the effective number of examples.
 
         That is the spread of independent examples around the ratio over the spread of the ratio.
+        `segments` names how many examples there are.
         """
         (value, low, high), error = self._ratio(numerator, denominator, within)
         names = (
             *(SQUARE.format(numerator), PRODUCT.format(numerator, denominator)),
-            *(SQUARE.format(denominator), denominator, "segments"),
+            *(SQUARE.format(denominator), denominator, segments),
         )
         squares, products, below_squares, below, n = (self._whole(name, value) for name in names)
         spread = squares - 2 * value * products + value**2 * below_squares
-        effective = _count_independent(n * spread, (below * error) ** 2, n)
+        effective = count_independent(n * spread, (below * error) ** 2, n)
         return Measured(value, low, high, effective)
+
+    def pooled_group(self, kind: str, group: str) -> Measured:
+        """The mean of `KIND/GROUP` per `count/GROUP`, of what `group_squares` saw."""
+        count = f"count/{group}"
+        return self.pooled(f"{kind}/{group}", count, segments=SEGMENTS.format(count))
+
+    def products(self, name: str) -> Float[Array, "number number ..."] | None:
+        """The sums of what `pair_products` gave; None where they were not kept."""
+        kept = self.totals.get(PRODUCTS.format(name))
+        return None if kept is None else kept[0]
 
     def ratio(
         self, numerator: str, denominator: str, within: tuple[float, float] = ANY
@@ -164,12 +197,6 @@ class Tally:
         return Estimate(value, low, high), error
 
 
-def _count_independent(variance: Array, of_mean: Array, most: Array) -> Array:
-    """How many independent examples give a mean of this variance; NaN where it has none."""
-    ratio: Array = np.divide(variance, of_mean, out=np.full(most.shape, np.nan), where=of_mean > 0)
-    return ratio.clip(1, most)
-
-
 def segment_means(name: str, values: Tensor) -> dict[str, Tensor]:
     """What `Tally.mean` needs of a number that each example has: itself, its square, a count."""
     ones = values.new_ones(len(values))
@@ -181,10 +208,36 @@ def pair_sums(name: str, values: Tensor, count_name: str, counts: Tensor) -> dic
 
     The count's axes are the leading axes of the sum's, of size 1 where it does not depend on them.
     """
+    squares = pair_squares(name, values, count_name, counts)
+    ones = values.new_ones(len(values))
+    return {name: values, count_name: counts, **squares, "segments": ones}
+
+
+def pair_squares(name: str, values: Tensor, count_name: str, counts: Tensor) -> dict[str, Tensor]:
+    """The squares and products of `pair_sums` alone."""
     below = counts.double().reshape(counts.shape + (1,) * (values.ndim - counts.ndim))
     return {
-        **{name: values, SQUARE.format(name): values.double() ** 2, count_name: counts},
+        SQUARE.format(name): values.double() ** 2,
         PRODUCT.format(name, count_name): values.double() * below,
         SQUARE.format(count_name): counts.double() ** 2,
-        "segments": values.new_ones(len(values)),
     }
+
+
+def group_squares(
+    kind: str, values: Mapping[str, Tensor], groups: Iterable[str]
+) -> dict[str, Tensor]:
+    """What `Tally.pooled_group` needs beside these `KIND/GROUP` and `count/GROUP`."""
+    squares: dict[str, Tensor] = {}
+    for group in groups:
+        name, count = f"{kind}/{group}", f"count/{group}"
+        squares |= pair_squares(name, values[name], count, values[count])
+        squares[SEGMENTS.format(count)] = (values[count] > 0).double()
+    return squares
+
+
+def pair_products(
+    name: str, values: Float[Tensor, "example number ..."]
+) -> dict[str, Float[Tensor, "example number number ..."]]:
+    """The products of every two numbers of an example, for `stats.contrast.count_examples`."""
+    wide = values.double()
+    return {PRODUCTS.format(name): wide[:, :, None] * wide[:, None]}

@@ -39,9 +39,15 @@ from headscope.options import option
 from headscope.stats import accuracy
 from headscope.stats.bucket import fold_of, leave_one_out
 from headscope.stats.heldout import choose_best
-from headscope.stats.interval import align, estimate, share
+from headscope.stats.interval import (
+    align,
+    count_independent,
+    estimate,
+    share,
+    standard_error,
+)
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
+from headscope.stats.tally import Tally, group_squares
 from headscope.stats.tests import holm
 
 __all__ = [
@@ -58,7 +64,7 @@ BEST_COLUMNS = (
     *(*accuracy.DIFFERENCE_COLUMNS, "p_value"),
     *("singletons", *(f"{rule}_with_singletons" for rule in RULES)),
 )
-CONTRAST_COLUMNS = ("candidates", "mention_type", "than", "difference", "low", "high")
+CONTRAST_COLUMNS = ("candidates", "mention_type", "than", "difference", "low", "high", "effective")
 TYPES = ["all", *KINDS]
 NOMINAL = "nominal"
 DISTANCES = {"1-4": 4, "5-9": 9, "10-19": 19, "20-49": 49, "50+": inf}  # words apart, at most
@@ -88,7 +94,7 @@ class QuestionBatch(NamedTuple):
     is_candidate: Bool[Tensor, "example candidates question word"]  # by CANDIDATES
     is_right: Bool[Tensor, "example question word"]
     counts_for: Float[Tensor, "example question group"]  # 0 for padding
-    baselines: Float[Tensor, "example group system"]  # right answers of SYSTEMS
+    by_rule: Float[Tensor, "example question system"]  # 1 where the answer of SYSTEMS is right
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,7 @@ class Coreference:
         "coreference-contrasts": CONTRAST_COLUMNS,
         "coreference-distance": ("distance", *TABLE_COLUMNS),
         "coreference-distance-best": ("distance", *BEST_COLUMNS),
-        "coreference-length": ("mention_type", "words", "low", "high"),
+        "coreference-length": ("mention_type", "words", "low", "high", "effective"),
     }
 
     def __post_init__(self) -> None:
@@ -157,10 +163,11 @@ class Coreference:
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Right answers by example, head, direction and candidates, for each group; counts once."""
-        values = measure_questions(self, attention, GROUPS)
+        values = measure_questions(self, attention, GROUPS, len(TYPES))
         if attention.layer == 0:
             batch = attention.batch
             values |= batch.remember(("links", self), lambda: self._measure_links(batch))
+            values |= group_squares("length", values, TYPES)
         return values
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
@@ -243,7 +250,7 @@ def build_questions(
     is_candidate = np.zeros((n_examples, len(CANDIDATES), shape[1], n_words), bool)
     is_right = np.zeros((*shape, n_words), bool)
     counts_for = np.zeros((*shape, len(groups)))
-    baselines = np.zeros((n_examples, len(groups), len(SYSTEMS)))
+    by_rule = np.zeros((*shape, len(SYSTEMS)))
     for i, questions in enumerate(listed):
         forms = batch.encodings[i].example.words or ()
         asked = sorted({question.mention.head for question in questions})
@@ -254,8 +261,8 @@ def build_questions(
             is_candidate[i, 1, j] = has_tokens[i] & (np.arange(n_words) != mention.head)
             is_right[i, j, list(answers)] = True
             counts_for[i, j, [groups.index(name) for name in names]] = 1
-            baselines[i] += counts_for[i, j][:, None] * score_rules(questions[j], forms)
-    arrays = (units, units == unit_of_word[:, :1], is_candidate, is_right, counts_for, baselines)
+            by_rule[i, j] = score_rules(questions[j], forms)
+    arrays = (units, units == unit_of_word[:, :1], is_candidate, is_right, counts_for, by_rule)
     on_device = (torch.from_numpy(array).to(batch.device) for array in arrays)
     return QuestionBatch(unit_of_word, *on_device)
 
@@ -273,23 +280,32 @@ def read_questions(analysis: Any) -> tuple[Reading, ...]:
 
 
 def measure_questions(
-    analysis: Any, attention: LayerAttention, groups: Sequence[str]
+    analysis: Any, attention: LayerAttention, groups: Sequence[str], n_beside_rules: int = 0
 ) -> dict[str, Tensor]:
-    """What heads find of each group; with the first layer also counts and what rules find."""
+    """What heads find of each group; with the first layer also counts and what rules find.
+
+    Of the first `n_beside_rules` groups also what both a head and a rule find.
+    """
     questions: QuestionBatch = analysis.ask(attention.batch)
-    correct = _score_heads(attention, questions, analysis)
+    found = _find_right(attention, questions, analysis)
+    counts_for, by_rule = questions.counts_for.to(found.dtype), questions.by_rule.to(found.dtype)
+    correct = torch.einsum("ehdcq,eqg->eghdc", found, counts_for)
     values = {f"correct/{group}": correct[:, i] for i, group in enumerate(groups)}
+    for i, group in enumerate(groups[:n_beside_rules]):
+        right = counts_for[:, :, i, None] * by_rule  # [example, question, system]
+        values[f"both/{group}"] = torch.einsum("ehdcq,eqs->ehdcs", found, right)
     if attention.layer == 0:
         counts = questions.counts_for.sum(dim=1)[:, :, None]  # [example, group, 1]
         values |= {f"count/{group}": counts[:, i] for i, group in enumerate(groups)}
-        values |= {f"baseline/{g}": questions.baselines[:, i] for i, g in enumerate(groups)}
+        rules = torch.einsum("eqg,eqs->egs", questions.counts_for, questions.by_rule)
+        values |= {f"baseline/{group}": rules[:, i] for i, group in enumerate(groups)}
     return values
 
 
-def _score_heads(
+def _find_right(
     attention: LayerAttention, questions: QuestionBatch, analysis: Any
-) -> Float[Tensor, "example group head direction candidates"]:
-    """How many questions of each group a head answers: its most attended candidate is right.
+) -> Float[Tensor, "example head direction candidates question"]:
+    """1 for each question that a head answers: its most attended candidate is right.
 
     No attention to any candidate is no answer; ties go to the first.
     """
@@ -305,8 +321,7 @@ def _score_heads(
     best = scores.where(questions.is_candidate[:, None, None], 0).max(dim=-1)
     is_right = questions.is_right[:, None, None, None].expand(*best.indices.shape, n_words)
     found = is_right.gather(-1, best.indices[..., None])[..., 0] & (best.values > 0)
-    counts_for = questions.counts_for.to(rows.dtype)
-    return torch.einsum("ehdcq,eqg->eghdc", found.to(rows.dtype), counts_for)
+    return found.to(rows.dtype)
 
 
 def system_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFrame:
@@ -365,7 +380,7 @@ def _length_table(tally: Tally) -> pd.DataFrame:
     """Words from a mention's head word back to that of its nearest antecedent, in the mean."""
     rows = []
     for kind in TYPES:
-        found = tally.ratio(f"length/{kind}", f"count/{kind}")
+        found = tally.pooled_group("length", kind)
         rows.append((kind, *(float(part.ravel()[0]) for part in found)))
     return pd.DataFrame(rows, columns=list(Coreference.tables["coreference-length"]))
 
@@ -380,10 +395,11 @@ def _contrast_table(tally: Tally) -> pd.DataFrame:
         gains = _gains(tally, place)
         parts = dict(gains)
         for other in [kind for kind in ("pronoun", "proper") if kind in gains and NOMINAL in gains]:
-            nominal, rest = align(gains[NOMINAL], gains[other])
-            parts[f"{NOMINAL} - {other}"] = nominal - rest
-        for name, replicates in parts.items():
-            found = estimate(replicates)
+            parts[f"{NOMINAL} - {other}"] = gains[NOMINAL].minus(gains[other])
+        for name, gain in parts.items():
+            error = standard_error(gain.replicates)
+            effective = count_independent(gain.n * gain.variance, error**2, np.asarray(gain.n))
+            found = (*estimate(gain.replicates), effective)
             rows += [
                 (candidates, name, rule, *(float(part[i]) for part in found))
                 for i, rule in enumerate(SYSTEMS)
@@ -391,8 +407,24 @@ def _contrast_table(tally: Tally) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(CONTRAST_COLUMNS))
 
 
-def _gains(tally: Tally, candidates: int) -> dict[str, Float[Any, "replicate system"]]:
-    """By type of mention, the held-out head's accuracy minus that of each rule, on replicates."""
+class Gain(NamedTuple):
+    """Shares of right answers over those of rules, and their variance if mentions were independent.
+
+    The latter is NaN where it is not known which answers of a head and of a rule are both right.
+    """
+
+    replicates: Float[Any, "replicate system"]
+    variance: Float[Any, " system"]
+    n: float  # mentions
+
+    def minus(self, other: "Gain") -> "Gain":
+        """The difference of gains over different mentions."""
+        one, rest = align(self.replicates, other.replicates)
+        return Gain(one - rest, self.variance + other.variance, self.n + other.n)
+
+
+def _gains(tally: Tally, candidates: int) -> dict[str, Gain]:
+    """By type of mention, the held-out head's accuracy minus that of each rule."""
     count = tally.totals["count/all"][:, 0, 0]  # [bucket]
     buckets = np.arange(len(count))
     every = tally.totals["correct/all"][..., candidates].reshape(len(count), -1)
@@ -403,7 +435,16 @@ def _gains(tally: Tally, candidates: int) -> dict[str, Float[Any, "replicate sys
         if not n.sum():
             continue
         heads = tally.totals[f"correct/{kind}"][..., candidates].reshape(len(count), -1)
-        found = heads[buckets, np.maximum(chosen, 0)]  # [bucket]
-        more = (found[:, None] - tally.totals[f"baseline/{kind}"][:, 0]) * (chosen >= 0)[:, None]
-        gains[kind] = share(leave_one_out(more), leave_one_out(n)[:, None])
+        found = heads[buckets, np.maximum(chosen, 0)][:, None]  # [bucket, 1]
+        rules, is_scored = tally.totals[f"baseline/{kind}"][:, 0], (chosen >= 0)[:, None]
+        more = (found - rules) * is_scored  # [bucket, system]
+        replicates = share(leave_one_out(more), leave_one_out(n)[:, None])
+        both = tally.totals.get(f"both/{kind}")
+        same = np.full(rules.shape, np.nan)  # [bucket, system]
+        if both is not None:
+            by_head = both[..., candidates, :].reshape(*heads.shape, -1)
+            same = by_head[buckets, np.maximum(chosen, 0)]
+        n_apart = ((found + rules - 2 * same) * is_scored).sum(axis=0)  # one right, one wrong
+        gain = n_apart / n.sum() - replicates[0] ** 2
+        gains[kind] = Gain(replicates, gain / n.sum(), float(n.sum()))
     return gains

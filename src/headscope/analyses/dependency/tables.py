@@ -11,6 +11,7 @@ from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats import accuracy
 from headscope.stats.bucket import N_BUCKETS, N_FOLDS, fold_of
 from headscope.stats.heldout import choose_best
+from headscope.stats.interval import proportion
 from headscope.stats.tally import PLAIN, Tally
 from headscope.stats.tests import compare, holm, max_null_p, pool_random_effects
 
@@ -27,6 +28,7 @@ POOLED = ("", "_low", "_high", "_spread", "_predicted_low", "_predicted_high")
 TREEBANK_COLUMNS = (
     *("relation", "treebanks"),
     *(f"{name}{part}" for name in ("heldout_accuracy", "heldout_difference") for part in POOLED),
+    "documents",
 )
 MIN_COUNT = 20  # words of a relation, for its best head to be combined with others
 DIRECTION_COLUMNS = (
@@ -48,9 +50,9 @@ TABLES: dict[str, tuple[str, ...]] = {
     ),
     "dependency-special": (
         *("direction", "layer", "head", "accuracy", "with_special"),
-        *("difference", "low", "high"),
+        *("difference", "low", "high", "effective"),
     ),
-    "dependency-length": ("relation", "words", "low", "high"),
+    "dependency-length": ("relation", "words", "low", "high", "effective"),
     "dependency-directions": DIRECTION_COLUMNS,
 }
 
@@ -135,7 +137,7 @@ def pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
             flat = [
                 n for p in parts for n in (*p.mean, p.spread, p.predicted_low, p.predicted_high)
             ]
-            rows.append((relation, len(known), *flat))
+            rows.append((relation, len(known), *flat, int(known["documents"].sum())))
     return pd.DataFrame(rows, columns=list(TREEBANK_COLUMNS))
 
 
@@ -192,10 +194,15 @@ def _special_table(tally: Tally, heads: Mapping[str, Sequence[Any]]) -> pd.DataF
         return empty_tables(TABLES)["dependency-special"]
     alone = tally.ratio(f"correct/{ALL_CONTENT}", below).value  # [layer, head, direction]
     lost = tally.ratio(LOST, below)
-    values = {"accuracy": alone, "with_special": alone - lost.value}
-    return tidy_table(
-        heads, {**values, "difference": -lost.value, "low": -lost.high, "high": -lost.low}
-    )
+    values = {
+        "accuracy": alone,
+        "with_special": alone - lost.value,
+        "difference": -lost.value,
+        "low": -lost.high,
+        "high": -lost.low,
+        "effective": proportion(tally.totals[LOST], tally.totals[below][..., None]).effective,
+    }
+    return tidy_table(heads, values)
 
 
 def _length_table(tally: Tally) -> pd.DataFrame:
@@ -203,9 +210,8 @@ def _length_table(tally: Tally) -> pd.DataFrame:
     rows = []
     for relation in _list_relations(tally):
         if relation == ALL_CONTENT or is_single(relation):
-            found = tally.ratio(f"length/{relation}", f"count/{relation}")
-            numbers = [float(part.ravel()[0]) for part in found]
-            rows.append((relation, *numbers))
+            found = tally.pooled_group("length", relation)
+            rows.append((relation, *(float(part.ravel()[0]) for part in found)))
     return pd.DataFrame(rows, columns=list(TABLES["dependency-length"]))
 
 

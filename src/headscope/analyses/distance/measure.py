@@ -10,13 +10,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.analyses.distance.tables import COLUMNS, Distances, make_tables
+from headscope.analyses.distance.tables import (
+    COLUMNS,
+    MEANS,
+    Distances,
+    find_pairs,
+    make_tables,
+)
 from headscope.contracts import Watch
 from headscope.data.attention import AttentionRows, spread_heads
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_within
 from headscope.options import option, require
-from headscope.stats.tally import Tally, pair_sums
+from headscope.stats.tally import SQUARE, Tally, pair_sums
 
 __all__ = [
     "Distance",
@@ -84,7 +90,11 @@ class Distance:
         What the model is like, `heads` compared of the `of_heads` of each layer, is the same in
         every example.
         """
-        return sum_rows(divergence_within(attention.weights), attention)
+        values = sum_rows(divergence_within(attention.weights), attention)
+        pairs = find_pairs(tuple(attention.n_heads))
+        means = [np.concatenate(pairs.average(one)) for one in values["divergence"].numpy()]
+        squares = np.nan_to_num(np.stack(means)) ** 2  # [example, number]
+        return {**values, SQUARE.format(MEANS): torch.from_numpy(squares)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Every pair, every head's nearest, and heads of one layer against those of others."""

@@ -1,10 +1,10 @@
 """From divergences of pairs of heads to tables: pairs, nearest heads, and layers tested."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,44 +12,124 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from headscope.kernels.jensen_shannon import sum_within
-from headscope.stats.interval import Measured, estimate
-from headscope.stats.tally import Tally
+from headscope.stats.interval import ANY, Measured, count_independent, estimate, standard_error
+from headscope.stats.tally import PRODUCT, SQUARE, Tally
 from headscope.stats.tests import holm
 
-__all__ = ["COLUMNS", "PAIR_COLUMNS", "Distances", "make_tables", "ordered_matrix"]
+__all__ = [
+    "COLUMNS", "MEANS", "PAIR_COLUMNS", "Distances", "find_pairs", "make_tables", "ordered_matrix",
+]  # fmt: skip
 
 DIVERGENCE = ("divergence", "low", "high", "effective")
 PAIR_COLUMNS = ("layer_a", "head_a", "layer_b", "head_b", *DIVERGENCE)
 NEAREST_COLUMNS = ("layer", "head", "rank", "other_layer", "other_head", *DIVERGENCE)
-MEANS = ("within", "within_low", "within_high", "between", "between_low", "between_high")
-DIFFERENCE = ("difference", "difference_low", "difference_high")
+ENDS = ("", "_low", "_high", "_effective")
+WITHIN, BETWEEN, DIFFERENCE = (
+    tuple(f"{name}{end}" for end in ENDS) for name in ("within", "between", "difference")
+)
 COLUMNS = {
     "distance": PAIR_COLUMNS,
     "distance-nearest": NEAREST_COLUMNS,
-    "distance-heads": ("layer", "head", *MEANS),
-    "distance-layers": ("layer", *MEANS, *DIFFERENCE, "p_value"),
-    "distance-ends": ("ends", "low", "high", "between", *DIFFERENCE),
+    "distance-heads": ("layer", "head", *WITHIN, *BETWEEN),
+    "distance-layers": ("layer", *WITHIN, *BETWEEN, *DIFFERENCE, "p_value"),
+    "distance-ends": ("ends", "low", "high", "effective", "between", *DIFFERENCE),
 }
 
 N_NEAREST = 5
 LARGEST = log(2)  # nats: the divergence of heads that share no key
+MEANS = "means"  # over pairs, of which squares are kept
 N_DEALS = 10_000  # random deals of heads to layers
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+class Means(NamedTuple):
+    """Means over pairs of heads, NaN over none; of layers the first number is that of all."""
+
+    head_within: Float[Array, " head"]
+    head_between: Float[Array, " head"]
+    layer_within: Float[Array, " layers"]
+    layer_between: Float[Array, " layers"]
+    layer_difference: Float[Array, " layers"]
+    ends: Float[Array, " 1"]  # of the first and the last layer
+    between: Float[Array, " 1"]  # of any two layers
+    ends_difference: Float[Array, " 1"]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of heads as `np.triu_indices` has them, of so many heads of each layer."""
+
+    n_heads: tuple[int, ...]
+
+    @cached_property
+    def layer_of(self) -> Int[Ints, " head"]:
+        """The layer of each head that was compared, 0-based."""
+        return np.repeat(np.arange(len(self.n_heads)), self.n_heads)
+
+    @cached_property
+    def ends(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The two heads of each pair."""
+        return np.triu_indices(len(self.layer_of), 1)
+
+    @cached_property
+    def _is_between(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which pairs are of the first and the last layer, and which of any two layers."""
+        one, other = (self.layer_of[end] for end in self.ends)
+        is_ends = (one == 0) & (other == len(self.n_heads) - 1) & (one != other)
+        return is_ends, one != other
+
+    def square(self, pairs: Float[Array, " pair"]) -> Float[Array, "head other"]:
+        """Values of pairs as a symmetric matrix with a zero diagonal."""
+        matrix = np.zeros((len(self.layer_of), len(self.layer_of)))
+        matrix[self.ends] = pairs
+        return matrix + matrix.T
+
+    def average(self, pairs: Float[Array, " pair"]) -> Means:
+        """The means of values of pairs."""
+        n_heads, layer = np.array(self.n_heads), self.layer_of
+        matrix = self.square(pairs)
+        within = (matrix * (layer[:, None] == layer)).sum(axis=1)  # [head]; pairs stand twice
+        between = matrix.sum(axis=1) - within
+        by_layer = layer == np.arange(len(n_heads))[:, None]  # [layer, head]
+        n_within = n_heads[layer] - 1
+        of_heads = _divide(within, n_within), _divide(between, len(layer) - 1 - n_within)
+        layer_within, layer_between = (
+            _divide(_with_sum(total), _with_sum(count))
+            for total, count in (
+                (by_layer @ within / 2, n_heads * (n_heads - 1) // 2),
+                (by_layer @ between, n_heads * (n_heads.sum() - n_heads)),
+            )
+        )
+        ends, apart = (
+            pairs[chosen].mean(keepdims=True) if chosen.any() else np.full(1, np.nan)
+            for chosen in self._is_between
+        )
+        of_layers = layer_within, layer_between, layer_between - layer_within
+        return Means(*of_heads, *of_layers, ends, apart, ends - apart)
+
+
+@lru_cache(maxsize=4)  # asked of every batch
+def find_pairs(n_heads: tuple[int, ...]) -> Pairs:
+    """The pairs of so many heads of each layer."""
+    return Pairs(n_heads)
+
+
 @dataclass(frozen=True)
 class Distances:
-    """The totals of divergences, pairs as `np.triu_indices` has them; heads by layer."""
+    """The totals of divergences of pairs; heads by layer."""
 
     tally: Tally
     heads: Sequence[Int[Ints, " head"]]  # of each layer, those that were compared, 0-based
 
     @cached_property
-    def n_heads(self) -> Int[Ints, " layer"]:
-        """How many heads of each layer were compared."""
-        return np.array([len(heads) for heads in self.heads])
+    def pairs(self) -> Pairs:
+        return find_pairs(tuple(len(heads) for heads in self.heads))
+
+    @property
+    def layer_of(self) -> Int[Ints, " head"]:
+        return self.pairs.layer_of
 
     def replicates(self) -> Iterator[Float[Array, " pair"]]:
         """Mean divergences of all data, then without each bucket, one after the other.
@@ -65,19 +145,9 @@ class Distances:
             yield np.broadcast_to(rest, whole.shape)
 
     @cached_property
-    def layer_of(self) -> Int[Ints, " head"]:
-        """The layer of each head that was compared, 0-based."""
-        return np.repeat(np.arange(len(self.n_heads)), self.n_heads)
-
-    @cached_property
     def head_of(self) -> Int[Ints, " head"]:
         """The place of each head in its layer, 0-based."""
         return np.concatenate(self.heads)
-
-    @cached_property
-    def ends(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The two heads of each pair."""
-        return np.triu_indices(len(self.layer_of), 1)
 
     @cached_property
     def measured(self) -> Measured:
@@ -85,11 +155,30 @@ class Distances:
         found = self.tally.pooled("divergence", "rows", (0, LARGEST))
         return Measured(*(part[0] for part in found))
 
-    def square(self, pairs: Float[Array, " pair"]) -> Float[Array, "head other"]:
-        """Values of pairs as a symmetric matrix with a zero diagonal."""
-        matrix = np.zeros((len(self.layer_of), len(self.layer_of)))
-        matrix[self.ends] = pairs
-        return matrix + matrix.T
+    @cached_property
+    def means(self) -> Mapping[str, Measured]:
+        """The means over pairs, with their intervals, by the names of `Means`."""
+        made = zip(*(self.pairs.average(pairs) for pairs in self.replicates()), strict=True)
+        replicates = [np.stack(part) for part in made]  # [replicate, number] each
+        joined = np.concatenate(replicates, axis=1)
+        parts = np.split(self._count(joined), np.cumsum([part.shape[1] for part in replicates]))
+        found = {}
+        for name, part, effective in zip(Means._fields, replicates, parts[:-1], strict=True):
+            bounds = ANY if name.endswith("difference") else (0, LARGEST)
+            found[name] = Measured(*estimate(part, bounds), effective)
+        return found
+
+    def _count(self, means: Float[Array, "replicate number"]) -> Float[Array, " number"]:
+        """The effective sample sizes of all means, as `Tally.pooled` has them of pairs."""
+        totals, value = self.tally.totals, means[0]
+        if SQUARE.format(MEANS) not in totals:
+            return np.full(len(value), np.nan)
+        product = totals[PRODUCT.format("divergence", "rows")][0, 0]  # [pair]
+        with_rows = np.concatenate(self.pairs.average(product))
+        rows, n = totals["rows"].sum(), np.asarray(totals["segments"].sum())
+        spread = totals[SQUARE.format(MEANS)][0, 0] - 2 * value * with_rows
+        spread += value**2 * totals[SQUARE.format("rows")].sum()
+        return count_independent(n * spread, (rows * standard_error(means)) ** 2, n)
 
 
 def make_tables(distances: Distances, seed: int) -> dict[str, pd.DataFrame]:
@@ -105,7 +194,7 @@ def make_tables(distances: Distances, seed: int) -> dict[str, pd.DataFrame]:
 
 def pair_table(distances: Distances) -> pd.DataFrame:
     """Every two heads once, the one of the lower layer and number first."""
-    first, second = distances.ends
+    first, second = distances.pairs.ends
     layer, head = distances.layer_of + 1, distances.head_of + 1
     columns = (layer[first], head[first], layer[second], head[second], *distances.measured)
     return pd.DataFrame(dict(zip(PAIR_COLUMNS, columns, strict=True)))
@@ -113,7 +202,7 @@ def pair_table(distances: Distances) -> pd.DataFrame:
 
 def nearest_table(distances: Distances) -> pd.DataFrame:
     """The nearest heads of each head, nearest first; of equal ones the first."""
-    value, *others = (distances.square(part) for part in distances.measured)
+    value, *others = (distances.pairs.square(part) for part in distances.measured)
     np.fill_diagonal(value, np.inf)  # a head is no neighbour of its own
     n_nearest = min(N_NEAREST, len(value) - 1)
     heads = np.repeat(np.arange(len(value)), n_nearest)
@@ -127,13 +216,9 @@ def nearest_table(distances: Distances) -> pd.DataFrame:
 
 def head_table(distances: Distances) -> pd.DataFrame:
     """Each head's mean distance to the other heads of its layer, and to those of other layers."""
-    totals = [_sum_by_head(distances, pairs) for pairs in distances.replicates()]
-    within, between = (np.stack(part) for part in zip(*totals, strict=True))  # [replicate, head]
-    layer = distances.layer_of
-    n_within = distances.n_heads[layer] - 1
-    means = _means(within, n_within, between, len(layer) - 1 - n_within)
-    means = {name: means[name] for name in MEANS}
-    return pd.DataFrame({"layer": layer + 1, "head": distances.head_of + 1, **means})
+    heads = {"layer": distances.layer_of + 1, "head": distances.head_of + 1}
+    columns = _named(distances, head_within=WITHIN, head_between=BETWEEN)
+    return pd.DataFrame({**heads, **columns})
 
 
 def layer_table(distances: Distances, seed: int) -> pd.DataFrame:
@@ -142,29 +227,32 @@ def layer_table(distances: Distances, seed: int) -> pd.DataFrame:
     `p_value` is that of heads so close within a layer where heads are assigned to layers at random;
     those of single layers are corrected by Holm.
     """
-    totals = [_sum_by_layer(distances, pairs) for pairs in distances.replicates()]
-    within, between = (np.stack(part) for part in zip(*totals, strict=True))  # [replicate, layer]
-    n_heads = distances.n_heads
-    n_within = n_heads * (n_heads - 1) // 2
-    n_between = n_heads * (n_heads.sum() - n_heads)
-    means = _means(*map(_with_sum, (within, n_within, between, n_between)))
-    matrix = distances.square(distances.measured.value)
+    columns = _named(
+        distances, layer_within=WITHIN, layer_between=BETWEEN, layer_difference=DIFFERENCE
+    )
+    n_heads = np.array(distances.pairs.n_heads)
+    matrix = distances.pairs.square(distances.measured.value)
     p_all, p_layers = permutation_test(matrix, n_heads, seed)
     numbers = pd.array([None, *range(1, len(n_heads) + 1)], dtype="Int64")
-    return pd.DataFrame({"layer": numbers, **means, "p_value": [p_all, *holm(p_layers)]})
+    return pd.DataFrame({"layer": numbers, **columns, "p_value": [p_all, *holm(p_layers)]})
 
 
 def ends_table(distances: Distances) -> pd.DataFrame:
     """Heads of the first against those of the last layer, beside heads of any two layers."""
-    one, other = (distances.layer_of[end] for end in distances.ends)
-    is_between, n_layers = one != other, len(distances.n_heads)
-    is_ends = (one == 0) & (other == n_layers - 1) & is_between
-    if n_layers < 2:
-        return pd.DataFrame(columns=list(COLUMNS["distance-ends"]))
-    means = [(pairs[is_ends].mean(), pairs[is_between].mean()) for pairs in distances.replicates()]
-    ends, between = np.array(means).T  # [replicate] each
-    found = (*estimate(ends, (0, LARGEST)), between[0], *estimate(ends - between))
-    return pd.DataFrame([tuple(map(float, found))], columns=list(COLUMNS["distance-ends"]))
+    names = COLUMNS["distance-ends"]
+    if len(distances.pairs.n_heads) < 2:
+        return pd.DataFrame(columns=list(names))
+    columns = _named(distances, ends=names[:4], between=names[4:5], ends_difference=DIFFERENCE)
+    return pd.DataFrame(columns)
+
+
+def _named(distances: Distances, **names: Sequence[str]) -> dict[str, Array]:
+    """Means with their intervals as columns with these names."""
+    return {
+        name: column
+        for mean, columns in names.items()
+        for name, column in zip(columns, distances.means[mean], strict=False)
+    }
 
 
 def ordered_matrix(pairs: pd.DataFrame, order: pd.DataFrame) -> Float[Array, "head other"]:
@@ -208,35 +296,13 @@ def deal_heads(n_heads: int, seed: int) -> Int[NDArray[np.int16], "deal head"]:
     return np.random.default_rng(seed).permuted(heads, axis=1)
 
 
-def _sum_by_head(distances: Distances, pairs: Array) -> tuple[Array, Array]:
-    """Sums of a head's distances to its own layer's heads and to all others."""
-    matrix, layer = distances.square(pairs), distances.layer_of
-    within = (matrix * (layer[:, None] == layer)).sum(axis=1)
-    return within, matrix.sum(axis=1) - within
-
-
-def _sum_by_layer(distances: Distances, pairs: Array) -> tuple[Array, Array]:
-    """Sums over the pairs within each layer, and over its pairs with other layers."""
-    layer, n_layers = distances.layer_of, len(distances.n_heads)
-    within, between = _sum_by_head(distances, pairs)  # [head]; pairs within a layer stand twice
-    by_layer = layer == np.arange(n_layers)[:, None]  # [layer, head]
-    return by_layer @ within / 2, by_layer @ between
-
-
 def _with_sum(by_layer: NDArray[Any]) -> Array:
     """The sum over layers (the last axis), before them."""
     total = by_layer.sum(axis=-1, keepdims=True)
     return np.concatenate([total, by_layer], axis=-1).astype(float)
 
 
-def _means(
-    within: Array, n_within: NDArray[Any], between: Array, n_between: NDArray[Any]
-) -> dict[str, Array]:
-    """Means with their intervals, and between minus within; none where there is no pair."""
-    means = []
-    for total, count in ((within, n_within), (between, n_between)):
-        count = np.broadcast_to(count, total.shape)
-        means.append(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
-    parts = [*estimate(means[0], (0, LARGEST)), *estimate(means[1], (0, LARGEST))]
-    difference = estimate(means[1] - means[0])
-    return dict(zip((*MEANS, *DIFFERENCE), (*parts, *difference), strict=True))
+def _divide(total: Array, count: NDArray[Any]) -> Array:
+    """Means; NaN where there is no pair."""
+    mean: Array = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return mean

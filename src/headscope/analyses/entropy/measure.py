@@ -13,13 +13,13 @@ from torch import Tensor
 
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
-from headscope.data.encoding import TokenKind
+from headscope.data.encoding import Batch, TokenKind
 from headscope.data.reading import SUMS, Reading
 from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
-from headscope.stats.contrast import untrained_columns
+from headscope.stats.contrast import count_examples, ratio_slopes, untrained_columns
 from headscope.stats.interval import estimate
 from headscope.stats.ranking import Values
-from headscope.stats.tally import SHARE, Tally, segment_means
+from headscope.stats.tally import SHARE, Tally, pair_products, segment_means
 
 __all__ = ["Entropy"]
 
@@ -28,8 +28,11 @@ COLUMNS = (
     *("layer", "head", "rows", "nats", "low", "high", "effective"),
     *("uniform", "share", "share_low", "share_high"),
 )
-LAYER_COLUMNS = (*("layer", "rows", "nats", "low", "high", "share", "share_low", "share_high"),)
+LAYER_COLUMNS = (
+    *("layer", "rows", "nats", "low", "high", "effective", "share", "share_low", "share_high"),
+)
 LAYER_ROWS = [*ROWS, "cls - all"]
+MEANS = "means"  # of which products are kept
 
 Array = NDArray[np.float64]
 
@@ -69,6 +72,12 @@ class Entropy:
             "segments": has_rows[:, None],  # [example, 1, rows]
         }
 
+    def finish(self, values: Mapping[str, Tensor], batch: Batch) -> Mapping[str, Tensor]:
+        """Also the products of the means over heads of both kinds of rows."""
+        parts = [values["nats"].double().mean(2), values["segments"][:, :, 0]]
+        numbers = torch.cat(parts, dim=-1).mT  # [example, number, layer]
+        return {**values, **pair_products(MEANS, numbers[..., None])}
+
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The share of even attention: the broader, the better an example shows it."""
         nats, uniform = values["nats"][..., 0], values["uniform"][..., 0]
@@ -88,7 +97,7 @@ class Entropy:
         table = tidy_table(axes, dict(zip(COLUMNS[3:], columns, strict=True)))
         return {
             self.name: table[table["nats"].notna()].reset_index(drop=True),
-            "entropy-layers": _layer_table(nats, share),
+            "entropy-layers": _layer_table(tally, nats, share),
         }
 
     def add_untrained(
@@ -116,7 +125,13 @@ def _by_layer(replicates: Array) -> Float[Array, "replicate layer rows"]:
     return np.concatenate([mean, mean[..., 1:] - mean[..., :1]], axis=-1)
 
 
-def _layer_table(nats: Array, share: Array) -> pd.DataFrame:
-    parts = (*estimate(_by_layer(nats)), *estimate(_by_layer(share), (-1, 1)))
+def _layer_table(tally: Tally, nats: Array, share: Array) -> pd.DataFrame:
+    by_layer = _by_layer(nats)
+    n = tally.totals["segments"][:, 0, 0].sum(axis=0)  # [rows]
+    places = np.arange(len(ROWS))
+    slopes = ratio_slopes(nats[0].mean(axis=1), n, places, len(ROWS) + places)
+    steep, n_examples = _by_layer(slopes[:, :, None]), np.append(n, n.max())
+    effective = count_examples(by_layer, steep, tally.products(MEANS), n_examples)
+    parts = (*estimate(by_layer), effective, *estimate(_by_layer(share), (-1, 1)))
     axes = {"layer": range(1, nats.shape[1] + 1), "rows": LAYER_ROWS}
     return tidy_table(axes, dict(zip(LAYER_COLUMNS[2:], parts, strict=True)))

@@ -15,10 +15,11 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, TokenKind
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
+from headscope.stats.tally import Tally, segment_means
 
 __all__ = ["Monotonicity"]
 
+CORRELATION = ("correlation", "low", "high", "effective")
 SPREAD = 1e-3  # of places in a text whose length is 1; below it is rounding
 
 
@@ -34,9 +35,7 @@ class Monotonicity:
     name: ClassVar[str] = "monotonicity"
     watches: ClassVar[Watch] = Watch.CROSS_ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.TARGETS})
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "monotonicity": ("layer", "head", "correlation", "low", "high")
-    }
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {"monotonicity": ("layer", "head", *CORRELATION)}
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """The correlation by example and head, and whether there are places to correlate."""
@@ -45,10 +44,8 @@ class Monotonicity:
         reads = sources.kinds == TokenKind.TEXT  # [example, key]
         has_places = (writes.sum(-1) > 1) & (reads.sum(-1) > 1)  # [example]
         correlation = _correlate(attention.weights, writes, reads)  # [example, head]
-        return {
-            "correlation": correlation * has_places[:, None],
-            "segments": has_places.to(correlation.dtype),
-        }
+        values = segment_means("correlation", correlation * has_places[:, None])
+        return {**values, "segments": has_places.to(correlation.dtype)}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The correlation itself, and turned round."""
@@ -60,8 +57,8 @@ class Monotonicity:
         """Mean over segments, by head."""
         if not tally:
             return empty_tables(self.tables)
-        mean = tally.ratio("correlation", "segments")  # [layer, head]
-        values = {"correlation": mean.value, "low": mean.low, "high": mean.high}
+        mean = tally.mean("correlation")  # [layer, head]
+        values = dict(zip(CORRELATION, mean, strict=True))
         return {self.name: tidy_table(head_axes(*mean.value.shape), values)}
 
 

@@ -24,11 +24,12 @@ from headscope.data.words import (
     query_units,
     words_with_tokens,
 )
-from headscope.stats.tally import Tally
+from headscope.stats.tally import SEGMENTS, Tally, pair_squares
 
 __all__ = ["NOT_NOUNS", "NOUNS", "PartsOfSpeech"]
 
 NOUNS, NOT_NOUNS = "nouns", "not nouns"
+WEIGHT = ("weight", "low", "high", "effective")
 NOUN_TAGS = frozenset({"NOUN", "PROPN", "NN", "NNS", "NNP", "NNPS"})  # universal, then Penn's
 PRONOUN_TAGS = frozenset({"PRON", "PRP", "PRP$", "WP", "WP$"})
 
@@ -64,7 +65,7 @@ class PartsOfSpeech:
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.TAGS})
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "parts-of-speech": ("layer", "head", "source", "target", "weight", "low", "high")
+        "parts-of-speech": ("layer", "head", "source", "target", *WEIGHT)
     }
 
     def __post_init__(self) -> None:
@@ -79,12 +80,14 @@ class PartsOfSpeech:
         batch = attention.batch
         sources = batch.remember("sources", lambda: _find_sources(batch))
         from_words = attention.read(*self.reads).weights  # [example, head, word, target]
-        values = {}
+        values: dict[str, Tensor] = {}
         for name, is_source in sources.items():
             chosen = is_source.to(from_words.dtype)  # [example, word]
-            values[f"weight/{name}"] = torch.einsum("ehwt,ew->eht", from_words, chosen)
+            weight, words = f"weight/{name}", f"words/{name}"
+            sums, counts = torch.einsum("ehwt,ew->eht", from_words, chosen), chosen.sum(-1)
+            values |= {weight: sums, **pair_squares(weight, sums, words, counts)}
             if attention.layer == 0:
-                values[f"words/{name}"] = chosen.sum(-1)  # [example]
+                values |= {words: counts, SEGMENTS.format(words): (counts > 0).double()}
         return values
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
@@ -92,11 +95,10 @@ class PartsOfSpeech:
         names = sorted(name.partition("/")[2] for name in tally if name.startswith("words/"))
         parts = []
         for name in sorted(names, key=lambda name: name not in (NOUNS, NOT_NOUNS)):
-            mean = tally.ratio(f"weight/{name}", f"words/{name}")  # [layer, head, target]
+            words = f"words/{name}"  # below, mean: [layer, head, target]
+            mean = tally.pooled(f"weight/{name}", words, segments=SEGMENTS.format(words))
             axes = {**head_axes(*mean.value.shape[:2]), "source": [name], "target": class_names({})}
-            values = zip(
-                ("weight", "low", "high"), (part[:, :, None] for part in mean), strict=True
-            )
+            values = zip(WEIGHT, (part[:, :, None] for part in mean), strict=True)
             table = tidy_table(axes, dict(values))
             parts.append(table[table["weight"].notna()])
         joined = pd.concat(parts, ignore_index=True) if parts else None

@@ -16,6 +16,7 @@ from headscope.data.encoding import Batch, TokenKind
 from headscope.data.example import stable_hash
 from headscope.errors import StudyError, shorten
 from headscope.options import option
+from headscope.stats.tally import SEGMENTS, pair_squares
 
 __all__ = [
     "MARKS", "SINK", "TokenClasses", "check_classes", "class_names", "classify", "count_tokens",
@@ -105,10 +106,14 @@ def count_tokens(batch: Batch) -> dict[str, Tensor]:
         )
         bins = [bin_of(surface) for surface in surfaces if surface not in PUNCTUATION]
         others[i] = torch.bincount(torch.tensor(bins, dtype=torch.long), minlength=N_BINS)
+    counted = torch.stack(marks, dim=-1).float()  # [example, mark]
+    n_tokens = (batch.kinds == TokenKind.TEXT).sum(-1).float()  # [example]
     return {
-        "marks": torch.stack(marks, dim=-1).float(),  # [example, mark]
+        "marks": counted,
         "others": others,  # [example, bin]
-        "tokens": (batch.kinds == TokenKind.TEXT).sum(-1).float(),  # [example]
+        "tokens": n_tokens,
+        SEGMENTS.format("tokens"): (n_tokens > 0).double(),
+        **pair_squares("marks", counted, "tokens", n_tokens),
     }
 
 
