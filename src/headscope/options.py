@@ -328,7 +328,7 @@ class ProbeOptions:
     """How probes are trained and scored."""
 
     sentences: int | None = option(None, "Learn from N sentences, a seeded random sample.")
-    epochs: int = option(20, "Maximum epochs of a probe trained by Adam.")
+    epochs: int = option(12, "Epochs of a probe trained by Adam.")
     allow_overlap: bool = option(False, "Allow sentences of --test that are also in --train.")
     compat: bool = option(False, "Shift word vectors by one word, as in the paper's released code.")
     seeds: int = option(5, "Train each probe with N seeds; intervals include their spread.")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,12 +14,15 @@ from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from headscope.cli import app
+from headscope.corpora import lines as lines_module
 from headscope.corpora.starter import STARTER
 from headscope.data.example import Example
 from headscope.data.tree import Tree
 from headscope.engine.probe import probe
 from headscope.errors import InputError, OutputError, StudyError
+from headscope.probes.parts import Part, fit_heads
 from headscope.probes.tables import TABLES
+from headscope.probes.treebank import ProbeTreebank
 from headscope.registry import PROBES
 from headscope.runs.run import Run, load_run
 from tests.making import N_HEADS, N_LAYERS, VOCABULARY
@@ -208,6 +212,32 @@ def test_compat_changes_the_probe_of_words_alone(tmp_path: Path, run: Run, vecto
         if one.folder
     ]
     assert np.abs(weights[0] - weights[1]).max() > 1e-3
+
+
+def test_a_treebank_is_read_once_for_its_index_and_once_to_be_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = STARTER.read_text().split("\n\n")
+    paths = {"train": tmp_path / "train.conllu", "test": tmp_path / "test.conllu"}
+    for path, some in zip(paths.values(), (blocks[:60], blocks[60:70]), strict=True):
+        path.write_text("\n\n".join(some) + "\n\n")
+    opened: list[Path] = []
+    open_bytes = lines_module.open_bytes
+    monkeypatch.setattr(
+        lines_module, "open_bytes", lambda path: opened.append(path) or open_bytes(path)
+    )
+    monkeypatch.setattr("headscope.engine.probe.N_PARTS", 40)  # norms are of fewer sentences
+    monkeypatch.setattr("headscope.engine.probe.fit_parts", lambda *given: [one_part(given[0])])
+    only = ["attention-only", "random-init-attention-only"]
+    options = {"only": only, "curve": False, "progress": False}
+    run = probe("demo", store=tmp_path, **paths, **options)  # type: ignore[arg-type]
+    assert run.tables["probe-parts"]["sentences"].tolist() == [40, 40]
+    # what a treebank provides is seen in its first sentence
+    assert Counter(opened) == dict.fromkeys(paths.values(), 3)
+
+
+def one_part(treebank: ProbeTreebank) -> Part:
+    return fit_heads("all heads", treebank, range(treebank.maps.n_maps))
 
 
 def test_sentences_limit_what_is_learned_from(vectors: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 from glob import glob
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ from headscope.corpora.opening import open_corpus
 from headscope.engine import index as index_module
 from headscope.engine.index import CorpusReader, build_index, find_index
 from headscope.engine.merge import merge_runs
-from headscope.engine.sample import Part, Shard, cut_shards, draw_sample, part_of
+from headscope.engine.sample import Part, Sample, Shard, cut_shards, draw_sample, hold, part_of
 from headscope.engine.work import find_here
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.runs.run import load_run
@@ -268,3 +269,28 @@ def test_a_worker_finds_a_corpus_where_it_was_or_a_copy_by_its_hash(
         find_here(sample)
     monkeypatch.setenv("HEADSCOPE_CORPORA", str(tmp_path / "copies"))
     assert find_here(sample).read(first) == examples
+
+
+@pytest.mark.parametrize("limit", [None, 25])
+def test_a_held_sample_is_the_sample_and_draws_what_the_corpus_would(
+    tmp_path: Path, limit: int | None
+) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text(TREEBANK)
+    corpus = open_corpus(path, "treebank")
+    sample = draw_sample(corpus, limit, 3)
+    held = hold(sample)
+    path.unlink()  # nothing is read again
+    assert hold(held) is held
+    assert held.draw(50) is held
+    assert held.shards(10) == sample.shards(10)
+    assert [e for s in held.shards(10) for e in held.read(s)] == list(held)
+    path.write_text(TREEBANK)
+    assert list(held) == list(sample)
+    for drawn, expected in ((held, sample), (held.draw(12), draw_sample(corpus, 12, 3))):
+        sent = pickle.loads(pickle.dumps(drawn))
+        assert type(sent) is Sample  # another process reads only what it needs
+        assert drawn.highest_rank == expected.highest_rank
+        assert drawn.shards(5) == expected.shards(5) == sent.shards(5)
+        for shard in drawn.shards(5):
+            assert drawn.read(shard) == expected.read(shard) == sent.read(shard)

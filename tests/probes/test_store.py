@@ -109,13 +109,18 @@ def test_a_second_run_does_not_touch_the_model(tmp_path: Path) -> None:
     assert len(CALLS) > n_calls
 
 
-def test_only_a_window_of_the_file_is_mapped(tmp_path: Path) -> None:
+def test_only_a_window_of_the_file_is_read(tmp_path: Path) -> None:
     maps = store(tmp_path, make_examples(9)).maps
     whole = maps.cells(0, 9)
     parts = [maps.cells(place, place + 1) for place in range(9)]
     assert torch.equal(whole, torch.cat(parts))
     parts[0].zero_()  # a private copy: the file stays
     assert torch.equal(whole, maps.cells(0, 9))
+    with (maps.path / "maps.f16").open("r+b") as stream:
+        stream.truncate(whole.nbytes - 1)
+    assert torch.equal(whole[: len(parts[0])], maps.cells(0, 1))
+    with pytest.raises(OutputError, match=r"has been cut: maps\.f16 ends too early"):
+        maps.cells(8, 9)
 
 
 def damage(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Training: the same after an interruption, stopped in time, and better than before."""
+"""Training: the same after an interruption, at its best epoch, and better than before."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ class FailingStateFile(StateFile):
 
 def test_resuming_gives_the_weights_of_an_uninterrupted_run(tmp_path: Path) -> None:
     treebank, vectors = store(tmp_path, make_examples(60)), made_vectors()
-    options = TrainingOptions(epochs=5, patience=5)
+    options = TrainingOptions(epochs=5)
     whole, resumed = (WordNet(vectors, has_distances=True) for _ in range(2))
     epochs = train(whole, treebank, vectors.row_of, options, NoStateStore())
     path = tmp_path / "net.safetensors"
@@ -54,23 +54,30 @@ def test_a_finished_training_is_not_repeated(tmp_path: Path) -> None:
     assert torch.equal(first.weights["out"], second.weights["out"])
 
 
-def test_training_learns_and_stops_early_at_its_best(tmp_path: Path) -> None:
+def test_training_learns_and_every_seed_has_its_best_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     treebank, vectors = store(tmp_path, make_examples(60)), made_vectors()
-    net = WordNet(vectors, has_distances=True)
+    grades = {0: [0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.6], 1: [0.2, 0.9] + [0.3] * 6}
+    at_best: dict[int, Tensor] = {}
+
+    def grade(model: WordNet, seed: int, *rest: object) -> float:
+        found = grades[seed].pop(0)
+        if found in (0.6, 0.9):  # the last epoch of one, the second of the other
+            at_best[seed] = model.weights["out"][seed].detach().clone()
+        return found
+
+    monkeypatch.setattr("headscope.probes.train._grade", grade)
+    net = WordNet(vectors, has_distances=True, seeds=(0, 1))
     seen: list[Epoch] = []
-    epochs = train(
-        net,
-        treebank,
-        vectors.row_of,
-        TrainingOptions(epochs=500, patience=2),
-        NoStateStore(),
-        seen.append,
-    )
+    options = TrainingOptions(epochs=8, seeds=2)
+    epochs = train(net, treebank, vectors.row_of, options, NoStateStore(), seen.append)
     assert seen == epochs
-    assert 3 <= len(epochs) < 500
-    best = max(epochs, key=lambda epoch: epoch.grade)
-    assert best.number == len(epochs) - 2
+    assert [epoch.number for epoch in epochs] == list(range(1, 9))
     assert epochs[-1].loss < epochs[0].loss
+    assert not torch.equal(at_best[0], at_best[1])
+    for seed, weights in at_best.items():
+        assert torch.equal(net.weights["out"][seed], weights)
 
 
 def test_the_rate_falls_evenly_over_all_epochs(

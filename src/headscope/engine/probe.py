@@ -20,7 +20,7 @@ from headscope.engine.open_models import open_source
 from headscope.engine.plan import tell_left_out
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import read_names
-from headscope.engine.sample import Sample, draw_sample
+from headscope.engine.sample import HeldSample, draw_sample, hold
 from headscope.engine.word_maps import SourceRecipe, StoredMaps
 from headscope.errors import ModelError, StudyError
 from headscope.models.hidden import HiddenStates, open_hidden_states
@@ -91,8 +91,8 @@ def probe(
         folder.refuse_if_taken()
     digest = file_digest(Path(vectors)) if vectors else None  # says what is wrong with the file
     samples = {
-        "train": draw_sample(_open_treebank(train), chosen.sentences, chosen.seed),
-        "test": draw_sample(_open_treebank(test), None, chosen.seed),
+        "train": hold(draw_sample(_open_treebank(train), chosen.sentences, chosen.seed)),
+        "test": hold(draw_sample(_open_treebank(test), None, chosen.seed)),
     }
     documents = {example.own_document for example in samples["train"]}
     refuse_tiny(samples["train"].n_examples, len(documents))
@@ -166,7 +166,7 @@ def choose_probes(
     return probes, left_out
 
 
-def count_shared(train: Sample, test: Sample, is_allowed: bool = False) -> int:
+def count_shared(train: HeldSample, test: HeldSample, is_allowed: bool = False) -> int:
     """How many sentences of the test treebank are also learned from; an error if that cannot be
     chance.
 
@@ -192,7 +192,7 @@ def _sentence_key(example: Example) -> int:
     return stable_hash(" ".join(example.words or ()))
 
 
-def warn_of_other_labels(train: Sample, test: Sample) -> None:
+def warn_of_other_labels(train: HeldSample, test: HeldSample) -> None:
     """Say where the two treebanks seem to be annotated by different schemes."""
     known = {r for example in train for r in (example.tree.relations if example.tree else ())}
     counts = Counter(
@@ -219,7 +219,7 @@ class _ProbeStudy:
 
     source: AttentionSource
     store: Path
-    samples: Mapping[str, Sample]
+    samples: Mapping[str, HeldSample]
     options: ProbeOptions
     training: TrainingOptions
     folder: RunFolder | None
@@ -300,7 +300,7 @@ class _ProbeStudy:
         except ModelError as error:
             log.warning("Norms are left out of the parts: %s", error)
             return found
-        fewer = draw_sample(self.samples["train"].corpus, n_sentences, self.options.seed)
+        fewer = self.samples["train"].draw(n_sentences)
         here = replace(self, recipe=None)  # workers would load attention
         norms = here._open_treebanks(source, {**self.samples, "train": fewer}, None)
         of_norms = fit_heads("norms", norms["train"], range(norms["train"].maps.n_maps))
@@ -310,7 +310,7 @@ class _ProbeStudy:
     def _open_treebanks(
         self,
         source: AttentionSource,
-        samples: Mapping[str, Sample],
+        samples: Mapping[str, HeldSample],
         hidden: HiddenStates | None,
         is_untrained: bool = False,
     ) -> dict[str, ProbeTreebank]:
@@ -347,7 +347,7 @@ def _only_one(corpora: list[Corpus]) -> list[Corpus]:
     return corpora
 
 
-def _describe(sample: Sample) -> dict[str, Any]:
+def _describe(sample: HeldSample) -> dict[str, Any]:
     return {
         "corpus": sample.corpus.name,
         "path": str(getattr(sample.corpus, "path", "")),

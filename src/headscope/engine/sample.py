@@ -8,9 +8,10 @@ and their sums are the same to the last bit.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,8 @@ from headscope.engine.index import CorpusIndex, CorpusReader, find_index, rank_o
 from headscope.errors import InputError, StudyError, shorten
 
 __all__ = [
-    "Part", "Sample", "Shard", "cut_shards", "draw_sample", "name_numbers", "part_of",
-    "refuse_unused",
+    "HeldSample", "Part", "Sample", "Shard", "cut_shards", "draw_sample", "hold", "name_numbers",
+    "part_of", "refuse_unused",
 ]  # fmt: skip
 
 MOST_CHARACTERS = 1 << 20  # some 250,000 tokens: long documents make shards of few examples
@@ -121,6 +122,44 @@ class Sample:
 
     def _bare(self, example: Example) -> Example:
         return replace(example, text_pair=None, links=None) if self.without_targets else example
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldSample(Sample):
+    """A sample whose examples stay in memory; another process reads files of its own."""
+
+    examples: Sequence[Example] = field(repr=False)
+
+    def __iter__(self) -> Iterator[Example]:
+        return iter(self.examples)
+
+    def read(self, shard: Shard) -> list[Example]:
+        return list(self.examples[shard.start : shard.stop])
+
+    def draw(self, limit: int) -> "HeldSample":
+        """At most `limit` of its examples, as `draw_sample` would draw them from the corpus."""
+        if limit >= self.n_examples:
+            return self
+        ranks = np.array([rank_of(self.seed, example) for example in self.examples], np.uint64)
+        highest = np.partition(ranks, limit - 1)[limit - 1]
+        index = self.index if self._chosen is not None else replace(self.index, ranks=ranks)
+        return replace(
+            self,
+            reader=CorpusReader(self.corpus, index),
+            highest_rank=int(highest),
+            examples=[self.examples[i] for i in (ranks <= highest).nonzero()[0]],
+        )
+
+    def __reduce__(self) -> tuple[type[Sample], tuple[Any, ...]]:
+        return Sample, tuple(getattr(self, part.name) for part in fields(Sample))
+
+
+def hold(sample: Sample) -> HeldSample:
+    """The sample with its examples, which are read once."""
+    if isinstance(sample, HeldSample):
+        return sample
+    own = {part.name: getattr(sample, part.name) for part in fields(Sample)}
+    return HeldSample(**own, examples=sample.read(Shard(0, 0, sample.n_examples, 0)))
 
 
 def draw_sample(

@@ -22,7 +22,7 @@ from headscope.data.words import WordReading, special_weights, word_means, word_
 from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Progress, keep_usable, refuse_not_finite
 from headscope.engine.open_models import open_source
-from headscope.engine.sample import Sample, Shard
+from headscope.engine.sample import Sample, Shard, hold
 from headscope.engine.work import describe_source, find_here, locate
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
@@ -55,6 +55,7 @@ class StoredMaps:
 
     def treebank(self, sample: Sample, progress: Progress = lambda n: None) -> ProbeTreebank:
         """The sentences of a sample with their maps; the model runs only where there are none."""
+        sample = hold(sample)
         key = self._key(sample)
         name = sha256(dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         path = self.folder / f"{sample.corpus.name}-{name}"

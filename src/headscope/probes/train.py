@@ -1,6 +1,7 @@
-"""Training a probe by Adam, several seeds at once: stopped early, resumable.
+"""Training a probe by Adam, several seeds at once, resumable.
 
-The rate falls evenly from its first value to 0 over all epochs that there may be.
+The rate falls evenly from its first value to 0 over all epochs. As grades rise most near the end,
+none of them is left out; the best one counts.
 
 A seed decides the first weights and the documents that are held out. All seeds read the sentences
 in the same order, so that they are read once.
@@ -34,8 +35,7 @@ EPOCH_SENTENCES = 4000  # at most: of a large treebank an epoch draws some
 class TrainingOptions:
     """How a probe is trained."""
 
-    epochs: int = 20
-    patience: int = 5  # epochs without a better grade on held-out documents
+    epochs: int = 12
     seed: int = 0
     seeds: int = 1  # how many are trained: the seed and those that follow it
 
@@ -88,17 +88,16 @@ def train(
     store: StateStore,
     report: Callable[[Epoch], None] = lambda epoch: None,
 ) -> list[Epoch]:
-    """Train until no seed's held-out grade rises; each has the weights of its best epoch."""
+    """Train; each seed has the weights of the epoch that is best on its held-out documents."""
     refuse_tiny(len(treebank), treebank.n_documents)
     n_held_out = min(int(np.ceil(HELD_OUT_SHARE * len(treebank))), MOST_HELD_OUT)
     is_held_out = np.stack([treebank.hold_out(n_held_out, seed) for seed in model.seeds])
     held_out = [treebank.take(np.flatnonzero(places)) for places in is_held_out]
-    state = _State(model, options.epochs, options.patience)
+    state = _State(model, options.epochs)
     state.restore(store.load())
     for epoch in state.epochs:
         report(epoch)
-    while not state.is_done:
-        number = len(state.epochs) + 1
+    for number in range(len(state.epochs) + 1, options.epochs + 1):
         rng = np.random.default_rng([options.seed, number])  # an epoch's order is its own
         loss = _learn(state, treebank, ~is_held_out, row_of, rng)
         grades = tuple(_grade(model, i, some, row_of) for i, some in enumerate(held_out))
@@ -133,34 +132,18 @@ def refuse_tiny(n_sentences: int, n_documents: int) -> None:
 class _State:
     """The model, its optimizer, the epochs so far, and the weights of each seed's best one."""
 
-    def __init__(self, model: NeuralScorer, n_epochs: int, patience: int) -> None:
-        self.model, self.n_epochs, self.patience = model, n_epochs, patience
+    def __init__(self, model: NeuralScorer, n_epochs: int) -> None:
+        self.model, self.n_epochs = model, n_epochs
         self.optimizer = torch.optim.Adam(model.parameters(), lr=model.rate, fused=True)
         self.epochs: list[Epoch] = []
         self.best = {name: value.clone() for name, value in model.state_dict().items()}
 
     def add(self, epoch: Epoch) -> None:
         for seed, grade in enumerate(epoch.grades):
-            before = [earlier.grades[seed] for earlier in self.epochs]
-            if not self._is_done(before) and all(grade > one for one in before):
+            if all(grade > earlier.grades[seed] for earlier in self.epochs):
                 for name, value in self.model.state_dict().items():
                     self.best[name][seed] = value[seed]
         self.epochs.append(epoch)
-
-    @property
-    def is_done(self) -> bool:
-        n_seeds = len(self.model.seeds)
-        by_seed = [[epoch.grades[seed] for epoch in self.epochs] for seed in range(n_seeds)]
-        return all(self._is_done(grades) for grades in by_seed)
-
-    def _is_done(self, grades: list[float]) -> bool:
-        """Whether a seed with these grades, epoch by epoch, is to stop."""
-        n = len(grades)
-        if n == 0:
-            return False
-        bests = np.maximum.accumulate(grades)
-        since = np.arange(n) - [grades.index(best) for best in bests]  # epochs without a better one
-        return n >= self.n_epochs or bool((since >= self.patience).any())
 
     def step(self, share: float) -> None:
         """Take a step of the epoch under way, of which this share is over."""
@@ -221,7 +204,7 @@ def _learn(
 
 
 def _grade(model: NeuralScorer, seed: int, treebank: ProbeTreebank, row_of: RowOf) -> float:
-    """The grade of one seed on these sentences, by which its training stops."""
+    """The grade of one seed on these sentences, by which its epochs are compared."""
     total, count = 0.0, 0
     batches = make_batches(treebank, row_of, model.uses_maps, hidden_layer=model.hidden_layer)
     with torch.inference_mode(), model.only(seed):
