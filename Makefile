@@ -31,7 +31,7 @@ browser:
 		echo "No browser could be installed; the tests that need one are skipped."
 
 test: check browser
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # What the README and the pages show, drawn from the demo's run.
 PICTURES := position dependency-best heads-map

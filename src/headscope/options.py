@@ -279,16 +279,12 @@ class RunOptions:
         return (self.limit, "limit") if own is None else (own, name)
 
     def __post_init__(self) -> None:
-        for name in ("limit", "limit_text", "limit_treebank", "limit_coref"):
-            value = getattr(self, name)
-            require(value is None or value > 0, name, value, "at least 1")
+        limits = [name for name in vars(self) if name.startswith("limit")]
+        _require_positive(self, *limits, "batch_tokens", "slice_rows", "shard_examples")
         require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
         is_known, known = self.coref_window in CUTS, f"{', '.join(CUTS[:-1])} or {CUTS[-1]}"
         require(is_known, "coref_window", self.coref_window, known)
         require(0 <= self.null <= MOST_DRAWS, "null", self.null, f"0 to {MOST_DRAWS}")
-        require(self.batch_tokens > 0, "batch_tokens", self.batch_tokens, "at least 1")
-        require(self.slice_rows > 0, "slice_rows", self.slice_rows, "at least 1")
-        require(self.shard_examples > 0, "shard_examples", self.shard_examples, "at least 1")
         is_enough = self.max_tokens is None or self.max_tokens >= LEAST_TOKENS
         require(is_enough, "max_tokens", self.max_tokens, f"at least {LEAST_TOKENS}")
 
@@ -309,9 +305,7 @@ class ClusterOptions:
     )
 
     def __post_init__(self) -> None:
-        require(self.workers is None or self.workers > 0, "workers", self.workers, "at least 1")
-        is_enough = self.cpus_per_worker > 0
-        require(is_enough, "cpus_per_worker", self.cpus_per_worker, "at least 1")
+        _require_positive(self, "workers", "cpus_per_worker")
         is_share = self.gpus_per_worker is None or self.gpus_per_worker >= 0
         require(is_share, "gpus_per_worker", self.gpus_per_worker, "0 or more")
         given = (self.workers, self.cpus_per_worker, self.gpus_per_worker)
@@ -346,12 +340,7 @@ class ProbeOptions:
 
     def __post_init__(self) -> None:
         require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
-        require(self.batch_tokens > 0, "batch_tokens", self.batch_tokens, "at least 1")
-        require(self.epochs > 0, "epochs", self.epochs, "at least 1")
-        require(self.seeds > 0, "seeds", self.seeds, "at least 1")
-        require(self.rank > 0, "rank", self.rank, "at least 1")
-        is_enough = self.sentences is None or self.sentences > 0
-        require(is_enough, "sentences", self.sentences, "at least 1")
+        _require_positive(self, "sentences", "epochs", "seeds", "rank", "batch_tokens")
         is_known, known = self.query_pieces in QUERY_PIECES, " or ".join(QUERY_PIECES)
         require(is_known, "query_pieces", self.query_pieces, known)
 
@@ -392,8 +381,7 @@ class ShowOptions:
         require(self.pieces in PIECES, "pieces", self.pieces, " or ".join(PIECES))
         is_whole = self.attention is None or self.target is not None
         require(is_whole, "attention", self.attention, "--target TEXT with it")
-        is_enough = self.strongest is None or self.strongest > 0
-        require(is_enough, "strongest", self.strongest, "at least 1")
+        _require_positive(self, "strongest")
 
 
 def require(is_met: bool, name: str, value: object, expected: str) -> None:
@@ -403,3 +391,10 @@ def require(is_met: bool, name: str, value: object, expected: str) -> None:
             f"{flag_of(name)} {shorten(value)} cannot be used. Expected {expected}; change it, or "
             "leave it out."
         )
+
+
+def _require_positive(options: Any, *names: str) -> None:
+    """An error for one of these options that is less than 1; None is allowed."""
+    for name in names:
+        value = getattr(options, name)
+        require(value is None or value > 0, name, value, "at least 1")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headscope.analyses.coreference.measure import Coreference
@@ -237,6 +237,7 @@ def test_an_untrained_model_stands_beside_the_model() -> None:
     assert found["untrained_difference_low"] < gain < found["untrained_difference_high"]
 
 
+@settings(max_examples=40)
 @given(
     seeds=st.lists(st.integers(0, 10_000), min_size=1, max_size=6, unique=True),
     cuts=st.lists(st.integers(0, 4), min_size=1, max_size=7),

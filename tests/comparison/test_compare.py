@@ -32,6 +32,17 @@ def planted(runs: dict[str, Path]) -> Comparison:
     return hs.compare([runs["random"], runs["planted"]])
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compared") / "all"
+
+
+@pytest.fixture(scope="module")
+def all_three(runs: dict[str, Path], folder: Path) -> Comparison:
+    """Two models of one shape and one of another, written to the folder."""
+    return hs.compare([runs["planted"], runs["random"], runs["deeper"]], out=folder)
+
+
 def weights_by_bucket(maps: object, head: tuple[int, int]) -> reference.Documents:
     """Attention to the previous token of one head, segment by segment."""
     found: reference.Documents = {}
@@ -111,20 +122,19 @@ def test_claims_about_two_models_are_judged_for_the_first_run_and_each_other(
 
 
 def test_models_of_different_shapes_are_compared_by_depth_and_best_by_best(
-    runs: dict[str, Path],
+    all_three: Comparison,
 ) -> None:
-    made = hs.compare([runs["planted"], runs["deeper"]])
-    assert not len(made.tables["heads"])
-    depth = made.tables["depth"]
+    assert set(all_three.tables["heads"]["run"]) == {"random"}
+    depth = all_three.tables["depth"].query("run == 'deeper'")
     early = depth[(depth["of"] == "target previous") & (depth["depth"] == "first third")]
     assert early["difference"].notna().sum() == 1
-    measures = made.tables["measures"]
+    measures = all_three.tables["measures"]
     best = measures[
         (measures["statistic"] == "largest head, held out") & (measures["run"] == "planted")
     ]
     row = best[best["of"] == "target previous"].iloc[0]
     assert (row["layer"] - 1, row["head"] - 1) == PREVIOUS
-    assert {"planted", "deeper"} == set(made.tables["best"]["run"])
+    assert {"planted", "deeper"} == set(all_three.tables["best"]["run"])  # with trees
 
 
 def test_runs_over_other_documents_are_not_paired_and_it_is_said(runs: dict[str, Path]) -> None:
@@ -135,18 +145,18 @@ def test_runs_over_other_documents_are_not_paired_and_it_is_said(runs: dict[str,
     assert any("different documents" in note and "not paired" in note for note in made.notes)
 
 
-def test_a_page_and_tables_are_written(runs: dict[str, Path], tmp_path: Path) -> None:
-    hs.compare([runs["random"], runs["planted"], runs["deeper"]], out=tmp_path / "all")
-    page = (tmp_path / "all" / "compare.html").read_text()
+@pytest.mark.usefixtures("all_three")
+def test_a_page_and_tables_are_written(runs: dict[str, Path], folder: Path) -> None:
+    page = (folder / "compare.html").read_text()
     assert "In short" in page
     assert page.count("<figure") >= 3
     assert not re.search(r"(src|href)=.https?:", page)
     assert "<script" not in page
-    written = pd.read_csv(tmp_path / "all" / "tables" / "claims.csv")
+    written = pd.read_csv(folder / "tables" / "claims.csv")
     assert set(written["run"]) == {"random", "planted", "deeper"}
-    assert json.loads((tmp_path / "all" / "compare.json").read_text())["answer"]
+    assert json.loads((folder / "compare.json").read_text())["answer"]
     with pytest.raises(OutputError, match="not empty"):
-        hs.compare([runs["random"], runs["planted"]], out=tmp_path / "all")
+        hs.compare([runs["random"], runs["apart"]], out=folder)
 
 
 def test_bad_runs_are_refused_or_left_out_with_the_reason(
@@ -163,7 +173,7 @@ def test_bad_runs_are_refused_or_left_out_with_the_reason(
     (unfinished / "manifest.json").write_bytes(seal({**manifest, "status": "running"}))
     with pytest.raises(OutputError, match="not finished"):
         hs.compare([runs["random"], unfinished])
-    made = hs.compare([runs["random"], runs["planted"], unfinished])
+    made = hs.compare([runs["random"], runs["apart"], unfinished])
     assert list(made.left_out) == [str(unfinished)]
 
 

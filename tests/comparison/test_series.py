@@ -18,10 +18,10 @@ from tests.references.comparison import first_and_lasting
 
 @pytest.fixture(scope="module")
 def steps(runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Fifty checkpoints, of which the later ones have planted heads, and one damaged."""
+    """Fourteen checkpoints, of which the later ones have planted heads, and one damaged."""
     folder = tmp_path_factory.mktemp("series")
-    for step in range(50):
-        shutil.copytree(runs["planted" if step >= 20 else "random"], folder / f"step-{step * 100}")
+    for step in range(14):
+        shutil.copytree(runs["planted" if step >= 11 else "random"], folder / f"step-{step * 100}")
     (folder / "step-700" / "manifest.json").write_text("{")
     return folder
 
@@ -34,18 +34,18 @@ def series(steps: Path) -> Series:
 def test_steps_are_ordered_by_number_and_a_damaged_run_is_left_out(
     steps: Path, series: Series
 ) -> None:
-    assert list(series.runs) == [step * 100 for step in range(50) if step != 7]
+    assert list(series.runs) == [step * 100 for step in range(14) if step != 7]
     assert list(series.left_out) == [str(steps / "step-700")]
 
 
 def test_a_claim_begins_to_hold_when_its_heads_appear(series: Series) -> None:
     onsets = series.tables["onsets"].set_index("what")
-    assert onsets.loc["previous token", "from_step"] == 2000
-    assert onsets.loc["previous-token-heads", "from_step"] == 2000
+    assert onsets.loc["previous token", "from_step"] == 1100
+    assert onsets.loc["previous-token-heads", "from_step"] == 1100
     lines = series.tables["series"]
     one = lines[(lines["table"] == "position") & (lines["of"] == "target previous")]
     largest = one[one["statistic"] == "largest head"].set_index("step")["value"]
-    assert largest[1900] < 0.5 < largest[2000]
+    assert largest[1000] < 0.5 < largest[1100]
 
 
 def test_checkpoints_with_the_same_weights_are_named(series: Series) -> None:

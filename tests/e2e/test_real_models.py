@@ -38,7 +38,7 @@ def model_path(name: str) -> str | Path:
 def test_tables_equal_the_reference_on_a_real_model(name: str) -> None:
     source = load_model(model_path(name))
     examples = [
-        Example("a", text="The ferry left, so we ran.", text_pair="Who saw?"),
+        Example("a", text="We ran.", text_pair="Who saw?"),
         Example("b", text="Bread rises."),
         Example("c", words=("She", "kept", "bees", ",", "too", ".")),
     ]

@@ -114,9 +114,10 @@ def test_resuming_a_finished_run_measures_nothing(
 def test_resuming_with_another_study_is_refused(
     tmp_path: Path, change: dict[str, object], what: str
 ) -> None:
-    run(out=tmp_path / "run")
+    only = {"only": ["position", "entropy"]}
+    run(out=tmp_path / "run", **only)
     with pytest.raises(OutputError, match=f"holds another run: its {what} differ"):
-        run(out=tmp_path / "run", resume=True, **change)
+        run(out=tmp_path / "run", resume=True, **only | change)
 
 
 def test_a_limit_draws_a_seeded_sample_without_order(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_a_limit_draws_a_seeded_sample_without_order(tmp_path: Path) -> None:
             seen.add(encoding.example.id)
             return random_maps(encoding)
 
-        run(MadeSource(maps), limit=10, **options)
+        run(MadeSource(maps), limit=10, only="position", **options)
         return seen
 
     first = used()
@@ -138,7 +139,7 @@ def test_a_limit_draws_a_seeded_sample_without_order(tmp_path: Path) -> None:
 
 def test_what_cannot_be_measured_is_counted_with_its_id() -> None:
     examples = [*EXAMPLES[:3], headscope.Example("blank", text="")]
-    done = run(text=examples)
+    done = run(text=examples, only="position")
     counts = done.manifest["counts"]["text"]
     assert counts["skipped"] == {"no tokens": 1}
     assert counts["skipped_ids"] == {"no tokens": ["blank"]}
@@ -152,7 +153,7 @@ def test_not_a_number_in_attention_names_layer_and_example() -> None:
         return maps
 
     with pytest.raises(ModelError, match=r"layer 2 are not numbers.*'made:7'"):
-        run(MadeSource(broken))
+        run(MadeSource(broken), only="position")
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
@@ -163,7 +164,8 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
 
 
 def test_user_token_classes_become_rows_of_the_table() -> None:
-    table = run(token_classes={"boats": ["boat"]}).tables["special-tokens"]
+    classes = {"boats": ["boat"]}
+    table = run(only="special-tokens", token_classes=classes).tables["special-tokens"]
     targets = ["cls", "sep", "first", "boats", "punctuation", "other"]
     assert list(dict.fromkeys(table["target"])) == targets
     sums = table.groupby(["layer", "head", "source"])["weight"].sum()

@@ -22,9 +22,9 @@ def test_merged_runs_equal_one_run_over_both_corpora(tmp_path: Path) -> None:
 
 
 def test_runs_that_do_not_belong_together_are_not_merged(tmp_path: Path) -> None:
-    run(text=EXAMPLES[:15], out=tmp_path / "a")
-    run(text=EXAMPLES[15:], out=tmp_path / "seed", seed=4)
-    run(text=EXAMPLES[:15], out=tmp_path / "same")
+    run(text=EXAMPLES[:15], only="position", out=tmp_path / "a")
+    run(text=EXAMPLES[15:], only="position", out=tmp_path / "seed", seed=4)
+    run(text=EXAMPLES[:15], only="position", out=tmp_path / "same")
     with pytest.raises(OutputError, match="different options"):
         merge_runs([tmp_path / "a", tmp_path / "seed"], tmp_path / "x")
     with pytest.raises(OutputError, match="read the same corpus"):

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,6 +68,12 @@ def measure(
     return measure_examples(examples, source, analyses, settings)
 
 
+@cache
+def measure_all(name: str) -> Result:
+    """The sums over all examples; they are to be read, not to be added to."""
+    return measure(EXAMPLES, name)
+
+
 def made_example(name: str, seed: int, n_words: int) -> Example:
     is_across = made_source(name).emits is Watch.CROSS_ATTENTION
     return (make_pair if is_across else make_example)(seed, n_words)
@@ -118,7 +125,7 @@ def test_any_partition_into_shards_adds_up_to_the_whole(name: str, data: st.Data
     for part in sorted(set(parts)):
         shard = [e for e, p in zip(EXAMPLES, parts, strict=True) if p == part]
         sums = sums + measure(shard, name)
-    whole = measure(EXAMPLES, name)
+    whole = measure_all(name)
     assert_same_totals(whole.tallies[name], sums.tallies[name])
     assert sums.counts.used == whole.counts.used == len(EXAMPLES)
 
@@ -129,7 +136,7 @@ def test_any_partition_into_shards_adds_up_to_the_whole(name: str, data: st.Data
 def test_order_and_batch_size_do_not_matter(
     name: str, order: list[Example], batch_tokens: int
 ) -> None:
-    whole = measure(EXAMPLES, name)
+    whole = measure_all(name)
     other = measure(order, name, batch_tokens=batch_tokens)
     assert_same_totals(whole.tallies[name], other.tallies[name])
 
@@ -151,7 +158,7 @@ def test_permuting_heads_permutes_the_table(name: str) -> None:
     def permuted(encoding: Encoding) -> torch.Tensor:
         return random_maps(encoding)[:, order]
 
-    table = table_of(measure(EXAMPLES, name), name)
+    table = table_of(measure_all(name), name)
     moved = table_of(measure(EXAMPLES, name, made_source(name, maps=permuted)), name)
     for column in {"head", "head_a", "head_b"} & set(moved.columns):
         moved[column] = moved[column].map(lambda head: order[head - 1] + 1, na_action="ignore")
@@ -189,7 +196,7 @@ def test_no_examples_give_an_empty_table_with_the_same_columns(name: str) -> Non
 
 @every_analysis
 def test_tables_have_the_declared_columns(name: str) -> None:
-    tables = tables_of(measure(EXAMPLES, name), name)
+    tables = tables_of(measure_all(name), name)
     assert {table: tuple(t.columns) for table, t in tables.items()} == build_analysis(name).tables
 
 
@@ -206,7 +213,7 @@ def test_tables_equal_the_slow_reference(name: str) -> None:
     if is_across:
         encodings = [encode_pair(pair) for pair in PAIRS.values()]
     maps = [random_maps(encoding).numpy() for encoding in encodings]
-    assert_equals_reference(table_of(measure(EXAMPLES, name), name), name, maps, encodings)
+    assert_equals_reference(table_of(measure_all(name), name), name, maps, encodings)
 
 
 @pytest.mark.parametrize("name", ALSO_ACROSS)
@@ -235,7 +242,7 @@ def test_one_document_gives_no_intervals(name: str) -> None:
 
 @every_analysis
 def test_intervals_hold_the_estimate(name: str) -> None:
-    table = table_of(measure(EXAMPLES, name), name).dropna(subset=["low", "high"])
+    table = table_of(measure_all(name), name).dropna(subset=["low", "high"])
     value = VALUES[name]
     assert ((table["low"] <= table[value]) & (table[value] <= table["high"])).mean() > 0.98
 

@@ -108,13 +108,14 @@ def score(maps: Maps, encodings: Sequence[Encoding], ask: Ask, groups: Sequence[
     """Accuracy by (group, candidates, system, direction, layer, head); NaN where none asks."""
     scores = Scores(groups)
     for layer, head in heads(maps):
+        both = zip(maps, encodings, strict=True)
+        words = [word_map(example[layer][head], encoding) for example, encoding in both]
         for direction in ("mention-to-antecedent", "antecedent-to-mention"):
             for candidates in ("mentions", "words"):
                 key = (candidates, "head", direction, layer + 1, head + 1)
                 scores.add(key, [], False)
-                for example, encoding in zip(maps, encodings, strict=True):
-                    words = word_map(example[layer][head], encoding)
-                    score_head(scores, key, words, encoding, ask)
+                for own, encoding in zip(words, encodings, strict=True):
+                    score_head(scores, key, own, encoding, ask)
     for system in ("nearest", "head-match", "rule-based"):
         key = ("mentions", system, None, None, None)
         scores.add(key, [], False)

@@ -13,14 +13,14 @@ def word_map(
     weights: np.ndarray[Any, Any], encoding: Encoding, query_pieces: str = "mean"
 ) -> list[list[float]]:
     """Attention to a word is the sum over its pieces; from a word, the mean over its pieces."""
-    n_words = len(encoding.example.words or ())
+    n_words, rows = len(encoding.example.words or ()), weights.tolist()
     pieces = [[t for t, w in enumerate(encoding.word_ids) if w == word] for word in range(n_words)]
     result = []
     for word in range(n_words):
         asking = pieces[word][:1] if query_pieces == "first" else pieces[word]
         row = []
         for other in range(n_words):
-            sums = [sum(weights[query][key] for key in pieces[other]) for query in asking]
+            sums = [sum(rows[query][key] for key in pieces[other]) for query in asking]
             row.append(sum(sums) / len(sums) if sums else 0.0)
         result.append(row)
     return result

@@ -75,19 +75,16 @@ def token_class(encoding: Encoding, token: int) -> str:
 
 def special_tokens(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     rows: Rows = {}
+    classes = [[token_class(e, key) for key in range(len(e))] for e in encodings]
     for layer, head in heads(maps):
         for source in ("all", "sep", "other"):
             for target in ("cls", "sep", "first", "punctuation", "other"):
                 segments = []
-                for example, encoding in zip(maps, encodings, strict=True):
+                for example, encoding, own in zip(maps, encodings, classes, strict=True):
                     queries = encoding.target or encoding
                     found = [
-                        sum(
-                            weight
-                            for key, weight in enumerate(row)
-                            if token_class(encoding, key) == target
-                        )
-                        for query, row in enumerate(example[layer][head])
+                        sum(w for w, name in zip(row, own, strict=True) if name == target)
+                        for query, row in enumerate(example[layer][head].tolist())
                         if source == "all"
                         or (queries.kinds[query] == TokenKind.SEP) == (source == "sep")
                     ]

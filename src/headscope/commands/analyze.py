@@ -8,12 +8,13 @@ import typer
 from headscope.commands import talk
 from headscope.commands.complete import complete_analysis
 from headscope.commands.shared import (
-    DATA,
-    RUN,
     FormatOption,
     MinCount,
     Resume,
     name_folder,
+    of_data,
+    of_output,
+    of_run,
     show_report,
     show_run,
 )
@@ -33,82 +34,49 @@ def analyze(
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option(
+        of_data(
             help="Text: .txt, .jsonl, .conllu, a folder, 'starter', or hf:NAME (a dataset).",
             metavar="FILE",
-            rich_help_panel=DATA,
         ),
     ] = None,
     treebank: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Syntax: .conllu, .conllx, .conll, or a folder.",
-            metavar="FILE",
-            rich_help_panel=DATA,
-        ),
+        of_data(help="Syntax: .conllu, .conllx, .conll, or a folder.", metavar="FILE"),
     ] = None,
     coref: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Coreference: .conllu, CoNLL-2012, GAP .tsv, a folder.",
-            metavar="FILE",
-            rich_help_panel=DATA,
-        ),
+        of_data(help="Coreference: .conllu, CoNLL-2012, GAP .tsv, a folder.", metavar="FILE"),
     ] = None,
-    demo: Annotated[
-        bool,
-        typer.Option("--demo", help="Use the embedded corpus and model.", rich_help_panel=DATA),
-    ] = False,
+    demo: Annotated[bool, of_data("--demo", help="Use the embedded corpus and model.")] = False,
     train: Annotated[
-        str | None,
-        typer.Option(
-            help="Also train probes on this treebank, tested on --treebank.", rich_help_panel=DATA
-        ),
+        str | None, of_data(help="Also train probes on this treebank, tested on --treebank.")
     ] = None,
     vectors: Annotated[
-        Path | None,
-        typer.Option(
-            help="Word vectors (GloVe text, also .gz) for the probes.", rich_help_panel=DATA
-        ),
+        Path | None, of_data(help="Word vectors (GloVe text, also .gz) for the probes.")
     ] = None,
     models: Annotated[
-        Path | None,
-        typer.Option(
-            help="Analyze all models listed in this file, one per line.", rich_help_panel=DATA
-        ),
+        Path | None, of_data(help="Analyze all models listed in this file, one per line.")
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Run these analyses only.",
-            metavar="NAME,...",
-            autocompletion=complete_analysis,
-            rich_help_panel=RUN,
+        of_run(
+            help="Run these analyses only.", metavar="NAME,...", autocompletion=complete_analysis
         ),
     ] = None,
     also: Annotated[
         list[str] | None,
-        typer.Option(
+        of_run(
             help="Also run slower analyses (headscope list).",
             metavar="NAME,...",
             autocompletion=complete_analysis,
-            rich_help_panel=RUN,
         ),
     ] = None,
     resume: Resume = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for the results.",
-            show_default="runs/MODEL",
-            metavar="FOLDER",
-            rich_help_panel=talk.PANEL,
-        ),
+        of_output(help="Folder for the results.", show_default="runs/MODEL", metavar="FOLDER"),
     ] = None,
-    report: Annotated[
-        bool,
-        typer.Option(help="Write report.html into --out.", rich_help_panel=talk.PANEL),
-    ] = True,
+    report: Annotated[bool, of_output(help="Write report.html into --out.")] = True,
     min_count: MinCount = 50,
     format: FormatOption = Format.TABLE,
     **options: Any,

@@ -1,5 +1,6 @@
 """What is done with finished runs: report, card, table, merge, layout; two models; and lists."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from headscope.errors import StudyError, suggest
 from headscope.registry import ANALYSES, CORPORA, MODELS, PROBES
 from headscope.view.table import Format, TextTable, print_table
 
-OF_FIGURE = "One figure"
+of_figure = partial(typer.Option, rich_help_panel="One figure")
 REGISTRIES = {registry.plural: registry for registry in (ANALYSES, PROBES, CORPORA, MODELS)}
 KINDS = (*REGISTRIES, "tables", "figures", "claims")
 
@@ -37,30 +38,15 @@ def report(
     ] = None,
     figure: Annotated[
         str | None,
-        typer.Option(
-            help="Save this figure instead of the page.",
-            autocompletion=complete_figure,
-            rich_help_panel=OF_FIGURE,
-        ),
+        of_figure(help="Save this figure instead of the page.", autocompletion=complete_figure),
     ] = None,
-    format: Annotated[
-        str, typer.Option(help="svg, png or pdf.", rich_help_panel=OF_FIGURE)
-    ] = "svg",
-    size: Annotated[
-        str | None, typer.Option(help="8x5cm, or a width: 8cm.", rich_help_panel=OF_FIGURE)
-    ] = None,
-    font: Annotated[
-        str | None, typer.Option(help="An installed font.", rich_help_panel=OF_FIGURE)
-    ] = None,
+    format: Annotated[str, of_figure(help="svg, png or pdf.")] = "svg",
+    size: Annotated[str | None, of_figure(help="8x5cm, or a width: 8cm.")] = None,
+    font: Annotated[str | None, of_figure(help="An installed font.")] = None,
     palette: Annotated[
-        str | None,
-        typer.Option(
-            help="A scheme (viridis), or colours: #0072B2,red.", rich_help_panel=OF_FIGURE
-        ),
+        str | None, of_figure(help="A scheme (viridis), or colours: #0072B2,red.")
     ] = None,
-    background: Annotated[
-        str | None, typer.Option(help="A colour, or transparent.", rich_help_panel=OF_FIGURE)
-    ] = None,
+    background: Annotated[str | None, of_figure(help="A colour, or transparent.")] = None,
 ) -> None:
     """Make a run's page again, or save its figures; no model runs."""
     from headscope.runs.run import load_run  # altair: only when it is needed

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from headscope.runs.run import Run
 
 __all__ = [
-    "DATA",
     "RUN",
     "FormatOption",
     "MinCount",
@@ -26,31 +26,27 @@ __all__ = [
     "RunFolderArgument",
     "expand_options",
     "name_folder",
+    "of_data",
+    "of_output",
+    "of_run",
     "show_counts",
     "show_report",
     "show_run",
 ]
 
 DATA, RUN = "Data (each option may be repeated; .gz is read too)", "Run"  # panels of help
+of_data = partial(typer.Option, rich_help_panel=DATA)
+of_run = partial(typer.Option, rich_help_panel=RUN)
+of_output = partial(typer.Option, rich_help_panel=talk.PANEL)
 FormatOption = Annotated[
-    Format,
-    typer.Option(
-        help="table, csv, json, markdown, latex.", metavar="FORMAT", rich_help_panel=talk.PANEL
-    ),
+    Format, of_output(help="table, csv, json, markdown, latex.", metavar="FORMAT")
 ]
 MinCount = Annotated[
-    int,
-    typer.Option(
-        help="Do not print relations with fewer than N words. Files keep all.",
-        rich_help_panel=talk.PANEL,
-    ),
+    int, of_output(help="Do not print relations with fewer than N words. Files keep all.")
 ]
 Model = Annotated[str, typer.Argument(help="A hub name, a local folder, a .gguf file, or 'demo'.")]
 OutOption = Annotated[Path | None, typer.Option(help="Folder for the results.")]
-Resume = Annotated[
-    bool,
-    typer.Option("--resume", help="Continue a stopped run in --out.", rich_help_panel=RUN),
-]
+Resume = Annotated[bool, of_run("--resume", help="Continue a stopped run in --out.")]
 RunFolderArgument = Annotated[
     Path, typer.Argument(help="Folder of a run.", autocompletion=complete_run)
 ]
@@ -80,11 +76,7 @@ def expand_options(
     def run(**given: Any) -> None:
         command(**{n: v for n, v in given.items() if n not in names or v not in (None, [])})
 
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*fixed, *derived)]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    return run
+    return talk.declare(run, command, (*fixed, *derived))
 
 
 def name_folder(model: str) -> str:

@@ -3,14 +3,14 @@
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from typing import Annotated, Any, get_args
 
 import typer
 
-__all__ = ["add_switches", "is_quiet", "listen", "stage", "tell", "tell_more", "wrap"]
+__all__ = ["add_switches", "declare", "is_quiet", "listen", "stage", "tell", "tell_more", "wrap"]
 
 QUIET, USUAL, VERBOSE = logging.WARNING, logging.INFO, logging.DEBUG
 PANEL = "Output"
@@ -102,10 +102,17 @@ def add_switches(command: Callable[..., None], hidden: Collection[str] = ()) -> 
         _level = QUIET if quiet else VERBOSE if verbose else USUAL
         command(**given)
 
+    return declare(run, command, (*fixed, *added))
+
+
+def declare(
+    run: Callable[..., None], command: Callable[..., None], parameters: Iterable[inspect.Parameter]
+) -> Callable[..., None]:
+    """The function under the name of a command, with these parameters."""
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*fixed, *added)]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in own}
     return run
 
 
