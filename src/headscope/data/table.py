@@ -55,13 +55,20 @@ def to_csv(table: pd.DataFrame) -> str:
     sea,1.0
     """
     texts = table.select_dtypes(exclude="number")
-    harmless = {name: texts[name].map(_quote_formula) for name in texts.columns}
+    harmless = {
+        name: texts[name].map(_quote_formula)
+        for name in texts.columns
+        if any(map(_is_formula, texts[name].unique()))
+    }
     return table.assign(**harmless).to_csv(index=False)
 
 
+def _is_formula(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(FORMULA_MARKS)
+
+
 def _quote_formula(value: Any) -> Any:
-    is_formula = isinstance(value, str) and value.startswith(FORMULA_MARKS)
-    return f"'{value}" if is_formula else value
+    return f"'{value}" if _is_formula(value) else value
 
 
 def join_kinds(parts: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:

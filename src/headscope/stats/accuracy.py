@@ -43,12 +43,20 @@ def best_table(rows: Sequence[dict[str, object]], columns: Sequence[str]) -> pd.
     return pd.DataFrame(rows, columns=list(columns)).astype(dict.fromkeys(WHOLE, "Int64"))
 
 
-def group_table(
-    tally: Tally, kind: str, group: str, axes: Mapping[str, Sequence[Any]]
-) -> pd.DataFrame:
-    """Right answers, their number and share, for the cells of one group; `axes` names them."""
-    correct, count = tally.totals[f"{kind}/{group}"], tally.totals[f"count/{group}"]
-    return tidy_table(axes, score_columns(correct, count))
+def group_table(tally: Tally, kind: str, axes: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """Right answers, their number and share, for the cells of all groups.
+
+    Of `axes` the first names the groups; the last are those of the totals, and between these
+    may be some with one label.
+    """
+    groups, *others = axes.values()
+    parts = [score_columns(tally.totals[f"{kind}/{g}"], tally.totals[f"count/{g}"]) for g in groups]
+    values = {}
+    for name in SCORE_COLUMNS:
+        column = np.stack([part[name] for part in parts])  # [group, ...]
+        between = [1] * (1 + len(others) - column.ndim)
+        values[name] = column.reshape(len(groups), *between, *column.shape[1:])
+    return tidy_table(axes, values)
 
 
 def score_columns(correct: Float[Array, "bucket ..."], count: Float[Array, "bucket ..."]) -> Any:

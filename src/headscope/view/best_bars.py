@@ -14,6 +14,7 @@ from headscope.view.figure import (
     INTERVAL,
     TEXT,
     Chart,
+    calculate,
     mark_data,
     name_and_interval,
     number,
@@ -73,17 +74,18 @@ class BestBars:
             columns += ["layer", "head", "agreed"]
             table = table.assign(agreed=is_agreed(table))
         n_lines = table.groupby(self.panel)[self.label].size().max() if self.panel else len(table)
-        chart = alt.layer(*self._layers()).properties(
-            width=330, height=STEP * int(n_lines), data=mark_data(table, [*columns, *self.carried])
-        )
-        chart = name_and_interval(chart, PERCENT).transform_calculate(**self._in_words())
+        data = mark_data(table, [*columns, *self.carried])
+        chart = alt.layer(*self._layers(), data=data, width=330, height=STEP * int(n_lines))
+        chart = calculate(name_and_interval(chart, PERCENT), **self._in_words())
         if not self.panel:
             return chart
         order = list(dict.fromkeys(table[self.panel]))
         panels = chart.facet(
             facet=alt.Facet(f"{self.panel}:N", title=None, sort=order), columns=2, spacing=24
         )
-        return panels.resolve_scale(y="independent").resolve_axis(y="independent", x="independent")
+        own = {"y": "independent"}
+        panels.resolve = alt.Resolve(scale=own, axis={**own, "x": "independent"})
+        return panels
 
     def _layers(self) -> list[Chart]:
         axis = alt.Axis(ticks=False, domain=False, labelPadding=6)

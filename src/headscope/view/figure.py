@@ -29,6 +29,7 @@ __all__ = [
     "TEXT",
     "Chart",
     "Figure",
+    "calculate",
     "list_figures",
     "mark_data",
     "name_and_interval",
@@ -142,7 +143,7 @@ def style(chart: Chart, caption: str) -> alt.TopLevelMixin:
         "labelLimit": 240,
     }
     header: dict[str, Any] = {"labelFontSize": 12, "labelLimit": 300, "labelPadding": -4}
-    styled: alt.TopLevelMixin = chart.configure(  # in one step: each copies the chart
+    chart.config = alt.Config(  # set, and not with `configure`, which copies the chart
         background="transparent",
         font=FONT,
         padding=8,
@@ -152,7 +153,9 @@ def style(chart: Chart, caption: str) -> alt.TopLevelMixin:
         header=alt.HeaderConfig(**header, labelBaseline="line-bottom"),
         title=alt.TitleConfig(fontSize=12, fontWeight="normal"),
         view=alt.ViewConfig(stroke=None),
-    ).properties(description=caption)
+    )
+    chart.description = caption
+    styled: alt.TopLevelMixin = chart
     return styled
 
 
@@ -203,10 +206,18 @@ def rounded(value: Any) -> Any:
 def name_and_interval(chart: Chart, form: str = ".3~g") -> Chart:
     """The chart with the head's name and the interval in its data, computed where it is drawn."""
     some = f"format(datum.low, '{form}') + ' to ' + format(datum.high, '{form}')"
-    return chart.transform_calculate(
+    return calculate(
+        chart,
         name="datum.layer + '-' + datum.head",
         interval=f"isValid(datum.low) ? {some} : 'not measured'",
     )
+
+
+def calculate(chart: Chart, **fields: str) -> Chart:
+    """The chart itself, whose data now has these fields. Altair's method copies it for each."""
+    made = [alt.CalculateTransform(**{"as": name, "calculate": f}) for name, f in fields.items()]
+    chart.transform = [*([] if chart.transform is alt.Undefined else chart.transform), *made]
+    return chart
 
 
 def number(field: str, title: str, form: str = ".3~g") -> alt.Tooltip:

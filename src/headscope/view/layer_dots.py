@@ -54,19 +54,20 @@ class LayerDots:
         columns = ["layer", "head", "split", self.value, "low", "high", self.reference, "label"]
         columns += [] if self.by_panel else ["beside"]
         layers = sorted(set(known["layer"].astype(int).tolist()))
-        chart = alt.layer(*self._layers(order, layers, any(called["label"])))
-        chart = name_and_interval(chart.properties(data=mark_data(called, columns)))
-        if not self.by_panel:
-            return chart.properties(width=520, height=260)
         in_row = len(order) if len(order) <= PANELS_A_ROW else 3
-        panels = chart.properties(width=WIDTH // in_row - SPACING, height=180).facet(
-            facet=alt.Facet("split:N", title=None, sort=order),
-            columns=in_row,
-            spacing=SPACING,
+        width, height = (WIDTH // in_row - SPACING, 180) if self.by_panel else (520, 260)
+        marks = self._layers(order, layers, any(called["label"]))
+        chart = alt.layer(*marks, data=mark_data(called, columns), width=width, height=height)
+        chart = name_and_interval(chart)
+        if not self.by_panel:
+            return chart
+        panels = chart.facet(
+            facet=alt.Facet("split:N", title=None, sort=order), columns=in_row, spacing=SPACING
         )
         # An axis of layers under each panel: a shared one would stand under empty places too.
-        panels = panels.resolve_axis(x="independent")
-        return panels if self.share_scale else panels.resolve_scale(y="independent")
+        scale = {} if self.share_scale else {"scale": {"y": "independent"}}
+        panels.resolve = alt.Resolve(axis={"x": "independent"}, **scale)
+        return panels
 
     def _layers(self, order: list[str], layers: list[int], has_names: bool) -> list[Chart]:
         across = layer_axis(layers[-1])

@@ -326,17 +326,16 @@ def _find_right(
 
 def system_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFrame:
     """Accuracy of every head and of every baseline on each group; a baseline has no head."""
-    heads, rules = [], []
-    for group in groups:
-        n_layers, n_heads = tally.totals[f"correct/{group}"].shape[1:3]
-        named = {label: [group], "system": ["head"], **head_axes(n_layers, n_heads)}
-        axes = {**named, "direction": DIRECTIONS, "candidates": CANDIDATES}
-        heads.append(accuracy.group_table(tally, "correct", group, axes))
-        named = {label: [group], "candidates": CANDIDATES[:1], "direction": [None]}
-        axes = {**named, "layer": [pd.NA], "head": [pd.NA], "system": list(SYSTEMS)}
-        rules.append(accuracy.group_table(tally, "baseline", group, axes))
+    n_layers, n_heads = tally.totals[f"correct/{groups[0]}"].shape[1:3]
+    named: dict[str, Sequence[Any]] = {label: groups, "system": ["head"]}
+    named |= head_axes(n_layers, n_heads)
+    named |= {"direction": DIRECTIONS, "candidates": CANDIDATES}
+    heads = accuracy.group_table(tally, "correct", named)
+    named = {label: groups, "candidates": CANDIDATES[:1], "direction": [None]}
+    named |= {"layer": [pd.NA], "head": [pd.NA], "system": list(SYSTEMS)}
+    rules = accuracy.group_table(tally, "baseline", named)
     whole = {"layer": "Int64", "head": "Int64"}
-    joined = pd.concat([part.astype(whole) for part in (*heads, *rules)], ignore_index=True)
+    joined = pd.concat([heads.astype(whole), rules.astype(whole)], ignore_index=True)
     return joined[[label, *TABLE_COLUMNS]]
 
 

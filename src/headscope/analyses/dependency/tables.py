@@ -171,11 +171,7 @@ def _list_relations(tally: Tally) -> list[str]:
 
 
 def _table_by_relation(tally: Tally, kind: str, axes: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    parts = [
-        accuracy.group_table(tally, kind, relation, {"relation": [relation], **axes})
-        for relation in _list_relations(tally)
-    ]
-    return pd.concat(parts, ignore_index=True)
+    return accuracy.group_table(tally, kind, {"relation": _list_relations(tally), **axes})
 
 
 def _ratios(tally: Tally, above: str, below: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
