@@ -67,10 +67,11 @@ def assert_is_jackknife(
     """How many rows were compared."""
     value, low, high = columns
     n_rows = 0
-    for key, row in whole.iterrows():
-        if not all(key in part.index for part in left) or np.isnan(row[low]):
+    firsts = [part[value][~part.index.duplicated()] for part in left]
+    others = np.stack([first.reindex(whole.index) for first in firsts], axis=1)  # [row, document]
+    for (key, row), rest in zip(whole.iterrows(), others, strict=True):
+        if np.isnan(row[low]):
             continue
-        rest = np.array([part.loc[[key], value].iloc[0] for part in left], dtype=float)
         if np.isnan(rest).any() or np.isclose(rest, row[value], rtol=1e-9, atol=0).any():
             continue  # a document has nothing to say here
         of, back = (np.log, np.exp) if "ratio" in value else (np.asarray, np.asarray)

@@ -73,9 +73,13 @@ def token_class(encoding: Encoding, token: int) -> str:
     return "punctuation" if encoding.surfaces[token] in (".", ",") else "other"
 
 
+def token_classes(encodings: Sequence[Encoding]) -> list[list[str]]:
+    return [[token_class(e, token) for token in range(len(e))] for e in encodings]
+
+
 def special_tokens(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     rows: Rows = {}
-    classes = [[token_class(e, key) for key in range(len(e))] for e in encodings]
+    classes = token_classes(encodings)
     for layer, head in heads(maps):
         for source in ("all", "sep", "other"):
             for target in ("cls", "sep", "first", "punctuation", "other"):
@@ -116,14 +120,15 @@ def sink(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
 def gradient(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     """Mean size over all pairs of tokens, by class of the attended one."""
     rows: Rows = {}
+    classes = token_classes(encodings)
     for layer, head in heads(maps):
         for target in ("cls", "sep", "first", "punctuation", "other"):
             found = [
                 abs(size)
-                for example, encoding in zip(maps, encodings, strict=True)
-                for row in example[layer][head]
-                for key, size in enumerate(row)
-                if token_class(encoding, key) == target
+                for example, own in zip(maps, classes, strict=True)
+                for row in example[layer][head].tolist()
+                for size, name in zip(row, own, strict=True)
+                if name == target
             ]
             rows[layer + 1, head + 1, target] = mean(found)
     return rows
@@ -132,8 +137,10 @@ def gradient(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
 def parts_of_speech(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     """Mean over words of what their pieces attend to in the mean, by class of token."""
     found: dict[tuple[Any, ...], list[float]] = {}
+    classes = token_classes(encodings)
     for layer, head in heads(maps):
-        for example, encoding in zip(maps, encodings, strict=True):
+        for example, encoding, own in zip(maps, encodings, classes, strict=True):
+            weights = example[layer][head].tolist()
             for word, tag in enumerate(encoding.example.tags or ()):
                 pieces = [t for t, w in enumerate(encoding.word_ids) if w == word]
                 if not pieces:
@@ -144,11 +151,7 @@ def parts_of_speech(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
                 for target in ("cls", "sep", "first", "punctuation", "other"):
                     share = mean(
                         [
-                            sum(
-                                weight
-                                for key, weight in enumerate(example[layer][head][piece])
-                                if token_class(encoding, key) == target
-                            )
+                            sum(w for w, n in zip(weights[piece], own, strict=True) if n == target)
                             for piece in pieces
                         ]
                     )
