@@ -12,12 +12,14 @@ from markupsafe import Markup, escape
 from headscope.comparison.findings import claims_table, kinds_table
 from headscope.comparison.load import load_runs
 from headscope.comparison.page import claims_matrix, render_page
+from headscope.data.table import split_kinds
 from headscope.errors import StudyError
 from headscope.files import write_atomically
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
 from headscope.view.answer import choose_answers
 from headscope.view.behaviour import OTHER
+from headscope.view.card import cards_of_kind
 from headscope.view.claim import sum_up
 from headscope.view.overview import Overview, make_overview
 
@@ -80,7 +82,11 @@ def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
 
 def _write_model(site: Path, number: str, name: str, run: Run) -> dict[str, Any]:
     """The page of a model, its report beside it where there is one, and its card for the index."""
-    overview = make_overview(run.tables)
+    cards = {
+        kind: cards_of_kind(own, run.labelled[kind], has_facts=False)
+        for kind, own in split_kinds(run.tables).items()
+    }
+    overview = make_overview(cards)
     report = Path(str(run.folder)) / "report.html"
     card: dict[str, Any] = {
         "name": name,

@@ -1,15 +1,16 @@
 """What each run has: claims that hold, kinds of heads, and the best head of each question."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import pandas as pd
 
 from headscope.comparison.replicates import Replicates, find_keys, put_together
-from headscope.data.table import split_kinds
 from headscope.registry import load_presentations
 from headscope.runs.run import Run
-from headscope.view.behaviour import behaviour_table, list_behaviours, list_labels
+from headscope.view.behaviour import list_behaviours
 from headscope.view.claim import Outcome, PairClaim, Replicated
 
 __all__ = ["best_heads", "claims_table", "judge_pairs", "kinds_table"]
@@ -69,32 +70,29 @@ def kinds_table(runs: Mapping[str, Run]) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     for name, run in runs.items():
-        own = next(iter(split_kinds(run.tables).values()))
-        measured = behaviour_table(own)
-        for kind, part in measured.groupby("behaviour", sort=False):
-            rows.append(_strongest(str(kind), name, part, int(part["holds"].astype(bool).sum())))
-        for labels in list_labels():
-            found = labels.find(own)
-            known = found[found["is_known"].astype(bool)] if len(found) else found
-            for label, part in found.groupby("label", sort=False) if len(found) else ():
-                n_known = int((known["label"] == label).sum())
-                rows.append(_strongest(str(label), name, part, n_known))
+        for part in next(iter(run.labelled.values())):
+            rows += _find_strongest(name, part)
     measured_kinds = {behaviour.name for behaviour in list_behaviours()}
     found_kinds = {row["kind"] for row in rows if row["heads"]}
     rows = [row for row in rows if row["kind"] in measured_kinds | found_kinds]
     return put_together(pd.DataFrame(rows, columns=list(KIND_COLUMNS)), ["kind"])
 
 
-def _strongest(kind: str, run: str, part: pd.DataFrame, n_heads: int) -> dict[str, Any]:
-    top = part.sort_values("share", ascending=False, kind="stable").iloc[0]
-    return {
-        "kind": kind,
-        "run": run,
-        "heads": n_heads,
-        "layer": int(top["layer"]),
-        "head": int(top["head"]),
-        **{name: float(top.get(name, float("nan"))) for name in ("share", "low", "high")},
-    }
+def _find_strongest(run: str, labelled: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The strongest head of each label, in the order of labels, and how many heads count."""
+    labels = labelled["label"].tolist()
+    counts = Counter(compress(labels, labelled["is_known"].tolist()))
+    ranked = labelled.sort_values("share", ascending=False, kind="stable")
+    top = {row["label"]: row for row in reversed(ranked.to_dict("records"))}  # the first stays
+    for label in dict.fromkeys(labels):
+        yield {
+            "kind": str(label),
+            "run": run,
+            "heads": counts[label],
+            "layer": int(top[label]["layer"]),
+            "head": int(top[label]["head"]),
+            **{n: float(top[label].get(n, float("nan"))) for n in ("share", "low", "high")},
+        }
 
 
 def best_heads(runs: Mapping[str, Run]) -> pd.DataFrame:

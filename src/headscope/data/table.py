@@ -10,8 +10,8 @@ import pandas as pd
 from headscope.contracts import AttentionKind
 
 __all__ = [
-    "KIND", "Tables", "empty_tables", "head_axes", "join_kinds", "split_kinds", "tidy_table",
-    "to_csv",
+    "KIND", "Tables", "empty_tables", "head_axes", "join_kinds", "rows_where", "split_kinds",
+    "tidy_table", "to_csv",
 ]  # fmt: skip
 
 Tables = Mapping[str, pd.DataFrame]  # of a run, by name
@@ -39,6 +39,17 @@ def tidy_table(axes: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
         labels = {name: np.empty(0, dtype=object) for name in axes}
     numbers = {name: np.broadcast_to(array, shape).ravel() for name, array in values.items()}
     return pd.DataFrame({**labels, **numbers})
+
+
+def rows_where(table: pd.DataFrame, **labels: Any) -> pd.DataFrame:
+    """The rows with these labels.
+
+    >>> rows_where(pd.DataFrame({"layer": [1, 1, 2], "head": [1, 2, 1]}), layer=1, head=2)
+       layer  head
+    1      1     2
+    """
+    parts = [np.asarray(table[name].array == label, bool) for name, label in labels.items()]
+    return table[np.logical_and.reduce(parts)]
 
 
 def empty_tables(columns: Mapping[str, Sequence[str]]) -> dict[str, pd.DataFrame]:

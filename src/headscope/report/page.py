@@ -70,7 +70,7 @@ def render_report(
     by_kind = {kind: cards_of_kind(own) for kind, own in split_kinds(tables).items()}
     cards = join_cards(by_kind)
     notable = list(_notable_heads(examples))
-    overview = make_overview(tables, by_kind)
+    overview = make_overview(by_kind)
     drawn = {drawn.figure.name for section in sections for drawn in section.figures}
     environment = Environment(
         loader=PackageLoader("headscope.report"),

@@ -14,8 +14,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pyarrow.lib import ArrowException
+from pyarrow.parquet import ParquetFile
 
 from headscope.data.table import Tables, to_csv
 from headscope.errors import HeadscopeError, InputError, OutputError, WriteError, shorten
@@ -160,7 +162,8 @@ class RunFolder:
             expected = (checksums or {}).get(f"{place}/{name}")
             if expected is not None and checksum(content) != expected:
                 raise ValueError("its checksum differs")
-            table = pd.read_parquet(BytesIO(content))
+            file = ParquetFile(BytesIO(content))  # type: ignore[no-untyped-call]
+            table: pd.DataFrame = file.read(use_threads=False).to_pandas()  # type: ignore[no-untyped-call]
             _check_columns(table)
             return table
         except (OSError, ValueError, ArrowException) as error:
@@ -179,6 +182,8 @@ def _check_columns(table: pd.DataFrame) -> None:
     """ValueError for a table that cannot be one of a run: layers and heads count from 1."""
     for name in ("layer", "head"):
         if name in table.columns:
-            numbers = pd.to_numeric(table[name]).dropna()
-            if (numbers < 1).any() or (numbers % 1 != 0).any():
+            numbers = pd.to_numeric(table[name]).to_numpy(float, na_value=np.nan)
+            with np.errstate(invalid="ignore"):  # infinity is no whole number
+                is_wrong = (numbers < 1) | (numbers % 1 != 0)
+            if (is_wrong & ~np.isnan(numbers)).any():
                 raise ValueError(f"its column {name} holds something that is not a number from 1")

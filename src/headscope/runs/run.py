@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from headscope.data.head_view import ShownExample, read_examples
+from headscope.data.table import split_kinds
 from headscope.errors import OutputError, StudyError, suggest
 from headscope.runs.folder import TABLES, UNTRAINED, RunFolder
 
@@ -76,6 +77,13 @@ class Run:
         from headscope.view.claim import check_claims  # altair: only to show it
 
         return check_claims(self.tables, self.untrained)
+
+    @cached_property
+    def labelled(self) -> dict[str, list[pd.DataFrame]]:
+        """What heads are measured for and what they find, by kind of attention."""
+        from headscope.view.behaviour import find_labelled  # altair: only to show it
+
+        return {kind: find_labelled(own) for kind, own in split_kinds(self.tables).items()}
 
     def card(self, head: str | tuple[int, int]) -> "Card":
         """All that the run knows about one head, named "8-10" or (8, 10)."""

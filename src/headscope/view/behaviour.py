@@ -19,6 +19,7 @@ __all__ = [
     "Threshold",
     "behaviour_table",
     "find_kind",
+    "find_labelled",
     "label_heads",
     "list_behaviours",
     "list_kinds",
@@ -146,6 +147,16 @@ def behaviour_table(tables: Tables, thresholds: Mapping[str, float] | None = Non
             found = shares.assign(behaviour=behaviour.name, threshold=threshold, holds=holds)
             parts.append(found[COLUMNS].sort_values("share", ascending=False))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
+
+
+def find_labelled(tables: Tables) -> list[pd.DataFrame]:
+    """What heads of one kind of attention are measured for, and what they find.
+
+    First come all behaviours, then the names of each source that has some: label, layer, head,
+    share, and `is_known` where a head counts.
+    """
+    measured = behaviour_table(tables).rename(columns={"behaviour": "label", "holds": "is_known"})
+    return [measured, *(part for labels in list_labels() if len(part := labels.find(tables)))]
 
 
 def label_heads(

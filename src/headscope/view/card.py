@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import nan
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from headscope.data.attention import parse_head_name
@@ -13,7 +14,7 @@ from headscope.errors import StudyError
 from headscope.registry import load_presentations
 from headscope.view.behaviour import (
     OTHER,
-    behaviour_table,
+    find_labelled,
     label_heads,
     list_behaviours,
     list_labels,
@@ -34,7 +35,6 @@ __all__ = [
     "cards_of_kind",
     "find_heads",
     "join_cards",
-    "label_shares",
     "make_card",
     "make_cards",
     "name_corpus",
@@ -95,6 +95,7 @@ class FactMaker:
 
     needs: tuple[str, ...]
     make: Callable[[Tables], Facts]
+    has_gist: bool = False  # whether a fact may say what a head is best at
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Card:
     facts: tuple[Fact, ...]
     labels: tuple[str, ...] = ()  # what it is known for; none where it has no clear function
     words: str = ""  # by which it is found: what it is known for or best at, and synonyms
+    share: float = 0.0  # how much of what it is known for first
 
 
 def make_cards(tables: Tables) -> list[Card]:
@@ -143,15 +145,23 @@ def _join_cards(cards: Mapping[str, Card]) -> Card:
     return replace(first, gist=gist, facts=tuple(facts), labels=tuple(labels), words=words)
 
 
-def cards_of_kind(tables: Tables) -> list[Card]:
-    """The cards of the heads of one kind of attention."""
+def cards_of_kind(
+    tables: Tables, labelled: Sequence[pd.DataFrame] | None = None, has_facts: bool = True
+) -> list[Card]:
+    """The cards of the heads of one kind of attention.
+
+    `labelled` is what `find_labelled` gave, where it is known. Without `has_facts` they have what a
+    gist is made of alone, which is much quicker.
+    """
     places = find_heads(tables)
     facts: dict[Place, list[Fact]] = {place: [] for place in places}
     for maker in (maker for shown in load_presentations().values() for maker in shown.facts):
-        if all(len(tables.get(name, ())) for name in maker.needs):
+        is_wanted = has_facts or maker.has_gist
+        if is_wanted and all(len(tables.get(name, ())) for name in maker.needs):
             for place, fact in maker.make(tables):
                 facts[place].append(fact)
-    labels, shares = _label_places(tables, places), label_shares(tables)
+    labels = _label_places(tables, places)
+    shares = _list_shares(find_labelled(tables) if labelled is None else labelled)
     synonyms = {name: _synonyms(name) for names in labels.values() for name in names}
     cards = []
     for (layer, head), names in labels.items():
@@ -160,8 +170,13 @@ def cards_of_kind(tables: Tables) -> list[Card]:
         best_at = list(dict.fromkeys(fact.gist for fact in own if fact.gist))
         gist = _describe_head((layer, head), known, shares, best_at)
         words = [gist, *best_at, *map(synonyms.__getitem__, known)] if known or best_at else []
-        title = f"Head {layer}-{head}"
-        cards.append(Card(layer, head, title, gist, tuple(own), known, " ".join(words).lower()))
+        cards.append(
+            Card(
+                *(layer, head, f"Head {layer}-{head}", gist, tuple(own), known),
+                words=" ".join(words).lower(),
+                share=shares.get((layer, head, known[0] if known else OTHER.name), 0.0),
+            )
+        )
     return cards
 
 
@@ -274,8 +289,9 @@ def find_heads(tables: Tables) -> list[Place]:
     found: set[Place] = set()
     for table in tables.values():
         if {"layer", "head"} <= set(table.columns):
-            heads = table[["layer", "head"]].dropna().drop_duplicates()
-            found |= {(int(layer), int(head)) for layer, head in heads.to_numpy().tolist()}
+            places = np.stack([table[n].to_numpy(float, na_value=nan) for n in ("layer", "head")])
+            places = places[:, ~np.isnan(places).any(axis=0)].astype(int)
+            found.update(zip(*places.tolist(), strict=True))
     return sorted(found)
 
 
@@ -298,14 +314,13 @@ def _read_labels(labelled: pd.DataFrame) -> dict[Place, list[str]]:
     return {(int(layer), int(head)): str(names).split("; ") for layer, head, names in rows}
 
 
-def label_shares(tables: Tables) -> Shares:
+def _list_shares(labelled: Sequence[pd.DataFrame]) -> Shares:
     """The number behind every label that a head may have."""
-    measured = behaviour_table(tables).rename(columns={"behaviour": "label"})
-    parts = [measured, *(part for labels in list_labels() if len(part := labels.find(tables)))]
     found: dict[tuple[int, int, str], float] = {}
-    for part in parts:
-        for row in rows_of(part[["layer", "head", "label", "share"]]):
-            found.setdefault((int(row.layer), int(row.head), str(row.label)), float(row.share))
+    for part in labelled:
+        columns = (part[name].tolist() for name in ("layer", "head", "label", "share"))
+        for layer, head, label, share in zip(*columns, strict=True):
+            found.setdefault((int(layer), int(head), str(label)), float(share))
     return found
 
 

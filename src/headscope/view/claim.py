@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from headscope.data.depth import halves, name_layers
-from headscope.data.table import Tables, split_kinds
+from headscope.data.table import Tables, rows_where, split_kinds
 from headscope.registry import load_presentations
 from headscope.stats.interval import Estimate
 from headscope.view.numbers import POINTS, SHARE, Form, row_estimate
@@ -255,9 +255,11 @@ def fill_exact(
     Where other rows have an interval there are documents enough, so a row without one is the same
     whichever document is left out: it is exact.
     """
-    if not rows[low].notna().any():
+    value, *ends = (rows[name].to_numpy(float, na_value=np.nan) for name in (column, low, high))
+    if np.isnan(ends[0]).all():
         return rows
-    return rows.assign(**{end: rows[end].fillna(rows[column]) for end in (low, high)})
+    filled = (np.where(np.isnan(end), value, end) for end in ends)
+    return rows.assign(**dict(zip((low, high), filled, strict=True)))
 
 
 class Passing(NamedTuple):
@@ -276,11 +278,14 @@ def passing(
     is_above: bool = True,
 ) -> Passing:
     """The rows above a line (or below it), by their intervals; without one a row is open."""
-    rows = rows[rows[column].notna()]
-    lows, highs = rows[low].fillna(-inf), rows[high].fillna(inf)
+    value, lows, highs = (
+        rows[name].to_numpy(float, na_value=np.nan) for name in (column, low, high)
+    )
+    lows, highs = np.where(np.isnan(lows), -inf, lows), np.where(np.isnan(highs), inf, highs)
     is_sure = lows > threshold if is_above else highs < threshold
     is_none = highs <= threshold if is_above else lows >= threshold
-    return Passing(rows[is_sure], rows[~is_sure & ~is_none])
+    is_known = ~np.isnan(value)
+    return Passing(rows[is_known & is_sure], rows[is_known & ~is_sure & ~is_none])
 
 
 def judge_count(n_sure: int, n_open: int, least: float, shows: str) -> Outcome:
@@ -343,7 +348,7 @@ def place_heads(found: Passing, n_layers: int, what: str) -> Outcome:
     return Outcome("undecided" if low + open_low > high else "does not hold", shows)
 
 
-def beside_untrained(row: pd.Series, form: Form = SHARE, points: Form = POINTS) -> str:
+def beside_untrained(row: Any, form: Form = SHARE, points: Form = POINTS) -> str:
     """What the untrained model has, and the paired difference; "" where it was not measured."""
     if pd.isna(row.get("untrained", None)):
         return ""
@@ -356,11 +361,11 @@ def in_paper_window(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of truncated documents, as in the paper, where there are any; else those of the
     window that is nearest to the paper's 128 tokens."""
     if "cut" in table:
-        return table[table["cut"] == "truncate"]
+        return rows_where(table, cut="truncate")
     if "window" not in table:
         return table
-    nearest = int(min(table["window"], key=lambda window: abs(window - PAPER_WINDOW)))
-    return table[table["window"].eq(nearest)]
+    nearest = int(min(table["window"].unique(), key=lambda window: abs(window - PAPER_WINDOW)))
+    return rows_where(table, window=nearest)
 
 
 def _split_draws(untrained: Tables) -> Iterator[Tables]:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headscope.data.table import Tables, split_kinds
 from headscope.view.behaviour import OTHER, Kind, find_kind, list_behaviours, list_labels
-from headscope.view.card import Card, Place, cards_of_kind, label_shares
+from headscope.view.card import Card, Place
 from headscope.view.figure import KIND_TITLES
 
 __all__ = ["Cell", "Grid", "LegendLine", "Overview", "make_overview", "write_on"]
@@ -67,15 +66,9 @@ class Overview:
         return max((len(row) for grid in self.grids for row in grid.rows.values()), default=0)
 
 
-def make_overview(tables: Tables, cards: Mapping[str, Sequence[Card]] | None = None) -> Overview:
-    """All heads that the tables speak of; of an encoder-decoder a grid for each attention.
-
-    `cards` are those of each kind of attention, where they are made already.
-    """
-    grids = [
-        _make_grid(kind, own, cards_of_kind(own) if cards is None else cards[kind])
-        for kind, own in split_kinds(tables).items()
-    ]
+def make_overview(cards: Mapping[str, Sequence[Card]]) -> Overview:
+    """All heads that have cards; of an encoder-decoder a grid for each attention."""
+    grids = [_make_grid(kind, own) for kind, own in cards.items()]
     grids = [grid for grid in grids if grid.rows]
     cells = [cell for grid in grids for cell in grid.cells]
     kinds = [kind for kind in dict.fromkeys(cell.kind for cell in cells) if kind != OTHER]
@@ -86,27 +79,26 @@ def make_overview(tables: Tables, cards: Mapping[str, Sequence[Card]] | None = N
     )
 
 
-def _make_grid(attention: str, tables: Tables, cards: Sequence[Card]) -> Grid:
-    gists = {(card.layer, card.head): card.gist for card in cards}
-    labels = {(card.layer, card.head): card.labels or (OTHER.name,) for card in cards}
-    places, shares = list(gists), label_shares(tables)
+def _make_grid(attention: str, cards: Sequence[Card]) -> Grid:
+    by_place = {(card.layer, card.head): card for card in cards}
+    labels = {place: (card.labels or (OTHER.name,))[0] for place, card in by_place.items()}
     strongest: dict[str, Place] = {}
-    for place in sorted(places, key=lambda place: -shares.get((*place, labels[place][0]), 0.0)):
-        strongest.setdefault(labels[place][0], place)
+    for place in sorted(by_place, key=lambda place: -by_place[place].share):
+        strongest.setdefault(labels[place], place)
     shorts, kinds = _list_shorts(), {label: find_kind(label) for label in strongest}
     quiet = {OTHER.name, *(b.name for b in list_behaviours() if b.is_background)}
-    n_heads = max((head for _, head in places), default=0)
-    rows: dict[int, list[Cell | None]] = {layer: [None] * n_heads for layer, _ in places}
-    for place in places:
-        label = labels[place][0]
+    n_heads = max((head for _, head in by_place), default=0)
+    rows: dict[int, list[Cell | None]] = {layer: [None] * n_heads for layer, _ in by_place}
+    for place, card in by_place.items():
+        label = labels[place]
         is_strongest = label != OTHER.name and strongest[label] == place
         rows[place[0]][place[1] - 1] = Cell(
             name=f"{place[0]}-{place[1]}",
             kind=kinds[label],
             label=label,
             short=shorts.get(label, label) if is_strongest or label not in quiet else "",
-            share=shares.get((*place, label), 0.0),
-            says=gists[place],
+            share=card.share,
+            says=card.gist,
             is_strongest=is_strongest,
             attention=attention,
         )

@@ -12,7 +12,7 @@ import pandas as pd
 from headscope.analyses.coreference.answers import ANSWERS
 from headscope.analyses.coreference.measure import CANDIDATES, DIRECTIONS, Coreference
 from headscope.data.example import Example
-from headscope.data.table import Tables
+from headscope.data.table import Tables, rows_where
 from headscope.view import card
 from headscope.view.answer import name_best
 from headscope.view.behaviour import Kind, Labels
@@ -88,12 +88,11 @@ COLUMNS = (
 
 def _among_mentions(best: pd.DataFrame) -> pd.DataFrame:
     """The rows in which earlier mentions compete, as in the paper, and not all words."""
-    return best[best["candidates"] == CANDIDATES[0]]
+    return rows_where(best, candidates=CANDIDATES[0])
 
 
 def _over_all(best: pd.DataFrame) -> pd.DataFrame:
-    among = _among_mentions(best)
-    return among[among["mention_type"] == "all"]
+    return rows_where(best, candidates=CANDIDATES[0], mention_type="all")
 
 
 def _scores_of(row: Any, every: pd.DataFrame) -> pd.DataFrame:
@@ -245,7 +244,7 @@ def find_labels(tables: Tables, mention_type: str) -> pd.DataFrame:
     best = tables.get("coreference-best", pd.DataFrame())
     if best.empty:
         return best
-    rows = _among_mentions(best[best["mention_type"] == mention_type])
+    rows = _among_mentions(rows_where(best, mention_type=mention_type))
     rows = rows.rename(columns={"heldout_accuracy": "share"})
     is_known = (rows["heldout_low"] > rows["head_match"]) & (rows["count"] >= MIN_COUNT)
     return rows.assign(label=LABELS[mention_type], is_known=is_known & is_agreed(rows))
@@ -276,17 +275,16 @@ def list_pairs(analysis: Coreference, example: Example, direction: str) -> list[
     return pairs if direction == DIRECTIONS[0] else [(end, start) for start, end in pairs]
 
 
-def _contrast(tables: Tables, mention_type: str, than: str) -> pd.Series | None:
-    """By how much the head that is best over all mentions, held out, is above a rule."""
+def _contrasts(tables: Tables, than: str) -> dict[str, dict[str, Any]]:
+    """By how much the head that is best over all mentions, held out, is above a rule, by type."""
     table = in_paper_window(tables["coreference-contrasts"])
-    is_it = (table["mention_type"] == mention_type) & (table["than"] == than)
-    rows = _among_mentions(table[is_it])
-    return None if rows.empty else rows.iloc[0]
+    rows = rows_where(table, than=than, candidates=CANDIDATES[0]).to_dict("records")
+    return {row["mention_type"]: row for row in reversed(rows)}
 
 
 def check_head_match(row: pd.Series, tables: Tables) -> Outcome:
     """The best head is more than 10 points above the same head word, held out."""
-    more = _contrast(tables, "all", "head-match")
+    more = _contrasts(tables, "head-match").get("all")
     if more is None:
         return Outcome("not measured", NOT_HELD_OUT)
     shows = (
@@ -310,8 +308,9 @@ def check_rules(row: pd.Series, tables: Tables) -> Outcome:
 def check_nominal(row: pd.Series, tables: Tables) -> Outcome:
     """The best head does best on nominal mentions, beside the rules."""
     kinds = [kind for kind in PAPER_TABLE_2 if kind != "all"]
-    gains = {kind: _contrast(tables, kind, "rule-based") for kind in kinds}
-    more = {kind: _contrast(tables, f"nominal - {kind}", "rule-based") for kind in kinds}
+    rows = _contrasts(tables, "rule-based")
+    gains = {kind: rows.get(kind) for kind in kinds}
+    more = {kind: rows.get(f"nominal - {kind}") for kind in kinds}
     known = {kind: found for kind, found in more.items() if found is not None}
     if not known:
         return Outcome("not measured", "The corpus has no nominal mentions, or no others.")
@@ -334,8 +333,8 @@ def check_nominal(row: pd.Series, tables: Tables) -> Outcome:
 
 def check_lengths(tables: Tables) -> Outcome:
     """The mean link is longer than the mean arc."""
-    links = in_paper_window(tables["coreference-length"]).query("mention_type == 'all'")
-    arcs = tables["dependency-length"].query("relation == 'all (no punct or root)'")
+    links = rows_where(in_paper_window(tables["coreference-length"]), mention_type="all")
+    arcs = rows_where(tables["dependency-length"], relation="all (no punct or root)")
     if links["words"].isna().all() or arcs.empty:
         return Outcome("not measured", "There are no links, or no arcs, to measure.")
     shortest = links.sort_values("words", kind="stable").iloc[0]
@@ -430,7 +429,7 @@ PRESENTATION = Presentation(
     claims=CLAIMS,
     answers=ANSWERS,
     facts=(
-        card.FactMaker(("coreference-best",), best_head_facts),
+        card.FactMaker(("coreference-best",), best_head_facts, has_gist=True),
         card.FactMaker(("coreference",), antecedent_facts),
     ),
     printed=(PrintedTable("coreference-best", read_best),),

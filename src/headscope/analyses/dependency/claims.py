@@ -7,7 +7,7 @@ import pandas as pd
 
 from headscope.analyses.dependency import tables as arcs
 from headscope.analyses.dependency.tables import is_single
-from headscope.data.table import Tables
+from headscope.data.table import Tables, rows_where
 from headscope.stats.interval import Estimate
 from headscope.view.answer import name_best
 from headscope.view.claim import (
@@ -81,9 +81,9 @@ def _gain(row: pd.Series) -> Estimate[float]:
 
 def is_relation(table: pd.DataFrame) -> "pd.Series[bool]":
     """Rows of single relations with words enough: no sums, no punctuation, no root."""
-    relation = table["relation"].map(str)
-    is_one = relation.map(is_single) & ~relation.str.match(r"root|punct")
-    return is_one & (table["count"] >= MIN_COUNT)
+    names = [str(name) for name in table["relation"].unique()]
+    single = [n for n in names if is_single(n) and not n.startswith(("root", "punct"))]
+    return table["relation"].isin(single) & (table["count"] >= MIN_COUNT)
 
 
 def beats_offsets(best: pd.DataFrame) -> "pd.Series[bool]":
@@ -98,7 +98,7 @@ def _relations(tables: Tables) -> pd.DataFrame:
 
 def check_overall(tables: Tables) -> Outcome:
     """The best head finds hardly more arcs than the best offset."""
-    rows = tables["dependency-best"].query("relation == 'all'")
+    rows = rows_where(tables["dependency-best"], relation="all")
     if rows.empty:
         return Outcome("not measured", "The treebank has no words.")
     row = rows.iloc[0]

@@ -398,7 +398,7 @@ PRESENTATION = Presentation(
     claims=CLAIMS,
     answers=ANSWERS,
     facts=(
-        card.FactMaker(("dependency-best",), best_head_facts),
+        card.FactMaker(("dependency-best",), best_head_facts, has_gist=True),
         card.FactMaker(("dependency", "dependency-offset"), relation_facts),
         card.FactMaker(("dependency",), arc_facts),
     ),

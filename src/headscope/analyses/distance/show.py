@@ -146,9 +146,9 @@ def check_clusters(tables: Tables) -> Outcome:
     if known["behaviour"].value_counts().max() < 2 or known.empty:
         return Outcome("not measured", "No two heads have the same known behaviour.")
     clusters, kinds = (pd.factorize(known[name])[0] for name in ("cluster", "behaviour"))
-    together = _share_together(clusters, kinds)
     draws = np.random.default_rng(0)
-    dealt = [_share_together(clusters, draws.permutation(kinds)) for _ in range(DEALS)]
+    deals = np.stack([kinds, *(draws.permutation(kinds) for _ in range(DEALS))])  # [deal, head]
+    together, *dealt = _share_together(clusters, deals).tolist()
     p = (1 + sum(share >= together for share in dealt)) / (1 + DEALS)
     shows = (
         f"{n_clusters} clusters have more than one head. Two heads with the same behaviour share "
@@ -160,14 +160,20 @@ def check_clusters(tables: Tables) -> Outcome:
     return Outcome("holds" if p < ALPHA else "undecided", shows)
 
 
-def _share_together(clusters: np.ndarray, kinds: np.ndarray) -> float:
-    """Of all pairs of the same kind, those in the same cluster."""
-    both = np.bincount(kinds * (clusters.max() + 1) + clusters)  # heads of a kind and a cluster
-    return _count_pairs(both) / _count_pairs(np.bincount(kinds))
+def _share_together(clusters: np.ndarray, deals: np.ndarray) -> np.ndarray:
+    """Of all pairs of the same kind, those in the same cluster, for each way to deal the kinds."""
+    shape = (len(deals), deals.max() + 1, clusters.max() + 1)
+    places = np.ravel_multi_index((np.arange(len(deals))[:, None], deals, clusters), shape)
+    both = np.bincount(places.ravel(), minlength=np.prod(shape))  # heads of a kind and a cluster
+    shares: np.ndarray = _count_pairs(both.reshape(len(deals), -1)) / _count_pairs(
+        np.bincount(deals[0])
+    )
+    return shares
 
 
-def _count_pairs(sizes: np.ndarray) -> float:
-    return float((sizes * (sizes - 1) // 2).sum())
+def _count_pairs(sizes: np.ndarray) -> np.ndarray:
+    counts: np.ndarray = (sizes * (sizes - 1) // 2).sum(axis=-1)
+    return counts
 
 
 def _mean(row: Any, name: str, form: Form = NATS) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from headscope.analyses.entropy.show import BROAD
-from headscope.data.table import Tables
+from headscope.data.table import Tables, rows_where
 from headscope.view.answer import Answer, AnswerMaker, write_percent
 from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
 from headscope.view.claim import Claim, Outcome, judge_count, name_head, note_open, passing, top_row
@@ -47,7 +47,7 @@ def answer_largest(tables: Tables) -> list[Answer]:
 
 def check_little(tables: Tables) -> Outcome:
     """Most broad heads put at most 10 % on any token in most of their rows."""
-    shares = tables["entropy"].query("rows == 'all'")
+    shares = rows_where(tables["entropy"], rows="all")
     broad = passing(shares, BROAD, "share", "share_low", "share_high").sure[["layer", "head"]]
     if broad.empty:
         none = f"No head clearly has over {percent(BROAD)} % of the entropy of even attention."

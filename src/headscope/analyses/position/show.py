@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from headscope.data.depth import count_layers
-from headscope.data.table import Tables
+from headscope.data.table import Tables, rows_where
 from headscope.view.answer import Answer, AnswerMaker, answer_by_heads, write_percent
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, share_facts
@@ -44,7 +44,7 @@ ANSWERED = {  # and how much it says about a model
 
 
 def _to(table: pd.DataFrame, target: str) -> pd.DataFrame:
-    return table[table["target"] == target]
+    return rows_where(table, target=target)
 
 
 def _behaviour(name: str, target: str, at: str, short: str, also: str) -> Behaviour:

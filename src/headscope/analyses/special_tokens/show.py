@@ -1,13 +1,14 @@
 """What is shown of attention to [CLS], [SEP], periods and commas (section 3.2)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 
 from headscope.analyses.special_tokens.answers import ANSWERS
 from headscope.analyses.special_tokens.measure import MIDDLE, THIRDS
 from headscope.data.depth import PAPER_LAYERS, count_layers, like_paper, name_layers, thirds
-from headscope.data.table import Tables
+from headscope.data.table import Tables, rows_where
 from headscope.stats.contrast import correlate
 from headscope.stats.interval import Estimate, estimate
 from headscope.view.behaviour import Behaviour, Kind, Threshold
@@ -72,8 +73,7 @@ SINKS = {
 
 
 def _rows(table: pd.DataFrame, source: str, target: str | None = None) -> pd.DataFrame:
-    table = table[table["source"] == source]
-    return table if target is None else table[table["target"] == target]
+    return rows_where(table, source=source, **({} if target is None else {"target": target}))
 
 
 def find_sink(targets: pd.DataFrame, column: str = "weight") -> tuple[str, str, str]:
@@ -120,18 +120,17 @@ def _attended(tables: Tables, source: str) -> pd.DataFrame:
     return rows[rows.groupby("target")["weight"].transform("max") > 0]
 
 
-def _over(tables: Tables, layers: str, target: str, source: str = "all") -> pd.Series:
-    """The row of a mean over layers, or of a difference."""
-    table = fill_exact(tables["special-tokens-layers"])
-    is_it = (table["layers"] == layers) & (table["source"] == source)
-    return table[is_it & (table["target"] == target)].iloc[0]
+def _means(tables: Tables) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """The rows of means over layers, and of differences, by layers, target and source."""
+    rows = fill_exact(tables["special-tokens-layers"]).to_dict("records")
+    return {(row["layers"], row["target"], row["source"]): row for row in reversed(rows)}
 
 
 def check_half_on_sep(tables: Tables) -> Outcome:
     """More than half goes to [SEP] in layers 6-10 of 12."""
     table = _rows(tables["special-tokens"], "all")
     target, called, note = find_sink(table)
-    n_layers, row = count_layers(table), _over(tables, MIDDLE, target)
+    n_layers, row = count_layers(table), _means(tables)[MIDDLE, target, "all"]
     where = name_layers(like_paper(6, 10, n_layers), n_layers)
     shows = (
         f"{note}In {where}, {called} gets {SHARE.row(row, 'weight')} of the attention."
@@ -193,7 +192,7 @@ def check_often_half(tables: Tables) -> Outcome:
 
 def check_sep_to_sep(tables: Tables) -> Outcome:
     """[SEP] looks at [SEP]s alone in layers 6-10 of 12."""
-    row, n_layers = _over(tables, MIDDLE, "sep", "sep"), count_layers(tables["special-tokens"])
+    row, n_layers = _means(tables)[MIDDLE, "sep", "sep"], count_layers(tables["special-tokens"])
     if pd.isna(row["weight"]):
         return Outcome("not measured", NO_SEP)
     shows = (
@@ -206,7 +205,8 @@ def check_sep_to_sep(tables: Tables) -> Outcome:
 
 def check_more_from_sep(tables: Tables) -> Outcome:
     """[SEP] looks at [SEP]s more than other tokens do."""
-    own, rest, more = (_over(tables, "all", "sep", s) for s in ("sep", "other", "sep - other"))
+    means = _means(tables)
+    own, rest, more = (means["all", "sep", s] for s in ("sep", "other", "sep - other"))
     if pd.isna(own["weight"]):
         return Outcome("not measured", NO_SEP)
     shows = (
@@ -230,16 +230,18 @@ def check_third(tables: Tables, target: str, called: str, expected: int) -> Outc
             "not measured", f"The model has {few}: too few for an early, a middle and a deep third."
         )
     names = [name_layers(layers, n_layers) for layers in thirds(n_layers)]
+    means = _means(tables)
     shares = [
-        f"{SHARE.row(_over(tables, part, target), 'weight')} in {name}"
+        f"{SHARE.row(means[part, target, 'all'], 'weight')} in {name}"
         for part, name in zip(THIRDS, names, strict=True)
     ]
     shows = f"{called[0].upper()}{called[1:]}: {', '.join(shares)}."
-    level = judge(row_estimate(_over(tables, THIRDS[expected], target), "weight"), NOTABLE, shows)
+    most = row_estimate(means[THIRDS[expected], target, "all"], "weight")
+    level = judge(most, NOTABLE, shows)
     verdicts, doubts = [level.verdict], ""
     for other in [third for third in range(3) if third != expected]:
         first, second = sorted((expected, other))
-        row = _over(tables, f"{THIRDS[first]} - {THIRDS[second]}", target)
+        row = means[f"{THIRDS[first]} - {THIRDS[second]}", target, "all"]
         gap = judge(row_estimate(row, "weight"), 0.0, "", POINTS, is_above=first == expected)
         verdicts.append(gap.verdict)
         if gap.verdict == "undecided":
