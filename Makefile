@@ -30,6 +30,8 @@ browser:
 		(apt-get update && apt-get install -y chromium) > /dev/null 2>&1 || \
 		echo "No browser could be installed; the tests that need one are skipped."
 
+# Else every worker, and every command that tests start, compiles all files anew.
+unexport PYTHONDONTWRITEBYTECODE
 test: check browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from headscope.cli import app
 from headscope.corpora.starter import STARTER
 from tests.conftest import DemoRun
+from tests.models.tiny import build_model, build_tokenizer
 from tests.terminal import CTRL_C, stop_in_the_middle
 
 MEASURED = ("position", "special-tokens", "entropy")
@@ -233,18 +234,21 @@ def test_a_second_run_into_the_same_folder_needs_resume(tmp_path: Path, text: Pa
     assert call(*command, "--resume").exit_code == 0
 
 
-def analyze_slowly(text: Path, out: Path, *more: str) -> list[str]:
-    """The arguments of a run with many saves."""
+def analyze_slowly(place: Path, out: Path, *more: str) -> list[str]:
+    """The arguments of a run of the model and the text in a folder, with many saves."""
     options = ["--shard-examples", "1", "--no-report", "--only", ",".join(MEASURED)]
-    return ["analyze", "demo", "--text", str(text), "--out", str(out), *options, *more]
+    text = ["--text", str(place / "ships.txt")]
+    return ["analyze", str(place / "model"), *text, "--out", str(out), *options, *more]
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a text that is long enough to be interrupted at, and a run over all of it."""
+    """A folder with a tiny model, a text that is long enough to be interrupted at, and a run."""
     folder = tmp_path_factory.mktemp("ships")
+    for part in (build_model("bert"), build_tokenizer("wordpiece")):
+        part.save_pretrained(folder / "model")
     (folder / "ships.txt").write_text("\n".join([TEXT] * 2))
-    done = call(*analyze_slowly(folder / "ships.txt", folder / "whole"))
+    done = call(*analyze_slowly(folder, folder / "whole"))
     assert done.exit_code == 0, done.stderr
     return folder
 
@@ -253,16 +257,15 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_stopped_run_resumes_to_the_same_tables(
     tmp_path: Path, uninterrupted: Path, key: bytes | None
 ) -> None:
-    text = uninterrupted / "ships.txt"
     sums = tmp_path / "killed/tallies/text.safetensors"
-    command = [*COMMAND, *analyze_slowly(text, tmp_path / "killed")]
+    command = [*COMMAND, *analyze_slowly(uninterrupted, tmp_path / "killed")]
     code, said = stop_in_the_middle(command, sums.exists, key)
     if key:
         assert code == 130, said
         assert "\nInterrupted.\nFinished work is saved. Continue with:\n  headscope analyze" in said
         assert "Traceback" not in said
     assert not (tmp_path / "killed/tables").exists(), "the run ended before it was killed"
-    resumed = call(*analyze_slowly(text, tmp_path / "killed", "--resume"))
+    resumed = call(*analyze_slowly(uninterrupted, tmp_path / "killed", "--resume"))
     assert resumed.exit_code == 0, resumed.stderr
     for name in MEASURED:
         one, other = (
