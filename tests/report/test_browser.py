@@ -49,6 +49,19 @@ def test_all_figures_draw_without_an_error_or_a_request(visit: Visit, path: Path
     assert visit.page.locator(".canvas svg, .canvas canvas").count() >= 10
 
 
+def test_the_first_figure_is_drawn_before_the_rest_of_the_page_is_read(
+    browser: Any, path: Path, tmp_path: Path
+) -> None:
+    before, first, *_ = path.read_text().split('<figure id="figure-')
+    cut = tmp_path / "cut.html"
+    cut.write_text(f'{before}<figure id="figure-{first}')
+    opened = Visit(browser, cut)
+    opened.wait_until_drawn()
+    assert opened.page.locator(".canvas svg.marks").count() == 1
+    assert opened.said == []
+    opened.page.close()
+
+
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (400, 850)])
 def test_the_first_screen_has_the_answer_and_the_picture(
     visit: Visit, width: int, height: int

@@ -71,7 +71,7 @@ def render_report(
     cards = join_cards(by_kind)
     notable = list(_notable_heads(examples))
     overview = make_overview(by_kind)
-    drawn = {drawn.figure.name for section in sections for drawn in section.figures}
+    drawn = [drawn.figure.name for section in sections for drawn in section.figures]
     environment = Environment(
         loader=PackageLoader("headscope.report"),
         autoescape=True,  # everything but what is marked as markup of our own
@@ -94,6 +94,7 @@ def render_report(
         reading=READING,
         glossary=GLOSSARY,
         drawn=drawn,
+        first_figure=next(iter(drawn), ""),
         answers=choose_answers(tables),
         has_intervals=_has_intervals(manifest),
         overview=overview,
@@ -105,6 +106,7 @@ def render_report(
         cards_json=as_script([_card_values(card, notable) for card in cards]),
         method=list(_method(manifest)),
         css=_asset("report.css"),
+        charts_js=_asset("charts.js"),
         js=_asset("report.js"),
         vega=_bundle_vega(),
     )
