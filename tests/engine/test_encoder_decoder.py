@@ -327,7 +327,8 @@ def test_notable_heads_of_the_decoder_and_across_are_shown_on_examples(task: str
         own = OneKind(whole, AttentionKind(view.kind))
         (true,) = view_heads(own, examples[view.example], [view.place])
         assert (view.units, view.key_units) == (true.units, true.key_units)
-        np.testing.assert_allclose(view.weights, true.weights, atol=1e-6)
+        # scores of a trained toy are large, so their rounding shows
+        np.testing.assert_allclose(view.weights, true.weights, atol=1e-5)
 
 
 def test_cross_attention_alone_has_examples_too() -> None:

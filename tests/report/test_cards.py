@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import headscope as hs
 from headscope.cli import app
 from headscope.errors import StudyError
-from headscope.view.card import Card, make_card, make_cards, read_head
+from headscope.view.card import Card, cards_of_kind, make_card, make_cards, read_head
 
 Tables = dict[str, pd.DataFrame]
 N_LAYERS, N_HEADS = 3, 5
@@ -271,6 +271,16 @@ def _all_numbers(tables: Tables) -> list[float]:
         for value in table.select_dtypes("float").to_numpy().ravel()
         if not np.isnan(value)
     ]
+
+
+def test_cards_without_facts_say_the_same_in_short(run_folder: Path) -> None:
+    tables = hs.load_run(run_folder).tables
+    whole, short = (cards_of_kind(tables, has_facts=has) for has in (True, False))
+    said = [[(card.gist, card.labels, card.words, card.share) for card in own]
+            for own in (whole, short)]  # fmt: skip
+    assert said[0] == said[1]
+    assert any("the best head for" in card.gist for card in whole)
+    assert sum(len(card.facts) for card in short) < sum(len(card.facts) for card in whole)
 
 
 def test_the_command_prints_a_card(run_folder: Path) -> None:

@@ -123,8 +123,9 @@ def entropy(
         share = 0.9 if (layer, head) in broad else 0.4
         values[layer - 1, head - 1] = share, cls(layer) if cls else share
     tally = tally_of("nats", values * UNIFORM, 0.05)
-    uniform = tally.totals["segments"][..., None, None] * np.full((1, 2), UNIFORM)
-    return Entropy().summarize(Tally({**tally.totals, "uniform": uniform}))
+    segments = tally.totals["segments"][..., None, None] * np.ones((1, 2))
+    both = {"segments": segments, "uniform": segments * UNIFORM}
+    return Entropy().summarize(Tally({**tally.totals, **both}))
 
 
 def max_weight(flat_rows: float) -> Tables:
