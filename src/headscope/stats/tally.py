@@ -1,6 +1,6 @@
 """Totals over examples by bucket of documents: the only state a run has, and it adds."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ SQUARE = PLAIN + "{}^2"  # the name of the sum of squares
 PRODUCT = PLAIN + "{}*{}"  # the name of the sum of products
 PRODUCTS = PLAIN + "{}@"  # of the sums of products of every two numbers of an example
 SEGMENTS = PLAIN + "segments/{}"  # of the number of examples in which a count is above 0
+GROUP = PLAIN + "{}: squares"  # of a group's sums of squares, products and examples, side by side
 SHARE = (0.0, 1.0)  # the bounds of a share
 CHUNK = 50_000  # numbers whose intervals are made at a time: 64 replicates of each are in memory
 
@@ -149,20 +150,29 @@ class Tally:
         That is the spread of independent examples around the ratio over the spread of the ratio.
         `segments` names how many examples there are.
         """
-        (value, low, high), error = self._ratio(numerator, denominator, within)
         names = (
             *(SQUARE.format(numerator), PRODUCT.format(numerator, denominator)),
-            *(SQUARE.format(denominator), denominator, segments),
+            *(SQUARE.format(denominator), segments),
         )
-        squares, products, below_squares, below, n = (self._whole(name, value) for name in names)
-        spread = squares - 2 * value * products + value**2 * below_squares
-        effective = count_independent(n * spread, (below * error) ** 2, n)
-        return Measured(value, low, high, effective)
+        like = np.empty(self.totals[numerator].shape[1:])
+        return self._pool(numerator, denominator, within, [self._whole(n, like) for n in names])
 
     def pooled_group(self, kind: str, group: str) -> Measured:
         """The mean of `KIND/GROUP` per `count/GROUP`, of what `group_squares` saw."""
-        count = f"count/{group}"
-        return self.pooled(f"{kind}/{group}", count, segments=SEGMENTS.format(count))
+        name = f"{kind}/{group}"
+        kept = self.totals.get(GROUP.format(name), np.full((1, 4), np.nan))[0]
+        return self._pool(name, f"count/{group}", ANY, np.moveaxis(kept, -1, 0))
+
+    def _pool(
+        self, above: str, below: str, within: tuple[float, float], sums: Iterable[Array]
+    ) -> Measured:
+        """The ratio; `sums` are of its squares, its products, the squares below, and examples."""
+        (value, low, high), error = self._ratio(above, below, within)
+        squares, products, below_squares, n = (np.broadcast_to(part, value.shape) for part in sums)
+        spread = squares - 2 * value * products + value**2 * below_squares
+        total = self._whole(below, value)
+        effective = count_independent(n * spread, (total * error) ** 2, n)
+        return Measured(value, low, high, effective)
 
     def products(self, name: str) -> Float[Array, "number number ..."] | None:
         """The sums of what `pair_products` gave; None where they were not kept."""
@@ -224,15 +234,17 @@ def pair_squares(name: str, values: Tensor, count_name: str, counts: Tensor) -> 
 
 
 def group_squares(
-    kind: str, values: Mapping[str, Tensor], groups: Iterable[str]
+    kind: str, values: Mapping[str, Tensor], groups: Sequence[str]
 ) -> dict[str, Tensor]:
     """What `Tally.pooled_group` needs beside these `KIND/GROUP` and `count/GROUP`."""
-    squares: dict[str, Tensor] = {}
-    for group in groups:
-        name, count = f"{kind}/{group}", f"count/{group}"
-        squares |= pair_squares(name, values[name], count, values[count])
-        squares[SEGMENTS.format(count)] = (values[count] > 0).double()
-    return squares
+    above, below = (
+        torch.stack([values[f"{name}/{group}"] for group in groups], dim=1).double()
+        for name in (kind, "count")
+    )  # [example, group, ...]
+    below = below.reshape(below.shape + (1,) * (above.ndim - below.ndim)).expand_as(above)
+    numbers = (above**2, above * below, below**2, (below > 0).double())
+    packed = torch.stack(numbers, dim=-1).unbind(1)
+    return {GROUP.format(f"{kind}/{g}"): own for g, own in zip(groups, packed, strict=True)}
 
 
 def pair_products(

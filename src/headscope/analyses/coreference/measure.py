@@ -288,12 +288,13 @@ def measure_questions(
     """
     questions: QuestionBatch = analysis.ask(attention.batch)
     found = _find_right(attention, questions, analysis)
-    counts_for, by_rule = questions.counts_for.to(found.dtype), questions.by_rule.to(found.dtype)
-    correct = torch.einsum("ehdcq,eqg->eghdc", found, counts_for)
-    values = {f"correct/{group}": correct[:, i] for i, group in enumerate(groups)}
-    for i, group in enumerate(groups[:n_beside_rules]):
-        right = counts_for[:, :, i, None] * by_rule  # [example, question, system]
-        values[f"both/{group}"] = torch.einsum("ehdcq,eqs->ehdcs", found, right)
+    beside = questions.counts_for[:, :, :n_beside_rules, None] * questions.by_rule[:, :, None]
+    asked = torch.cat([questions.counts_for, beside.flatten(2)], dim=2).to(found.dtype)
+    sums = torch.einsum("ehdcq,eqk->ekhdc", found, asked)  # groups, then rules by group
+    values = {f"correct/{group}": sums[:, i] for i, group in enumerate(groups)}
+    shape = (len(sums), n_beside_rules, len(SYSTEMS), *sums.shape[2:])
+    both = sums[:, len(groups) :].reshape(shape).movedim(2, -1)
+    values |= {f"both/{group}": both[:, i] for i, group in enumerate(groups[:n_beside_rules])}
     if attention.layer == 0:
         counts = questions.counts_for.sum(dim=1)[:, :, None]  # [example, group, 1]
         values |= {f"count/{group}": counts[:, i] for i, group in enumerate(groups)}
