@@ -62,6 +62,16 @@ def test_a_family_on_the_interface_is_read_in_slices_with_masks_of_their_own(nam
     assert source._slicing is (Slicing.ALL if is_sliced else Slicing.NONE)
 
 
+def test_a_model_with_very_large_scores_is_read_in_slices_too() -> None:
+    model = build_model("bert")
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "key.bias" in name:  # large and alike scores, whose rounding alone moves weights
+                weight.fill_(3e4)
+    source = wrap_model(model, build_tokenizer("wordpiece"))
+    assert source._slicing is Slicing.ALL
+
+
 def test_no_mask_is_made_for_the_whole_input(monkeypatch: pytest.MonkeyPatch) -> None:
     source, batch, made = source_of("llama"), batch_of("llama"), []
     assert source._slicing is Slicing.ALL

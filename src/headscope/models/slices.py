@@ -7,6 +7,7 @@ Whatever the function does, the parts give what the whole gives, or the model is
 mask pass that is none yet.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,7 +36,7 @@ __all__ = ["SlicedLayer", "Slicing", "find_slicing", "observe_slices"]
 
 SLICE_NUMBERS = 2**20  # weights of a slice of short examples: 4 MB
 KEPT_MASK = 2**22  # numbers of a mask that are kept from layer to layer; longer ones are made again
-TOLERANCE = 2e-5  # between the parts and the whole, of one layer: the rounding of large scores
+TOLERANCE = 2e-5  # between the parts and the whole, of one layer with scores of usual size
 HALF_TOLERANCE = 1e-2
 
 Inputs = Mapping[str, Any]
@@ -197,8 +198,8 @@ def _gives_the_same(model: PreTrainedModel, inputs: Inputs, slicing: Slicing) ->
             joined[part.examples, :, part.rows, :n_keys] = part.weights
 
         sliced = _attend_in_slices(call, mask, 3, take, most_examples=1)
+        most = HALF_TOLERANCE if weights.dtype.itemsize < 4 else TOLERANCE + call.score_rounding
         for one, other in ((joined, weights), (sliced, output)):
-            most = HALF_TOLERANCE if weights.dtype.itemsize < 4 else TOLERANCE
             scale = max(1.0, float(other.abs().max()))
             is_same.append(float((one - other).abs().max()) <= most * scale)
         return output
@@ -239,6 +240,14 @@ class _Call:
             options = {**self.options, "attention_mask": mask}
             return function(self.module, query, key, value, **options)
         return function(self.module, query, key, value, mask, *self.rest, **self.options)
+
+    @property
+    def score_rounding(self) -> float:
+        """How far rounding can move a score, and with it the weight: no score is larger than this
+        product of lengths."""
+        longest = [float(vectors.norm(dim=-1).max()) for vectors in (self.query, self.key)]
+        scale = self.options.get("scaling") or 1.0
+        return math.prod(longest) * scale * torch.finfo(self.query.dtype).eps
 
     @property
     def plain_scale(self) -> float | None:
