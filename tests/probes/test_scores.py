@@ -22,6 +22,7 @@ from headscope.probes.baselines import (
     count_correct,
 )
 from headscope.probes.batches import mask_scores, score_sentences
+from headscope.probes.parts import Part, score_parts
 from headscope.probes.scores import (
     SCORES,
     compare_uas,
@@ -31,7 +32,7 @@ from headscope.probes.scores import (
     score_probe,
 )
 from headscope.probes.suite import ProbeResult
-from headscope.probes.tables import difference_table
+from headscope.probes.tables import difference_table, part_table
 from headscope.probes.treebank import is_punctuation
 from headscope.probes.word_net import WordNet, offset_features
 from tests.making import N_HEADS, N_LAYERS, MadeSource
@@ -236,3 +237,16 @@ def test_the_distance_baseline_has_the_papers_size() -> None:
     # without a constant that no choice depends on; with the vectors of ROOT and unknown words
     assert net.n_parameters == 54_016 + 2 * 100
     assert WordNet(made_vectors(100), has_distances=False).n_parameters == 54_216 - 9 * 256
+
+
+def test_words_of_a_part_count_as_those_of_a_probe(tmp_path: Path) -> None:
+    treebank, probe = store(tmp_path, in_documents(60)), random_probe()
+    table = part_table([(Part("some", (0, 2), probe), *score_parts([probe], treebank), 60)], [1], 5)
+    counts = [
+        attachment_counts(treebank.sentences[place], scores)[:2]
+        for place, scores in sorted(score_sentences(probe, treebank), key=itemgetter(0))
+    ]
+    buckets = [sentence.bucket for sentence in treebank.sentences]
+    expected = effective_share(*zip(*counts, strict=True), buckets)
+    assert table["effective"].tolist() == pytest.approx([expected])
+    assert expected < sum(count for _, count in counts)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 __all__ = ["best_trees", "maximum_arborescence", "maximum_spanning_tree"]
 
 NO_NODE = -1
+NEW, ON_PATH, DONE = 0, 1, 2
 ONE_ROOT = 1e6  # the cost of a child of ROOT: more than any word could gain by being one
 
 compiled = numba.njit(cache=True, nogil=True)
@@ -28,21 +29,20 @@ def maximum_spanning_tree(
     n = len(scores)
     partner = np.full(n, NO_NODE)
     highest = np.full(n, -np.inf)  # the best edge from the tree to each node outside it
-    is_in = np.zeros(n, np.bool_)
+    outside = np.arange(1, n)  # in this order; the first `n_left` of them
     newest = 0
-    is_in[0] = True
-    for _ in range(n - 1):
-        following = NO_NODE
-        for node in range(n):
-            if is_in[node]:
-                continue
+    for n_left in range(n - 1, 0, -1):
+        best = 0
+        for place in range(n_left):
+            node = outside[place]
             score = scores[newest, node] + scores[node, newest]
             if score > highest[node]:
                 highest[node], partner[node] = score, newest
-            if following == NO_NODE or highest[node] > highest[following]:
-                following = node
-        is_in[following] = True
-        newest = following
+            if highest[node] > highest[outside[best]]:
+                best = place
+        newest = outside[best]
+        for place in range(best, n_left - 1):
+            outside[place] = outside[place + 1]
     return partner
 
 
@@ -52,39 +52,45 @@ def maximum_arborescence(
 ) -> Int[NDArray[np.int64], " node"]:
     """Each node's head in the directed tree of highest total score from `root` (whose head is -1).
 
-    Chu-Liu and Edmonds: every node takes its best head; while there is a cycle, it is contracted
-    into a new node whose incoming edges cost what entering the cycle there would give up.
+    Chu-Liu and Edmonds, on paths as Tarjan: each word takes its best head, the head its own, and
+    so on to the root. Where that is a cycle, its words become one component, in the row of one of
+    them: each head is worth what entering there gains over the edge that it gives up.
     """
     n = len(scores)
-    size = 2 * n  # every contraction makes one node of at least two
-    weight = np.empty((size, size))  # [dependent, head], between nodes that were made
-    edge = np.empty((size, size), np.int64)  # behind it: dependent * n + head in the sentence
-    for dependent in range(n):
-        for head in range(n):
-            weight[dependent, head] = scores[dependent, head]
-            edge[dependent, head] = dependent * n + head
-    is_live = np.arange(size) < n
-    inside = np.full(size, NO_NODE)  # the contracted node that a node is part of
-    chosen = np.full(size, NO_NODE)
-    for node in range(n):
-        if node != root:
-            chosen[node] = _best_head(weight, is_live, n, node)
+    gain = scores.copy()  # [row, head]
+    entry = np.empty((n, n), np.int32)  # [row, head]: the word at which the head enters
+    component = np.arange(n)  # the row of each word's component
+    node = np.arange(n)  # of each row: a word or, from n, a cycle
+    state = np.full(n, NEW)  # of each row
+    path = np.empty(n, np.int64)  # rows, each of which hangs on the next
+    inside = np.full(2 * n, NO_NODE)  # the cycle that a node is part of
+    dependent, chosen = np.full(2 * n, NO_NODE), np.full(2 * n, NO_NODE)  # the edge into a node
+    for word in range(n):
+        entry[word] = word
+    state[root] = DONE
     n_nodes = n
-    while True:
-        in_cycle = _find_cycle(chosen, is_live, n_nodes)
-        if not in_cycle.any():
-            break
-        new = n_nodes
-        _contract(weight, edge, is_live, in_cycle, chosen, new)
-        n_nodes += 1
-        is_live[new] = True
-        for node in range(new):
-            if in_cycle[node]:
-                is_live[node], inside[node] = False, new
-            elif is_live[node] and node != root and in_cycle[chosen[node]]:
-                chosen[node] = new  # its best head is in there still
-        chosen[new] = _best_head(weight, is_live, n_nodes, new)
-    return _expand(edge, inside, chosen, n, n_nodes)
+    for start in range(n):
+        row, length = component[start], 0
+        while state[row] != DONE:
+            if state[row] == NEW:
+                state[row], path[length] = ON_PATH, row
+                length += 1
+                head = _best_head(gain, component, row)
+                dependent[node[row]], chosen[node[row]] = entry[row, head], head
+                row = component[head]
+                continue
+            first = length - 1  # the path comes back to `row`: a cycle
+            while path[first] != row:
+                first -= 1
+            for place in range(first, length):
+                member = path[place]
+                inside[node[member]] = n_nodes
+                _join(gain, entry, component, row, member, gain[member, chosen[node[member]]])
+            node[row], state[row], length = n_nodes, NEW, first
+            n_nodes += 1
+        for place in range(length):
+            state[path[place]] = DONE
+    return _expand(inside, dependent, chosen, n, n_nodes)
 
 
 @compiled
@@ -105,61 +111,34 @@ def best_trees(
 
 
 @compiled
-def _best_head(weight, is_live, n_nodes, node):  # type: ignore[no-untyped-def]
+def _best_head(gain, component, row):  # type: ignore[no-untyped-def]
+    """The head outside the component that gains most."""
     best = NO_NODE
-    for head in range(n_nodes):
-        is_better = best == NO_NODE or weight[node, head] > weight[node, best]
-        if head != node and is_live[head] and is_better:
+    for head in range(len(component)):
+        is_better = best == NO_NODE or gain[row, head] > gain[row, best]
+        if is_better and component[head] != row:
             best = head
     return best
 
 
 @compiled
-def _find_cycle(chosen, is_live, n_nodes):  # type: ignore[no-untyped-def]
-    """The nodes of one cycle of chosen heads, or none."""
-    in_cycle = np.zeros(len(chosen), np.bool_)
-    seen_from = np.full(len(chosen), NO_NODE)
-    for start in range(n_nodes):
-        node = start
-        while node != NO_NODE and is_live[node] and seen_from[node] == NO_NODE:
-            seen_from[node] = start
-            node = chosen[node]
-        if node != NO_NODE and is_live[node] and seen_from[node] == start:
-            while not in_cycle[node]:
-                in_cycle[node] = True
-                node = chosen[node]
-            return in_cycle
-    return in_cycle
+def _join(gain, entry, component, row, member, given_up):  # type: ignore[no-untyped-def]
+    """Make a member of a cycle part of the component in `row`, whose own edges come first."""
+    for head in range(len(component)):
+        if member == row:
+            gain[row, head] -= given_up
+        elif gain[member, head] - given_up > gain[row, head]:
+            gain[row, head], entry[row, head] = gain[member, head] - given_up, entry[member, head]
+        if component[head] == member:
+            component[head] = row
 
 
 @compiled
-def _contract(weight, edge, is_live, in_cycle, chosen, new):  # type: ignore[no-untyped-def]
-    """Edges of the new node: the best into and out of the cycle, for every live node outside."""
-    weight[new, :new], weight[:new, new] = -np.inf, -np.inf
-    for inner in range(new):
-        if not in_cycle[inner]:
-            continue
-        for outer in range(new):
-            if not is_live[outer] or in_cycle[outer]:
-                continue
-            entering = weight[inner, outer] - weight[inner, chosen[inner]]
-            if entering > weight[new, outer]:
-                weight[new, outer], edge[new, outer] = entering, edge[inner, outer]
-            if weight[outer, inner] > weight[outer, new]:
-                weight[outer, new], edge[outer, new] = weight[outer, inner], edge[outer, inner]
-
-
-@compiled
-def _expand(edge, inside, chosen, n, n_nodes):  # type: ignore[no-untyped-def]
-    """Undo the contractions: in each cycle, the node that is entered from outside changes head."""
-    final_dependent, final_head = np.full(n_nodes, NO_NODE), np.full(n_nodes, NO_NODE)
-    for node in range(n_nodes):
-        if chosen[node] != NO_NODE:
-            final_dependent[node] = edge[node, chosen[node]] // n
-            final_head[node] = edge[node, chosen[node]] % n
+def _expand(inside, dependent, chosen, n, n_nodes):  # type: ignore[no-untyped-def]
+    """Undo the cycles: in each, the node that is entered from outside changes head."""
     for cycle in range(n_nodes - 1, n - 1, -1):
-        entered = final_dependent[cycle]
+        entered = dependent[cycle]
         while inside[entered] != cycle:
             entered = inside[entered]
-        final_dependent[entered], final_head[entered] = final_dependent[cycle], final_head[cycle]
-    return final_head[:n]
+        dependent[entered], chosen[entered] = dependent[cycle], chosen[cycle]
+    return chosen[:n]
