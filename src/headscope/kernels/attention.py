@@ -17,6 +17,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from torch import Tensor
 
+# Compiled in: lanes.py 5ce39218, threads.py 066d3b4e
 from headscope.kernels.lanes import FIXED_ORDER, exp, from_order, in_order
 from headscope.kernels.threads import use_torch_threads
 

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+# Compiled in: lanes.py 5ce39218, threads.py 066d3b4e
 from headscope.kernels.lanes import FASTMATH, x_log2_x
 from headscope.kernels.threads import use_torch_threads
 

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
+# Compiled in: spanning_tree.py b5234d78
 from headscope.kernels.spanning_tree import maximum_arborescence, maximum_spanning_tree
 
 __all__ = ["SCORES", "count_arcs"]
