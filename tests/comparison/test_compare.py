@@ -156,7 +156,7 @@ def test_a_page_and_tables_are_written(runs: dict[str, Path], folder: Path) -> N
     assert set(written["run"]) == {"random", "planted", "deeper"}
     assert json.loads((folder / "compare.json").read_text())["answer"]
     with pytest.raises(OutputError, match="not empty"):
-        hs.compare([runs["random"], runs["apart"]], out=folder)
+        hs.compare([runs["random"], folder / "no such run"], out=folder)  # said before any work
 
 
 def test_bad_runs_are_refused_or_left_out_with_the_reason(

@@ -56,7 +56,7 @@ def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Compar
     `runs` are folders, or runs that `analyze` returned with `out`. Differences are paired by bucket
     where both runs read the same documents. Without `out` nothing is written.
     """
-    loaded = load_runs(list(runs))
+    loaded = load_runs(list(runs), out=out)
     replicates = _read_all(loaded)
     first = next(iter(loaded.runs))
     pairs = judge_pairs(replicates, list(loaded.runs))

@@ -50,7 +50,7 @@ class Compared(Generic[Key]):
 
     def write_tables(self, folder: str | Path) -> Path:
         """Write the tables into a new or empty folder."""
-        store = RunFolder(Path(folder))
+        store = RunFolder.at(folder)
         store.refuse_if_taken()
         store.create()
         for name, table in self.tables.items():
@@ -58,11 +58,19 @@ class Compared(Generic[Key]):
         return store.path
 
 
-def load_runs(given: Sequence[RunLike], least: int = 2, same_weights: bool = True) -> Loaded:
+def load_runs(
+    given: Sequence[RunLike],
+    least: int = 2,
+    same_weights: bool = True,
+    out: str | Path | None = None,
+) -> Loaded:
     """Read these runs; a damaged or unfinished one is left out and named, if enough others are.
 
-    `same_weights`: attention and norm-weighted attention may not stand beside each other.
+    `same_weights`: attention and norm-weighted attention may not stand beside each other. `out`,
+    where their comparison will be written, must be new or empty: said before any work.
     """
+    if out is not None:
+        RunFolder.at(out).refuse_if_taken()
     folders = [str(run.folder or id(run)) if isinstance(run, Run) else str(run) for run in given]
     places = Counter(str(Path(folder).resolve()) for folder in folders)
     twice = [place for place, count in places.items() if count > 1]

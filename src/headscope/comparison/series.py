@@ -55,7 +55,7 @@ def compare_series(
         )
     folders = [run.folder if isinstance(run, Run) else Path(run) for run in runs]
     given = dict(zip(map(str, folders), steps or (), strict=False))
-    loaded = load_runs(list(runs))
+    loaded = load_runs(list(runs), out=out)
     of_run = {
         name: find_step(run) if steps is None else given[str(run.folder)]
         for name, run in loaded.runs.items()
