@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,12 @@ WEIGHT = ("weight", "low", "high", "effective")
 NOUN_TAGS = frozenset({"NOUN", "PROPN", "NN", "NNS", "NNP", "NNPS"})  # universal, then Penn's
 PRONOUN_TAGS = frozenset({"PRON", "PRP", "PRP$", "WP", "WP$"})
 
-Sources = dict[str, Bool[Tensor, "example word"]]
+
+class Sources(NamedTuple):
+    """Which words with tokens are of each source."""
+
+    names: list[str]
+    is_source: Bool[Tensor, "example source word"]
 
 
 @dataclass(frozen=True)
@@ -80,14 +85,15 @@ class PartsOfSpeech:
         batch = attention.batch
         sources = batch.remember("sources", lambda: _find_sources(batch))
         from_words = attention.read(*self.reads).weights  # [example, head, word, target]
+        chosen = sources.is_source.to(from_words.dtype)  # [example, source, word]
+        by_source = (chosen[:, None] @ from_words).unbind(2)  # each [example, head, target]
+        counts = chosen.sum(-1).unbind(1)
         values: dict[str, Tensor] = {}
-        for name, is_source in sources.items():
-            chosen = is_source.to(from_words.dtype)  # [example, word]
+        for name, sums, n_words in zip(sources.names, by_source, counts, strict=True):
             weight, words = f"weight/{name}", f"words/{name}"
-            sums, counts = torch.einsum("ehwt,ew->eht", from_words, chosen), chosen.sum(-1)
-            values |= {weight: sums, **pair_squares(weight, sums, words, counts)}
+            values |= {weight: sums, **pair_squares(weight, sums, words, n_words)}
             if attention.layer == 0:
-                values |= {words: counts, SEGMENTS.format(words): (counts > 0).double()}
+                values |= {words: n_words, SEGMENTS.format(words): (n_words > 0).double()}
         return values
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
@@ -106,9 +112,8 @@ class PartsOfSpeech:
 
 
 def _find_sources(batch: Batch) -> Sources:
-    """Which words with tokens are of each source."""
     has_tokens = words_with_tokens(batch)
-    sources = {name: np.zeros(has_tokens.shape, bool) for name in (NOUNS, NOT_NOUNS)}
+    found = {name: np.zeros(has_tokens.shape, bool) for name in (NOUNS, NOT_NOUNS)}
     for i, encoding in enumerate(batch.encodings):
         for word, tag in enumerate(encoding.example.tags or ()):
             if not has_tokens[i, word]:
@@ -117,5 +122,6 @@ def _find_sources(batch: Batch) -> Sources:
             if tag not in PRONOUN_TAGS:
                 names.append(NOUNS if tag in NOUN_TAGS else NOT_NOUNS)
             for name in names:
-                sources.setdefault(name, np.zeros(has_tokens.shape, bool))[i, word] = True
-    return {name: torch.from_numpy(mask).to(batch.device) for name, mask in sources.items()}
+                found.setdefault(name, np.zeros(has_tokens.shape, bool))[i, word] = True
+    is_source = np.stack(list(found.values()), axis=1)
+    return Sources(list(found), torch.from_numpy(is_source).to(batch.device))
