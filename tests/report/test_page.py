@@ -117,6 +117,13 @@ def test_runs_of_one_document_one_analysis_or_no_table_have_a_first_screen_too()
     assert 'class="grid' not in bare
 
 
+def test_a_run_that_does_not_tell_what_heads_do_has_no_picture_of_them() -> None:
+    trees = planted_run().tables["trees"]
+    text = render(Run({"trees": trees}, planted_run().manifest))
+    assert 'id="head-2-1"' in text
+    assert 'id="overview"' not in text
+
+
 def test_too_few_documents_are_told_and_so_are_documents_of_one_bucket() -> None:
     manifest = planted_run().manifest
     key, own = next(iter(manifest["counts"].items()))

@@ -27,7 +27,7 @@ from headscope.files import write_atomically
 from headscope.report.glossary import GLOSSARY, READING
 from headscope.report.sections import as_script, count_claims, fill_sections
 from headscope.view.answer import choose_answers
-from headscope.view.behaviour import OTHER
+from headscope.view.behaviour import OTHER, find_labelled
 from headscope.view.card import Card, Part, cards_of_kind, join_cards
 from headscope.view.claim import Finding, sum_up
 from headscope.view.drawing import draw_head
@@ -67,10 +67,13 @@ def render_report(
     sections = fill_sections(tables, manifest.get("left_out", {}))
     is_pair = sections[0].section == PAIR
     findings = [] if is_pair else findings
-    by_kind = {kind: cards_of_kind(own) for kind, own in split_kinds(tables).items()}
+    kinds = split_kinds(tables)
+    labelled = {kind: find_labelled(own) for kind, own in kinds.items()}
+    by_kind = {kind: cards_of_kind(own, labelled[kind]) for kind, own in kinds.items()}
     cards = join_cards(by_kind)
     notable = list(_notable_heads(examples))
-    overview = make_overview(by_kind)
+    is_known = {kind: any(map(len, parts)) for kind, parts in labelled.items()}  # what heads do
+    overview = make_overview({kind: own for kind, own in by_kind.items() if is_known[kind]})
     drawn = [drawn.figure.name for section in sections for drawn in section.figures]
     environment = Environment(
         loader=PackageLoader("headscope.report"),
