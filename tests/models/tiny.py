@@ -280,7 +280,13 @@ FAMILIES = {
     "opt": Family("gpt2", {"ffn_dim": 28, "word_embed_proj_dim": 20}, is_causal=True),
     "qwen2": Family("qwen", {"num_key_value_heads": 1}, is_causal=True),
     "mobilebert": Family(
-        "wordpiece", {"embedding_size": 12, "intra_bottleneck_size": 20, "pad_token_id": 0}
+        "wordpiece",
+        {
+            "embedding_size": 12,
+            "intra_bottleneck_size": 20,
+            "normalization_type": "layer_norm",  # without it, random weights magnify rounding
+            "pad_token_id": 0,
+        },
     ),
     "t5": Family("t5", {"d_kv": 4, "d_ff": 28, "num_decoder_layers": 2, "pad_token_id": 0}),
     "layoutlm": Family("wordpiece", {"pad_token_id": 0}),
