@@ -50,7 +50,7 @@ def main(way: str, n_tokens: int, n_layers: int, threads: int) -> dict[str, floa
             found.append(perf_counter() - start)
 
     peak = peak_above(measure)
-    return {"seconds": min(found), "bytes": peak}
+    return {"seconds": min(found), "bytes": peak.resident}
 
 
 def _choose(way: str, source: LoadedModel, n_tokens: int) -> Any:

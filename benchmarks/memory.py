@@ -1,11 +1,13 @@
 """What measuring holds in memory: for a longer corpus, for long inputs, for a large file."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from benchmarks.resident import Peak
 from benchmarks.row import Row, Settings, Target, at_most, under
 
 __all__ = ["peak_of_case", "run"]
@@ -19,9 +21,14 @@ HALF = N_TOKENS // 2
 LAYER_MB = N_HEADS * N_TOKENS**2 * 4 / MB  # one layer's maps in float32
 LINES, MORE_LINES = 100_000, 1_000_000
 
-# One arena, and large blocks handed back once they are freed: what is counted is then what is
-# alive, not what the C library's allocator keeps for later, which differs from run to run.
-MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "16384"}
+# One arena, no other one for small objects of Python, and large blocks handed back once they are
+# freed: what is counted is then nearly what is alive, not what allocators keep for later, which
+# differs from run to run.
+MALLOC = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": "16384",
+    "PYTHONMALLOC": "malloc",
+}
 
 
 def run(settings: Settings) -> Iterator[Row]:
@@ -50,10 +57,15 @@ def _longer_corpus(settings: Settings) -> Iterator[Row]:
 
 
 def _longer_treebank(settings: Settings) -> Iterator[Row]:
-    short, long = (peak_of_case(settings, "analyze_treebank", n) for n in (COPIES, 8 * COPIES))
-    measured = f"dependency, growth of the peak above the model, {COPIES} to {8 * COPIES} starters"
-    yield Row("memory", f"{measured}, MiniLM", 100 * (long / short - 1), "%", at_most(5))
-    yield _megabytes(f"  the peak above the model, {8 * COPIES} starters", long)
+    sizes = (COPIES, 8 * COPIES)
+    short, long = (measure_case(settings, "analyze_treebank", n) for n in sizes)
+    measured = f"dependency, growth of the peak above the model, {sizes[0]} to {sizes[1]} starters"
+    growth = 100 * (long.resident / short.resident - 1)
+    yield Row("memory", f"{measured}, MiniLM", growth, "%", at_most(5))
+    for n_copies, peak in zip(sizes, (short, long), strict=True):
+        yield _megabytes(f"  the peak above the model, {n_copies} starters", peak.resident / MB)
+        assert peak.alive is not None
+        yield _megabytes("    of it alive, not kept by the allocator", peak.alive / MB)
 
 
 def _long_input(settings: Settings) -> Iterator[Row]:
@@ -90,7 +102,14 @@ def _megabytes(measured: str, figure: float, target: Target | None = None) -> Ro
 def peak_of_case(
     settings: Settings, case: str, size: int, malloc: Mapping[str, str] = MALLOC
 ) -> float:
-    """Megabytes that a case reports, run by itself."""
+    """Megabytes resident at the peak of a case, run by itself."""
+    return measure_case(settings, case, size, malloc).resident / MB
+
+
+def measure_case(
+    settings: Settings, case: str, size: int, malloc: Mapping[str, str] = MALLOC
+) -> Peak:
+    """What a case reports, run by itself."""
     command = ["-m", "benchmarks.memory_case", case, str(size), str(settings.threads)]
     done = subprocess.run(
         [sys.executable, *command],
@@ -99,4 +118,4 @@ def peak_of_case(
         stdout=subprocess.PIPE,
         check=True,
     )
-    return int(done.stdout) / MB
+    return Peak(**json.loads(done.stdout))

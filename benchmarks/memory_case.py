@@ -1,5 +1,6 @@
-"""One measurement of memory, to be run in a process of its own: it prints a peak in bytes."""
+"""One measurement of memory, to be run in a process of its own: it prints peaks in bytes."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from benchmarks.importance import back_and_forth
-from benchmarks.resident import peak_above, peak_of_process
+from benchmarks.resident import Peak, peak_above, peak_of_process
 from benchmarks.workload import (
     ANALYSES,
     bert_base,
@@ -38,17 +39,17 @@ SAMPLED = 64
 LINES_PER_DOCUMENT = 9
 
 
-def analyze_segments(n_segments: int) -> int:
+def analyze_segments(n_segments: int) -> Peak:
     """Peak above the model of a whole study over a text file of some segments."""
     return _study_segments(n_segments, ANALYSES)
 
 
-def compare_heads(n_segments: int) -> int:
+def compare_heads(n_segments: int) -> Peak:
     """Peak above the model of distances between all heads over a text file of some segments."""
     return _study_segments(n_segments, ["distance"])
 
 
-def _study_segments(n_segments: int, only: Sequence[str]) -> int:
+def _study_segments(n_segments: int, only: Sequence[str]) -> Peak:
     source = _warm(minilm())
     with _file() as path:
         segments = make_segments(n_segments, SEGMENT_TOKENS)
@@ -61,7 +62,7 @@ def _study_segments(n_segments: int, only: Sequence[str]) -> int:
         )
 
 
-def analyze_treebank(n_copies: int) -> int:
+def analyze_treebank(n_copies: int) -> Peak:
     """Peak above the model of looking for dependencies in some copies of the starter corpus.
 
     A shard is one copy, so that all shards are alike and only what is kept of them can grow.
@@ -81,7 +82,7 @@ def analyze_treebank(n_copies: int) -> int:
         )
 
 
-def probe_treebank(n_sentences: int) -> int:
+def probe_treebank(n_sentences: int) -> Peak:
     """Peak of the whole process after both probes over attention learned from some sentences."""
     shared = Path(__file__).parents[2] / "shared"
     with TemporaryDirectory() as folder:
@@ -97,17 +98,17 @@ def probe_treebank(n_sentences: int) -> int:
             curve=False,
             progress=False,
         )
-    return peak_of_process()
+    return Peak(peak_of_process())
 
 
-def bare_forward(n_tokens: int) -> int:
+def bare_forward(n_tokens: int) -> Peak:
     """Peak above the model of the SDPA forward pass over one segment."""
     source = _warm(bert_base(n_tokens))
     inputs = [_encode_one(source, n_tokens)]
     return peak_above(lambda: forward(source, inputs, "sdpa"))
 
 
-def tapped(n_tokens: int) -> int:
+def tapped(n_tokens: int) -> Peak:
     """Peak above the model of measuring one segment."""
     source = _warm(bert_base(n_tokens))
     examples = make_segments(1, n_tokens)
@@ -116,7 +117,7 @@ def tapped(n_tokens: int) -> int:
     return peak_above(lambda: measure_examples(examples, ready, build_analyses(), options))
 
 
-def all_maps(n_tokens: int) -> int:
+def all_maps(n_tokens: int) -> Peak:
     """Peak above the model of asking for all maps of one segment."""
     source = _warm(bert_base(n_tokens))
     inputs = _encode_one(source, n_tokens)
@@ -125,13 +126,13 @@ def all_maps(n_tokens: int) -> int:
         return peak_above(lambda: source.model(**inputs, output_attentions=True))
 
 
-def bare_backward(n_tokens: int) -> int:
+def bare_backward(n_tokens: int) -> Peak:
     """Peak above the model of a bare pass forth and back over one segment."""
     task, batch = _language_task(n_tokens)
     return peak_above(lambda: back_and_forth(task, [batch]))
 
 
-def gradients(n_tokens: int) -> int:
+def gradients(n_tokens: int) -> Peak:
     """Peak above the model of measuring the gradients of one segment."""
     task, batch = _language_task(n_tokens)
     analysis = Gradient()
@@ -151,7 +152,7 @@ def _batch_of(task: Task, n_tokens: int) -> Batch:
     return task.source.batch(task.source.encode(make_segments(1, n_tokens), n_tokens))
 
 
-def survey(n_lines: int) -> int:
+def survey(n_lines: int) -> Peak:
     """Peak of sampling a text file and reading the sample, above what was held before."""
     with _file() as path:
         with path.open("w") as stream:
@@ -161,7 +162,7 @@ def survey(n_lines: int) -> int:
         return peak_above(lambda: sum(1 for _ in draw_sample(TextCorpus(path), SAMPLED, seed=0)))
 
 
-CASES: dict[str, Callable[[int], int]] = {
+CASES: dict[str, Callable[[int], Peak]] = {
     function.__name__: function
     for function in (
         analyze_segments,
@@ -198,4 +199,4 @@ def _file() -> Iterator[Path]:
 if __name__ == "__main__":
     case, size, threads = sys.argv[1:]
     torch.set_num_threads(int(threads))
-    print(CASES[case](int(size)))
+    print(json.dumps(CASES[case](int(size))._asdict()))
