@@ -8,7 +8,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
-from scipy.spatial.distance import squareform
+from scipy.spatial.distance import cdist, squareform
 
 from headscope.analyses.distance.tables import ordered_matrix
 from headscope.data.table import Tables
@@ -179,20 +179,17 @@ def _rank(cut: tuple[float, NDArray[np.int64]]) -> tuple[bool, float]:
 def _improve(distance: Matrix, points: Points) -> Plane:
     """SMACOF: points move to the weighted mean of where each other point wants them to be, until
     the stress no longer falls."""
-    placed, misses = _distances(points), np.inf
+    placed, misses = cdist(points, points), np.inf
+    work = np.empty_like(distance)  # written over at every step: new memory takes longer to get
     for _ in range(MAX_ITERATIONS):
-        pull = distance / np.where(placed > 0, placed, SMALL)  # [head, other]
+        pull = np.divide(distance, np.maximum(placed, SMALL, out=work), out=work)  # [head, other]
         points = (pull.sum(axis=1, keepdims=True) * points - pull @ points) / len(points)
-        placed, before = _distances(points), misses
-        misses = ((placed - distance) ** 2).sum()
-        if before - misses < TOLERANCE * (placed**2).sum():
+        cdist(points, points, out=placed)
+        missed, before = np.subtract(placed, distance, out=work), misses
+        misses = np.vdot(missed, missed)
+        if before - misses < TOLERANCE * np.vdot(placed, placed):
             break
     return Plane(points, float(np.sqrt(misses / (distance**2).sum())))
-
-
-def _distances(points: Points) -> Matrix:
-    apart: Matrix = np.linalg.norm(points[:, None] - points, axis=-1)
-    return apart
 
 
 def _turn(points: Points) -> Points:
