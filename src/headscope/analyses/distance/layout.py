@@ -186,7 +186,7 @@ def _improve(distance: Matrix, points: Points) -> Plane:
         points = (pull.sum(axis=1, keepdims=True) * points - pull @ points) / len(points)
         cdist(points, points, out=placed)
         missed, before = np.subtract(placed, distance, out=work), misses
-        misses = np.vdot(missed, missed)
+        misses = float(np.vdot(missed, missed))
         if before - misses < TOLERANCE * np.vdot(placed, placed):
             break
     return Plane(points, float(np.sqrt(misses / (distance**2).sum())))
