@@ -21,25 +21,6 @@ settings.register_profile("headscope", deadline=None, derandomize=True, print_bl
 settings.load_profile("headscope")
 
 DEMO_SECONDS = 600  # the most that a worker waits for another one's demo
-# Files that take minutes though they have few tests.
-LONG = ("engine/test_cluster.py", "engine/test_probe.py", "engine/test_scripts.py")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first, so that no worker is left alone with one.
-
-    One file that reads the demo begins, and so makes it; the others come last and need not wait.
-    """
-    reading = [item.path for item in items if "demo_run" in getattr(item, "fixturenames", ())]
-
-    def place(item: pytest.Item) -> int:
-        if reading and item.path == reading[0]:
-            return 0
-        if item.path.as_posix().endswith(LONG):
-            return 1
-        return 3 if item.path in reading else 2
-
-    items.sort(key=place)
 
 
 @dataclass(frozen=True)
