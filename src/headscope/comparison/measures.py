@@ -6,7 +6,7 @@ largest head, held out. The first run is the one that others are compared with.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +37,11 @@ DEPTH = (*LABELS, "depth", "run", *ESTIMATE, *DIFFERENCE)
 MEAN, BEST, VALUE = "mean", "largest head, held out", "value"
 DEPTHS = ("first third", "middle third", "last third")
 FEW_LAYERS = 3
+HEAD = ("layer", "head")
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Places = dict[str, Rows]  # the layer and the head of each row; empty where a number is the model's
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Measure:
     table: str
     column: str
     of: str  # "target previous"
-    places: pd.DataFrame  # no columns where the number is one of the model
+    places: Places
     replicates: Float[Array, "replicate row"]
 
     @property
@@ -73,25 +76,34 @@ Numbers = dict[tuple[str, ...], dict[str, Number]]  # by measure and run
 
 def list_measures(run: Replicates) -> Iterator[Measure]:
     """All measures of a run."""
+    parts = {name: list(_split_rows(table)) for name, table in run.tables.items()}
     for (name, column), values in run.values.items():
-        keys = run.tables[name].index.to_frame(index=False).drop(columns=NTH)
-        where, labels = split_keys(keys)
-        if not labels:
-            yield from _split_places(Measure(name, column, "", keys[where], values))
-            continue
-        for label, part in keys.groupby(labels, sort=False, dropna=False):
-            of = ", ".join(f"{k} {v}" for k, v in zip(labels, label, strict=True))
-            rows = part.index.to_numpy()
-            yield from _split_places(Measure(name, column, of, part[where], values[:, rows]))
+        for of, rows, places in parts[name]:
+            yield Measure(name, column, of, places, values[:, rows])
 
 
-def _split_places(measure: Measure) -> Iterator[Measure]:
-    """The rows of heads and layers, and apart from them those of the model: rules, all layers."""
-    is_placed = measure.places.notna().all(axis=1).to_numpy()
-    for some, columns in ((is_placed, list(measure.places)), (~is_placed, [])):
-        if some.any():
-            places, values = measure.places.loc[some, columns], measure.replicates[:, some]
-            yield replace(measure, places=places, replicates=values)
+def _split_rows(table: pd.DataFrame) -> Iterator[tuple[str, Rows, Places]]:
+    """The rows of each combination of labels; those of the model (rules, all layers) apart."""
+    keys = table.index.to_frame(index=False).drop(columns=NTH)
+    where, labels = split_keys(keys)
+    is_placed = keys[where].notna().all(axis=1).to_numpy()
+    numbers = {name: keys[name].to_numpy(float, na_value=np.nan) for name in where}
+    texts = [[f"{label} {value}" for value in keys[label]] for label in labels]
+    for rows in _same_rows(keys[labels]):
+        of = ", ".join(text[rows[0]] for text in texts)
+        placed, others = rows[is_placed[rows]], rows[~is_placed[rows]]
+        if len(placed):
+            yield of, placed, {name: own[placed].astype(int) for name, own in numbers.items()}
+        if len(others):
+            yield of, others, {}
+
+
+def _same_rows(labels: pd.DataFrame) -> list[Rows]:
+    """The rows of each combination of labels, in the order in which combinations come."""
+    if not len(labels.columns):
+        return [np.arange(len(labels))]
+    group = labels.groupby(list(labels), sort=False, dropna=False).ngroup().to_numpy()
+    return np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
 
 
 def compare_numbers(runs: Mapping[str, Replicates], first: str) -> dict[str, pd.DataFrame]:
@@ -126,8 +138,8 @@ def _compare_heads(
                 runs[first], runs[name], one.table, other.replicates, one.replicates
             )
             columns = dict(zip(LABELS, one.key, strict=True)) | {
-                "layer": one.places["layer"].to_numpy(),
-                "head": one.places["head"].to_numpy(),
+                "layer": one.places["layer"],
+                "head": one.places["head"],
                 "run": name,
                 "first_value": one.replicates[0],
                 "value": other.replicates[0],
@@ -227,26 +239,26 @@ def _summarize(measure: Measure) -> Iterator[tuple[str, Number]]:
     if not known.any():
         return
     values = measure.replicates[:, known]
-    if not len(measure.places.columns):
+    if not measure.places:
         yield VALUE, Number(values[:, 0], values[:, 0])
         return
     mean = _mean(values)
     yield MEAN, Number(mean, mean)
     if _has_heads(measure):
         best = best_of(values)
-        layer, head = measure.places[known][["layer", "head"]].iloc[best.place].astype(int)
-        yield BEST, Number(best.held_out, best.largest, (int(layer), int(head)))
+        layer, head = (int(measure.places[name][known][best.place]) for name in HEAD)
+        yield BEST, Number(best.held_out, best.largest, (layer, head))
 
 
 def _by_depth(measure: Measure) -> Iterator[tuple[str, Number]]:
-    if "layer" not in measure.places or len(measure.places.columns) > 2:
+    if "layer" not in measure.places or len(measure.places) > 2:
         return
-    layers = sorted(set(measure.places["layer"].astype(int)))
+    layers = np.unique(measure.places["layer"])
     if len(layers) < FEW_LAYERS:
         return
     for depth, places in zip(DEPTHS, thirds(len(layers)), strict=True):
         own = [layers[place - 1] for place in places]
-        rows = measure.places["layer"].isin(own).to_numpy() & ~np.isnan(measure.replicates[0])
+        rows = np.isin(measure.places["layer"], own) & ~np.isnan(measure.replicates[0])
         if rows.any():
             mean = _mean(measure.replicates[:, rows])
             yield depth, Number(mean, mean)
@@ -261,12 +273,13 @@ def _mean(values: Float[Array, "replicate row"]) -> Float[Array, " replicate"]:
 
 def _list_heads(measures: Iterable[Measure]) -> set[tuple[int, int]]:
     """All heads that the measures of a run are about."""
-    return {(int(a), int(b)) for m in measures for a, b in m.places[["layer", "head"]].to_numpy()}
+    places = (m.places for m in measures)
+    return {pair for p in places for pair in zip(p["layer"], p["head"], strict=True)}
 
 
 def _same_places(one: Measure, other: Measure) -> bool:
-    return one.places.reset_index(drop=True).equals(other.places.reset_index(drop=True))
+    return all(np.array_equal(one.places[name], other.places[name]) for name in HEAD)
 
 
 def _has_heads(measure: Measure) -> bool:
-    return set(measure.places.columns) == {"layer", "head"}
+    return set(measure.places) == set(HEAD)
