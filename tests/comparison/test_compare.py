@@ -12,14 +12,15 @@ import pytest
 
 import headscope as hs
 from headscope.comparison.compare import Comparison
-from headscope.comparison.replicates import read_replicates
+from headscope.comparison.measures import compare_numbers
+from headscope.comparison.replicates import NTH, Replicates, read_replicates
 from headscope.contracts import Watch
 from headscope.engine.resolve import build_analysis
 from headscope.errors import OutputError, StudyError
 from headscope.files import seal
 from headscope.registry import ANALYSES
 from headscope.runs.run import load_run
-from headscope.stats.bucket import bucket_of
+from headscope.stats.bucket import N_BUCKETS, bucket_of
 from headscope.stats.interval import estimate
 from tests.comparison.conftest import EXAMPLES, WITH_TREES, deeper, make_run
 from tests.making import MadeSource, random_maps
@@ -234,3 +235,18 @@ def test_tables_of_every_analysis_can_be_compared_between_models_of_any_shape(
     assert set(rules["statistic"]) == {"value"}  # a rule has no head
     assert rules["head"].isna().all()
     assert rules.loc[rules["run"].eq("deep"), "difference"].eq(0).all()  # on the same mentions
+
+
+def test_a_column_of_head_words_is_no_number() -> None:
+    table = pd.DataFrame(
+        {"head_word": ["dog", "cat", "dog", "cat"], "of": ["noun", "noun", "all", "all"], NTH: 0}
+    )
+    values = np.random.default_rng(0).random((N_BUCKETS + 1, 4))
+    run = Replicates(
+        {"words": table.set_index(["head_word", "of", NTH])},
+        {("words", "share"): values},
+        {"words": frozenset({1})},
+    )
+    measures = compare_numbers({"one": run, "two": run}, "one")["measures"]
+    assert measures["of"].tolist() == ["of noun", "of noun", "of all", "of all"]
+    np.testing.assert_allclose(measures["value"], values[0].reshape(2, 2).mean(axis=1).repeat(2))

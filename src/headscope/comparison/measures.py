@@ -41,7 +41,8 @@ HEAD = ("layer", "head")
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-Places = dict[str, Rows]  # the layer and the head of each row; empty where a number is the model's
+# The layer, the head or the head word of each row; empty where a number is one of the model.
+Places = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,13 @@ def _split_rows(table: pd.DataFrame) -> Iterator[tuple[str, Rows, Places]]:
     keys = table.index.to_frame(index=False).drop(columns=NTH)
     where, labels = split_keys(keys)
     is_placed = keys[where].notna().all(axis=1).to_numpy()
-    numbers = {name: keys[name].to_numpy(float, na_value=np.nan) for name in where}
+    values = {name: keys[name].to_numpy() for name in where}
     texts = [[f"{label} {value}" for value in keys[label]] for label in labels]
     for rows in _same_rows(keys[labels]):
         of = ", ".join(text[rows[0]] for text in texts)
         placed, others = rows[is_placed[rows]], rows[~is_placed[rows]]
         if len(placed):
-            yield of, placed, {name: own[placed].astype(int) for name, own in numbers.items()}
+            yield of, placed, {name: own[placed] for name, own in values.items()}
         if len(others):
             yield of, others, {}
 
@@ -253,12 +254,13 @@ def _summarize(measure: Measure) -> Iterator[tuple[str, Number]]:
 def _by_depth(measure: Measure) -> Iterator[tuple[str, Number]]:
     if "layer" not in measure.places or len(measure.places) > 2:
         return
-    layers = np.unique(measure.places["layer"])
+    of_row = measure.places["layer"].astype(int)
+    layers = np.unique(of_row)
     if len(layers) < FEW_LAYERS:
         return
     for depth, places in zip(DEPTHS, thirds(len(layers)), strict=True):
         own = [layers[place - 1] for place in places]
-        rows = np.isin(measure.places["layer"], own) & ~np.isnan(measure.replicates[0])
+        rows = np.isin(of_row, own) & ~np.isnan(measure.replicates[0])
         if rows.any():
             mean = _mean(measure.replicates[:, rows])
             yield depth, Number(mean, mean)
