@@ -139,8 +139,8 @@ def _compare_heads(
                 runs[first], runs[name], one.table, other.replicates, one.replicates
             )
             columns = dict(zip(LABELS, one.key, strict=True)) | {
-                "layer": one.places["layer"],
-                "head": one.places["head"],
+                "layer": one.places["layer"].astype(int),
+                "head": one.places["head"].astype(int),
                 "run": name,
                 "first_value": one.replicates[0],
                 "value": other.replicates[0],
