@@ -75,7 +75,10 @@ def main() -> None:
 def _run() -> None:
     try:
         with on_command_line():  # to ask analyses for their options may find a bad plug-in
-            typed = os.environ.get("_TYPER_COMPLETE_ARGS", " ".join(sys.argv)).split()
+            completed = os.environ.get("_TYPER_COMPLETE_ARGS")
+            typed = (completed or " ".join(sys.argv)).split()
+            if completed is not None or {"-q", "--quiet"} & set(typed):
+                talk.be_quiet()
             app = build_app(None if len(typed) < 2 else typed[1], is_short=True)
         app(prog_name="headscope")
     except Exception:
@@ -123,9 +126,11 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
         layout: {"Thresholds": []},
     }
     if command in ("", analyze.__name__, distance.__name__):
-        from headscope.engine.resolve import analysis_kinds  # torch: see above
+        with talk.loading():
+            from headscope.engine.resolve import analysis_kinds  # torch: see above
 
-        for kind in analysis_kinds().values():
+            kinds = analysis_kinds().values()
+        for kind in kinds:
             is_of_pair = kind.watches is Watch.MODEL_PAIR
             panels[distance if is_of_pair else analyze][OF_ANALYSES].append(kind)
     if command in ("", layout.__name__):

@@ -1,15 +1,18 @@
 """What commands say and complete: quiet, verbose, help, limits, lists, names."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from headscope import cli
 from headscope.cli import build_app
 from headscope.commands import talk
 from headscope.commands.complete import (
@@ -19,6 +22,7 @@ from headscope.commands.complete import (
     complete_run,
     complete_table,
 )
+from tests.terminal import stop_in_the_middle
 
 RUNNER = CliRunner(env={"COLUMNS": "80"})
 TEXT = "The keeper lit her lamp.\n\nThe sailors saw it from afar.\n\nThey came home.\n"
@@ -162,6 +166,50 @@ def test_names_are_completed_in_bash(run: Path) -> None:
         ["bash", "--norc", "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120
     )
     assert done.stdout.splitlines() == [" ".join(names) for names in TYPED.values()], done.stderr
+
+
+NOTE_IN_A_STAGE = """
+import logging
+from headscope.commands import talk
+with talk.listen(), talk.stage("waiting"):
+    logging.getLogger("headscope").warning("A [note].")
+"""
+
+
+def test_a_note_stands_above_the_bar_of_its_stage() -> None:
+    command = [sys.executable, "-c", NOTE_IN_A_STAGE]
+    code, said = stop_in_the_middle(command, lambda: True, key=b"\n")
+    assert code == 0, said
+    assert re.search(r"waiting.*\x1b\[2KA \[note\]\.\n.*waiting", said, re.DOTALL), said
+
+
+@pytest.mark.parametrize(
+    ("typed", "variables", "is_quiet"),
+    [
+        (["analyze", "demo"], {}, False),
+        (["analyze", "demo", "-q"], {}, True),
+        ([], {"_TYPER_COMPLETE_ARGS": "headscope analyze "}, True),
+    ],
+)
+def test_nothing_is_shown_while_libraries_load_where_nothing_is_to_be_said(
+    typed: list[str],
+    variables: dict[str, str],
+    is_quiet: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = []
+    monkeypatch.setattr(talk, "_level", talk.USUAL)
+    monkeypatch.setattr(sys, "argv", ["headscope", *typed])
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    def build(command: str | None, is_short: bool) -> Callable[..., None]:
+        seen.append(talk.is_quiet())
+        return lambda prog_name: None
+
+    monkeypatch.setattr(cli, "build_app", build)
+    cli.main()
+    assert seen == [is_quiet]
 
 
 def test_a_stage_is_silent_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,8 +112,9 @@ def analyze(
         run_models(models, out or Path("runs"), report, study)
         return
     name = model or "demo"
-    from headscope.engine.analyze import analyze as run_analyze  # torch: only when it is needed
-    from headscope.engine.open_models import KeptModel
+    with talk.loading():
+        from headscope.engine.analyze import analyze as run_analyze  # torch: only when needed
+        from headscope.engine.open_models import KeptModel
 
     kept = KeptModel(name) if train else name  # for the probes
     run = run_analyze(kept, out=out or Path("runs") / name_folder(name), **study)
@@ -146,8 +147,9 @@ def analyze(
 
 def run_models(file: Path, out: Path, report: bool, study: dict[str, Any]) -> None:
     """Analyze many models, each into a folder in `out`; say at the end which could not be."""
-    from headscope.engine.many import analyze_models, read_models  # torch: only when it is needed
-    from headscope.runs.run import load_run
+    with talk.loading():
+        from headscope.engine.many import analyze_models, read_models  # torch: only when needed
+        from headscope.runs.run import load_run
 
     folders = {name: out / name_folder(name) for name in read_models(file)}
     failed: dict[str, str] = {}

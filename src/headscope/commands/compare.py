@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headscope.commands import talk
 from headscope.commands.shared import FormatOption
 from headscope.errors import StudyError
 from headscope.view.table import Format
@@ -50,10 +51,13 @@ def compare(
         )
     made: Any
     if series is not None:
-        made = compare_series(find_runs(series), steps=_read_steps(steps), out=out)
+        given = _read_steps(steps)
+        with talk.stage("comparing runs"):
+            made = compare_series(find_runs(series), steps=given, out=out)
         print_frame(made.tables["onsets"], format)
     else:
-        made = compare_runs(runs or [], out=out)
+        with talk.stage("comparing runs"):
+            made = compare_runs(runs or [], out=out)
         if format is not Format.TABLE:
             print_frame(made.tables["measures"], format)
     for answer in made.answers:
@@ -71,7 +75,8 @@ def atlas(
     """Make a static site of many runs, with every report."""
     from headscope.comparison.atlas import write_atlas  # pandas: only when needed
 
-    made = write_atlas(folder, out)
+    with talk.stage("pages of all runs"):
+        made = write_atlas(folder, out)
     typer.echo(made.index)
     typer.echo(f"{len(made.runs)} runs, {len(made.left_out)} left out.", err=True)
 

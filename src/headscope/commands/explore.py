@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headscope.commands import talk
 from headscope.commands.shared import Model
 
 __all__ = ["explore"]
@@ -36,8 +37,8 @@ def explore(
     **options: Any,
 ) -> None:
     """See all heads of MODEL on any text, live in the browser."""
-    from headscope.explore.start import open_session, save_page, serve  # torch: only when needed
-
+    with talk.loading():
+        from headscope.explore.start import open_session, save_page, serve  # torch
     typer.echo(f"Loading {model} ...", err=True)
     session = open_session(
         model, run=run, text=text, sentence=sentence, head=head, beside=beside, **options

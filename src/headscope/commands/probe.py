@@ -47,7 +47,8 @@ def probe(
     **options: Any,
 ) -> None:
     """Train probes: how much syntax is in all heads of MODEL together?"""
-    from headscope.engine.probe import probe as run_probe  # torch: only when it is needed
+    with talk.loading():
+        from headscope.engine.probe import probe as run_probe  # torch: only when needed
 
     run = run_probe(
         model,

@@ -111,9 +111,10 @@ def merge(
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Join runs of one model on different corpora, or parts (--shard)."""
-    from headscope.engine.merge import merge_runs  # torch: only when it is needed
-
-    merged = merge_runs(runs, out)
+    with talk.loading():
+        from headscope.engine.merge import merge_runs  # torch: only when needed
+    with talk.stage("sums and tables"):
+        merged = merge_runs(runs, out)
     if merged.tables:  # else a second reading is still to come
         show_run(merged, format)
         show_report(merged)
@@ -171,7 +172,8 @@ def distance(
     With more than two models, every pair is matched. Models with different tokenizers are compared
     by words.
     """
-    from headscope.engine.match import match_all, match_models  # torch: only when it is needed
+    with talk.loading():
+        from headscope.engine.match import match_all, match_models  # torch: only when needed
 
     names = [name_folder(name) for name in models]
     if len(models) < 2:

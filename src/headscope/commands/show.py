@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headscope.commands import talk
 from headscope.commands.shared import Model, name_folder
 
 __all__ = ["show"]
@@ -20,12 +21,15 @@ def show(
     **options: Any,
 ) -> None:
     """Draw what one head, a layer or all heads of MODEL attend to."""
-    from headscope.engine.show import show as draw  # torch: only when it is needed
     from headscope.view.svg import refuse_ending
 
     path = out or Path(f"{_name_file(model, options.get('head'), options.get('layer'))}.svg")
     refuse_ending(path)
-    typer.echo(draw(model, text, **options).save(path))
+    with talk.loading():
+        from headscope.engine.show import show as draw  # torch: only when needed
+    with talk.stage("attention and drawing"):
+        drawn = draw(model, text, **options).save(path)
+    typer.echo(drawn)
 
 
 def _name_file(model: str, head: str | None, layer: int | None) -> str:

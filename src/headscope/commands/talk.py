@@ -4,13 +4,16 @@ import inspect
 import logging
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from typing import Annotated, Any, get_args
 
 import typer
 
-__all__ = ["add_switches", "declare", "is_quiet", "listen", "stage", "tell", "tell_more", "wrap"]
+__all__ = [
+    "add_switches", "be_quiet", "declare", "is_quiet", "listen", "loading", "stage", "tell",
+    "tell_more", "wrap",
+]  # fmt: skip
 
 QUIET, USUAL, VERBOSE = logging.WARNING, logging.INFO, logging.DEBUG
 PANEL = "Output"
@@ -32,6 +35,12 @@ def tell_more(text: str) -> None:
     """A line that is said with --verbose only."""
     if _level <= VERBOSE:
         typer.echo(wrap(text), err=True)
+
+
+def be_quiet() -> None:
+    """Say nothing but errors and warnings from now on."""
+    global _level
+    _level = QUIET
 
 
 def is_quiet() -> bool:
@@ -62,7 +71,22 @@ def stage(name: str) -> Iterator[None]:
         yield
 
 
-class _Wrapped(logging.Formatter):
+def loading() -> AbstractContextManager[None]:
+    """The stage in which torch and transformers are imported: seconds in which nothing else shows.
+
+    >>> with loading():
+    ...     import json
+    """
+    return stage("loading libraries")
+
+
+class _Notes(logging.StreamHandler[Any]):
+    """Writes to stderr as it is at the time: a bar on it takes what is written, and stays below."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
     def format(self, record: logging.LogRecord) -> str:
         return wrap(super().format(record))
 
@@ -70,8 +94,7 @@ class _Wrapped(logging.Formatter):
 @contextmanager
 def listen() -> Iterator[None]:
     """Notes of the library on stderr, one plain line each."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Wrapped("%(message)s"))
+    handler = _Notes()
     log = logging.getLogger("headscope")
     level = log.level
     log.addHandler(handler)

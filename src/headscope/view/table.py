@@ -158,11 +158,14 @@ def _as_latex(table: TextTable) -> str:
 
 
 def terminal_width(stream: TextIO, otherwise: int) -> int:
-    """As COLUMNS or the terminal of the stream say; `otherwise` for a pipe or a file."""
+    """As COLUMNS or the terminal of the stream say; `otherwise` for a pipe or a file.
+
+    Some terminals, such as those of containers and editors, say that they are 0 columns wide.
+    """
     if "COLUMNS" in os.environ:
         return get_terminal_size().columns
     try:
-        return os.get_terminal_size(stream.fileno()).columns
+        return os.get_terminal_size(stream.fileno()).columns or otherwise
     except (OSError, ValueError):
         return otherwise
 
