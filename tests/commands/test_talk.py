@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ from headscope.commands.complete import (
     complete_run,
     complete_table,
 )
+from headscope.engine.progress import show_progress
+from headscope.errors import InputError
 from tests.terminal import stop_in_the_middle
 
 RUNNER = CliRunner(env={"COLUMNS": "80"})
@@ -216,3 +219,14 @@ def test_a_stage_is_silent_where_there_is_no_terminal(capsys: pytest.CaptureFixt
     with talk.stage("report"):
         pass
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("is_bad", [False, True])
+def test_the_bar_of_a_stage_stays_unless_it_fails(
+    is_bad: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = pytest.raises(InputError) if is_bad else nullcontext()
+    with expected, show_progress(True) as bars, bars.stage("reading corpora"):
+        if is_bad:
+            raise InputError("It cannot be read.")
+    assert ("reading corpora" in capsys.readouterr().err) is not is_bad

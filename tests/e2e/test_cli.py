@@ -264,7 +264,8 @@ def test_a_stopped_run_resumes_to_the_same_tables(
         assert code == 130, said
         assert "\nInterrupted.\nFinished work is saved. Continue with:\n  headscope analyze" in said
         assert "Traceback" not in said
-    assert said.index("loading libraries") < said.index("loading the model")
+    stages = ["loading libraries", "reading corpora", "loading the model"]
+    assert sorted(stages, key=said.index) == stages
     assert not (tmp_path / "killed/tables").exists(), "the run ended before it was killed"
     resumed = call(*analyze_slowly(uninterrupted, tmp_path / "killed", "--resume"))
     assert resumed.exit_code == 0, resumed.stderr

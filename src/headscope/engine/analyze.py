@@ -107,10 +107,11 @@ def analyze(
     repeats += plan_second_readings(passes)
     drawn = {id(p.corpus): (p.corpus, p.role, *run.limit_of(p.role)) for p in passes}
     indexes = folder.path.parent / ".indexes" if folder else None  # no part or run: `merge parts/*`
-    samples_of = {
-        key: draw_sample(corpus, limit, run.seed, indexes)
-        for key, (corpus, _, limit, _) in drawn.items()
-    }
+    with show_progress(progress) as bars, bars.stage("reading corpora"):
+        samples_of = {
+            key: draw_sample(corpus, limit, run.seed, indexes)
+            for key, (corpus, _, limit, _) in drawn.items()
+        }
     samples = {p.key: samples_of[id(p.corpus)] for p in passes}
     tell_limits(
         (samples_of[key], role, limit, flag) for key, (_, role, limit, flag) in drawn.items()

@@ -89,17 +89,19 @@ def probe(
     folder = RunFolder(Path(out)) if out is not None else None
     if folder and not resume:
         folder.refuse_if_taken()
-    digest = file_digest(Path(vectors)) if vectors else None  # says what is wrong with the file
-    samples = {
-        "train": hold(draw_sample(_open_treebank(train), chosen.sentences, chosen.seed)),
-        "test": hold(draw_sample(_open_treebank(test), None, chosen.seed)),
-    }
+    with show_progress(progress) as bars, bars.stage("reading treebanks"):
+        digest = file_digest(Path(vectors)) if vectors else None  # says what is wrong with the file
+        samples = {
+            "train": hold(draw_sample(_open_treebank(train), chosen.sentences, chosen.seed)),
+            "test": hold(draw_sample(_open_treebank(test), None, chosen.seed)),
+        }
     documents = {example.own_document for example in samples["train"]}
     refuse_tiny(samples["train"].n_examples, len(documents))
     n_shared = count_shared(samples["train"], samples["test"], chosen.allow_overlap)
     warn_of_other_labels(samples["train"], samples["test"])
     loading: ModelOptions = build_options(ModelOptions, options)
-    source = open_source(model, tokenizer, loading, chosen.seed)
+    with show_progress(progress) as bars, bars.stage("loading the model"):
+        source = open_source(model, tokenizer, loading, chosen.seed)
     recipe = SourceRecipe(cluster, model, tokenizer, loading, chosen.seed) if cluster.ray else None
     is_model = isinstance(source, LoadedModel)
     probes, left_out = choose_probes(read_names(only), vectors is not None, is_model)

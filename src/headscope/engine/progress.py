@@ -50,9 +50,13 @@ class Bars:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """A bar for a stage that cannot be counted; full when it is done."""
+        """A bar for a stage that cannot be counted; full when it is done, gone when it fails."""
         task = self.progress.add_task(name, total=None, note="", unit="")
-        yield
+        try:
+            yield
+        except BaseException:
+            self.progress.remove_task(task)
+            raise
         self.progress.update(task, total=1, completed=1)
 
     def report(self, name: str, n_done: int, total: int | None, note: str) -> None:
