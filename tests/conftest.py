@@ -17,12 +17,13 @@ import pytest
 import torch
 from hypothesis import settings
 
+from headscope.cli import SELDOM
+
 torch.set_num_threads(1)
 settings.register_profile("headscope", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("headscope")
 
-# Libraries make a million objects, and none of them is garbage: Python looks for it less often.
-gc.set_threshold(5_000, 20, 20)
+gc.set_threshold(*SELDOM)
 
 DEMO_SECONDS = 600  # the most that a worker waits for another one's demo
 

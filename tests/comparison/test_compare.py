@@ -237,29 +237,23 @@ def test_tables_of_every_analysis_can_be_compared_between_models_of_any_shape(
     assert rules.loc[rules["run"].eq("deep"), "difference"].eq(0).all()  # on the same mentions
 
 
+def random_replicates(keys: pd.DataFrame) -> Replicates:
+    values = np.random.default_rng(0).random((N_BUCKETS + 1, len(keys)))
+    table = keys.assign(**{NTH: 0}).set_index([*keys, NTH])
+    return Replicates({"words": table}, {("words", "share"): values}, {"words": frozenset({1})})
+
+
 def test_layers_and_heads_are_whole_numbers_beside_rows_of_the_whole_model() -> None:
-    keys = {"layer": [1, 1, pd.NA], "head": [1, 2, pd.NA], NTH: 0}
-    table = pd.DataFrame(keys).astype({"layer": "Int64", "head": "Int64"})
-    values = np.random.default_rng(0).random((N_BUCKETS + 1, 3))
-    run = Replicates(
-        {"words": table.set_index(list(keys))},
-        {("words", "share"): values},
-        {"words": frozenset({1})},
-    )
+    keys = pd.DataFrame({"layer": [1, 1, pd.NA], "head": [1, 2, pd.NA]}, dtype="Int64")
+    run = random_replicates(keys)
     heads = compare_numbers({"one": run, "two": run}, "one")["heads"]
     assert heads[["layer", "head"]].to_csv(index=False) == "layer,head\n1,1\n1,2\n"
 
 
 def test_a_column_of_head_words_is_no_number() -> None:
-    table = pd.DataFrame(
-        {"head_word": ["dog", "cat", "dog", "cat"], "of": ["noun", "noun", "all", "all"], NTH: 0}
-    )
-    values = np.random.default_rng(0).random((N_BUCKETS + 1, 4))
-    run = Replicates(
-        {"words": table.set_index(["head_word", "of", NTH])},
-        {("words", "share"): values},
-        {"words": frozenset({1})},
-    )
+    keys = {"head_word": ["dog", "cat", "dog", "cat"], "of": ["noun", "noun", "all", "all"]}
+    run = random_replicates(pd.DataFrame(keys))
     measures = compare_numbers({"one": run, "two": run}, "one")["measures"]
     assert measures["of"].tolist() == ["of noun", "of noun", "of all", "of all"]
-    np.testing.assert_allclose(measures["value"], values[0].reshape(2, 2).mean(axis=1).repeat(2))
+    values = run.values["words", "share"][0]
+    np.testing.assert_allclose(measures["value"], values.reshape(2, 2).mean(axis=1).repeat(2))

@@ -34,10 +34,11 @@ def compare(
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Compare finished runs, with intervals and tests; no model runs."""
-    from headscope.comparison.compare import compare as compare_runs  # pandas: only when needed
-    from headscope.comparison.load import find_runs
-    from headscope.comparison.series import compare_series
-    from headscope.view.terminal import print_frame
+    with talk.loading():
+        from headscope.comparison.compare import compare as compare_runs  # torch: only when needed
+        from headscope.comparison.load import find_runs
+        from headscope.comparison.series import compare_series
+        from headscope.view.terminal import print_frame
 
     if bool(runs) == bool(series):
         raise StudyError(
@@ -50,16 +51,15 @@ def compare(
             "--series, or leave --steps out."
         )
     made: Any
-    if series is not None:
-        given = _read_steps(steps)
-        with talk.stage("comparing runs"):
-            made = compare_series(find_runs(series), steps=given, out=out)
-        print_frame(made.tables["onsets"], format)
-    else:
-        with talk.stage("comparing runs"):
+    with talk.stage("comparing runs"):
+        if series is not None:
+            made = compare_series(find_runs(series), steps=_read_steps(steps), out=out)
+        else:
             made = compare_runs(runs or [], out=out)
-        if format is not Format.TABLE:
-            print_frame(made.tables["measures"], format)
+    if series is not None:
+        print_frame(made.tables["onsets"], format)
+    elif format is not Format.TABLE:
+        print_frame(made.tables["measures"], format)
     for answer in made.answers:
         typer.echo(f"- {answer}", err=format is not Format.TABLE)
     typer.echo(f"Page: {out / 'compare.html'}", err=True)
@@ -73,9 +73,9 @@ def atlas(
     ] = None,
 ) -> None:
     """Make a static site of many runs, with every report."""
-    from headscope.comparison.atlas import write_atlas  # pandas: only when needed
-
-    with talk.stage("pages of all runs"):
+    with talk.loading():
+        from headscope.comparison.atlas import write_atlas  # torch: only when needed
+    with talk.stage("writing pages"):
         made = write_atlas(folder, out)
     typer.echo(made.index)
     typer.echo(f"{len(made.runs)} runs, {len(made.left_out)} left out.", err=True)

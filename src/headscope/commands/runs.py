@@ -66,8 +66,10 @@ def report(
         typer.echo(drawn.save(out or run / "figures" / f"{figure}.{format}"))
         return
     formats = [format.strip() for format in figures.split(",")] if figures is not None else []
-    saved = save_figures(done.tables, run / "figures", formats) if formats else []
-    typer.echo(done.report(out))
+    with talk.stage("drawing"):
+        saved = save_figures(done.tables, run / "figures", formats) if formats else []
+        page = done.report(out)
+    typer.echo(page)
     if saved:
         talk.tell(f"Figures: {len(saved)} files in {run / 'figures'}")
 
@@ -113,7 +115,7 @@ def merge(
     """Join runs of one model on different corpora, or parts (--shard)."""
     with talk.loading():
         from headscope.engine.merge import merge_runs  # torch: only when needed
-    with talk.stage("sums and tables"):
+    with talk.stage("merging runs"):
         merged = merge_runs(runs, out)
     if merged.tables:  # else a second reading is still to come
         show_run(merged, format)
@@ -132,10 +134,11 @@ def layout(
     **thresholds: Any,
 ) -> None:
     """Draw the map of a run's heads again, with other thresholds."""
-    from headscope.engine.finish import redraw_map  # pandas: only when it is needed
-    from headscope.view.terminal import print_frame
-
-    drawn, derived = redraw_map(run, thresholds, clusters, seed)
+    with talk.loading():
+        from headscope.engine.finish import redraw_map  # torch: only when needed
+        from headscope.view.terminal import print_frame
+    with talk.stage("map of heads"):
+        drawn, derived = redraw_map(run, thresholds, clusters, seed)
     for part in derived:
         for shown in part.shown if format is Format.TABLE else ():
             print_table(shown)

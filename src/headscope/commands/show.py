@@ -27,7 +27,7 @@ def show(
     refuse_ending(path)
     with talk.loading():
         from headscope.engine.show import show as draw  # torch: only when needed
-    with talk.stage("attention and drawing"):
+    with talk.stage("drawing"):
         drawn = draw(model, text, **options).save(path)
     typer.echo(drawn)
 

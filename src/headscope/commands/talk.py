@@ -72,11 +72,7 @@ def stage(name: str) -> Iterator[None]:
 
 
 def loading() -> AbstractContextManager[None]:
-    """The stage in which torch and transformers are imported: seconds in which nothing else shows.
-
-    >>> with loading():
-    ...     import json
-    """
+    """The stage in which torch and transformers are imported, which takes seconds."""
     return stage("loading libraries")
 
 

@@ -41,7 +41,7 @@ HEAD = ("layer", "head")
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-# The layer, the head or the head word of each row; empty where a number is one of the model.
+# The layer and head of each row, or its head word; empty where a number is one of the model.
 Places = dict[str, NDArray[Any]]
 
 
@@ -94,7 +94,8 @@ def _split_rows(table: pd.DataFrame) -> Iterator[tuple[str, Rows, Places]]:
         of = ", ".join(text[rows[0]] for text in texts)
         placed, others = rows[is_placed[rows]], rows[~is_placed[rows]]
         if len(placed):
-            yield of, placed, {name: own[placed] for name, own in values.items()}
+            places = {name: own[placed] for name, own in values.items()}
+            yield of, placed, {n: p.astype(int) if n in HEAD else p for n, p in places.items()}
         if len(others):
             yield of, others, {}
 
@@ -139,8 +140,7 @@ def _compare_heads(
                 runs[first], runs[name], one.table, other.replicates, one.replicates
             )
             columns = dict(zip(LABELS, one.key, strict=True)) | {
-                "layer": one.places["layer"].astype(int),
-                "head": one.places["head"].astype(int),
+                **one.places,
                 "run": name,
                 "first_value": one.replicates[0],
                 "value": other.replicates[0],
@@ -254,13 +254,12 @@ def _summarize(measure: Measure) -> Iterator[tuple[str, Number]]:
 def _by_depth(measure: Measure) -> Iterator[tuple[str, Number]]:
     if "layer" not in measure.places or len(measure.places) > 2:
         return
-    of_row = measure.places["layer"].astype(int)
-    layers = np.unique(of_row)
+    layers = np.unique(measure.places["layer"])
     if len(layers) < FEW_LAYERS:
         return
     for depth, places in zip(DEPTHS, thirds(len(layers)), strict=True):
         own = [layers[place - 1] for place in places]
-        rows = np.isin(of_row, own) & ~np.isnan(measure.replicates[0])
+        rows = np.isin(measure.places["layer"], own) & ~np.isnan(measure.replicates[0])
         if rows.any():
             mean = _mean(measure.replicates[:, rows])
             yield depth, Number(mean, mean)
