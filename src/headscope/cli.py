@@ -134,7 +134,8 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
             is_of_pair = kind.watches is Watch.MODEL_PAIR
             panels[distance if is_of_pair else analyze][OF_ANALYSES].append(kind)
     if command in ("", layout.__name__):
-        panels[layout]["Thresholds"] = list(_list_thresholds())
+        with talk.loading():
+            panels[layout]["Thresholds"] = list(_list_thresholds())
     commands = (analyze, report, show, explore, card, probe, compare, distance, layout, merge)
     for function in (*commands, atlas, table):
         called = _explained("resume" in function.__annotations__)(function)
