@@ -6,7 +6,7 @@ interval is asked whether it holds the number of the whole population.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.analyses.dependency.measure import Dependency
+from headscope.analyses.dependency.measure import Dependency, is_single
 from headscope.analyses.entropy.measure import Entropy
 from headscope.analyses.position.measure import Position
 from headscope.analyses.special_tokens.measure import SpecialTokens
@@ -26,7 +26,9 @@ from headscope.models.load import load_model
 from headscope.options import RunOptions
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.difference import best_of, paired_difference, unpaired_difference, widen
+from headscope.stats.heldout import choose_best
 from headscope.stats.interval import estimate, proportion, share
+from headscope.stats.tests import compare
 
 Array = NDArray[np.float64]
 
@@ -52,12 +54,23 @@ def main() -> None:
     model = load_model("demo")
     found = list(_resample(model, of_corpora))
     _print("Resampled", ("corpus", "number", "documents", "coverage %", "cells"), found)
+    _print("Means over unequal documents", WEIGHED_COLUMNS, _resample_unequal(model, of_corpora))
+    _print("Held-out best heads", HELD_OUT_COLUMNS, _resample_held_out(model, of_corpora))
 
 
 RUN_COLUMNS = (
     *("documents", "paired", "not paired", "largest head", "its difference"),
     *("all heads equal: largest head", "its difference from one that stands out"),
 )
+WEIGHED_COLUMNS = (
+    *("number", "documents", "coverage %: documents weigh alike", "segments weigh alike"),
+    "width of the first over the second",
+)
+HELD_OUT_COLUMNS = (
+    *("words in the study", "studies", "accuracy %", "difference %"),
+    *("accuracy overstated %", "difference overstated %"),
+)
+COUNTS = (0, 20, 50, 100, 200, 500)  # words of a relation in a study, from
 KINDS = ("Wilson, design effect", "jackknife-t", "difference", "examples as independent")
 
 
@@ -181,6 +194,103 @@ def _resample(model: Any, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]
             )
             difference = _cover(correct - offset, count, size, rng, False)
             yield ("EWT dev", f"difference, {relation}", size, *difference)
+
+
+def _resample_unequal(model: Any, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    """Means over documents of which a few hold much of the text, by both weighings."""
+    text = open_corpus(DATA / "treebanks/en_ewt-ud-train.conllu", CorpusRole.TEXT)
+    surface = {"position": "weight", "special-tokens": "weight", "entropy": "nats"}
+    analyses = [Position(), SpecialTokens(), Entropy()]
+    documents = list(_measure(model, text, analyses, CorpusRole.TEXT))
+    for name, numerator in surface.items():
+        above = np.stack([d[name][numerator] for d in documents])  # [document, layer, ...]
+        below = np.stack([d[name]["segments"] for d in documents])
+        below = below.reshape(below.shape + (1,) * (above.ndim - below.ndim))
+        n_segments = below.reshape(len(below), -1).max(axis=1).reshape(-1, *[1] * (above.ndim - 1))
+        for size in (20, 40, 100):
+            alike, widths = zip(
+                *(
+                    _cover_wide(above / weight, below / weight, size, rng)
+                    for weight in (n_segments, np.ones_like(n_segments))
+                ),
+                strict=True,
+            )
+            yield (f"mean, {name}", size, *alike, f"{widths[0] / widths[1]:.2f}")
+
+
+def _cover_wide(
+    above: Array, below: Array, n_documents: int, rng: np.random.Generator
+) -> tuple[str, float]:
+    """How often intervals hold the number of all documents, and their mean width."""
+    flat = above.reshape(len(above), -1)
+    under = np.broadcast_to(below, above.shape).reshape(flat.shape)
+    truth = flat.sum(axis=0) / under.sum(axis=0)
+    held, widths = [], []
+    for _ in range(N_RESAMPLED):
+        drawn = rng.integers(0, len(flat), n_documents)
+        replicates = share(leave_one_out(flat[drawn]), leave_one_out(under[drawn]))
+        found = estimate(replicates)
+        held.append(_holds(found, truth)[~np.isnan(found.low)])
+        widths.append(np.nanmean(found.high - found.low))
+    return f"{100 * np.concatenate(held).mean():.1f}", float(np.mean(widths))
+
+
+def _resample_held_out(model: Any, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    """Best heads of all relations, by the words of the relation that a study has.
+
+    The truth is the accuracy, over all documents, of what the study chose.
+    """
+    treebank = open_corpus(DATA / "treebanks/en_ewt-ud-dev.conllu", CorpusRole.TREEBANK)
+    documents = list(_measure(model, treebank, [Dependency(null_arcs=0)], CorpusRole.TREEBANK))
+    held: dict[int, list[Sequence[bool]]] = {}
+    for relation in sorted({n.partition("/")[2] for d in documents for n in d["dependency"]}):
+        parts = [d["dependency"] for d in documents if f"correct/{relation}" in d["dependency"]]
+        if not is_single(relation) or len(parts) < 10:
+            continue
+        correct = np.stack([part[f"correct/{relation}"].ravel() for part in parts])
+        count = np.array([part[f"count/{relation}"].sum() for part in parts])
+        offsets = np.stack([part[f"offset/{relation}"][0, 0] for part in parts])
+        for size in (24, 60, len(parts)):
+            for _ in range(N_RESAMPLED // 10):
+                study = _choose_in_study(correct, count, offsets, size, rng)
+                if study is not None:
+                    least = max(n for n in COUNTS if n <= study[0])
+                    held.setdefault(least, []).append(study[1:])
+    for least, found in sorted(held.items()):
+        shares = 100 * np.mean(found, axis=0)
+        yield (f"{least} or more", len(found), *(f"{part:.1f}" for part in shares))
+
+
+def _choose_in_study(
+    correct: Array, count: Array, offsets: Array, n_documents: int, rng: np.random.Generator
+) -> tuple[int, bool, bool, bool, bool] | None:
+    """The words of a study; whether the intervals of its held-out head and of its gain hold, and
+    whether they lie above the truth."""
+    drawn = rng.integers(0, len(count), n_documents)
+    bucket = rng.integers(0, N_BUCKETS, n_documents)
+    one, n, by_offset = (
+        np.zeros((N_BUCKETS, *part.shape[1:])) for part in (correct, count, offsets)
+    )
+    for into, part in ((one, correct), (n, count), (by_offset, offsets)):
+        np.add.at(into, bucket, part[drawn])
+    best = choose_best(one, n)
+    if best.n_folds == 0:
+        return None
+    chosen = best.by_bucket[:, best.heldout_count > 0]  # [partition, bucket]
+    weights = best.heldout_count[best.heldout_count > 0]
+    shares = correct.sum(axis=0) / count.sum()
+    truth = float((shares[chosen].mean(axis=0) * weights).sum() / weights.sum())
+    offset = int(by_offset.sum(axis=0).argmax())
+    accuracy = proportion(best.heldout, best.heldout_count)
+    gain = compare(best.heldout, by_offset[:, offset], best.heldout_count)
+    gain_truth = truth - offsets[:, offset].sum() / count.sum()
+    return (
+        int(n.sum()),
+        bool(accuracy.low <= truth <= accuracy.high),
+        bool(np.isnan(gain.low) or gain.low <= gain_truth <= gain.high),
+        bool(accuracy.low > truth),
+        bool(gain.low > gain_truth),
+    )
 
 
 def _measure(

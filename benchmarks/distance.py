@@ -12,7 +12,8 @@ from benchmarks.timing import Work, best_seconds
 from benchmarks.workload import bert_base, build_analyses, encode_ahead, forward, make_segments
 from headscope.analyses.distance.measure import Distance
 from headscope.data.encoding import Batch
-from headscope.engine.measure import RowBuffer, measure_examples
+from headscope.engine.measure import measure_examples
+from headscope.engine.row_buffer import RowBuffer
 from headscope.kernels.jensen_shannon import divergence_within, sum_pairs, sum_pairs_in_torch
 from headscope.models.encode import equal_length_batches
 from headscope.models.loaded import LoadedModel

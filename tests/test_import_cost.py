@@ -48,11 +48,11 @@ def test_the_help_of_analyze_loads_no_model_library() -> None:
     assert "transformers" not in loaded_by(run("analyze --help"))
 
 
-def test_the_end_of_a_command_is_not_spent_on_garbage() -> None:
+def test_the_end_of_a_command_frees_what_libraries_made() -> None:
     script = f"import gc, sys\n{run('--version')}\nprint(gc.get_freeze_count())"
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(done.stdout.split()[-1]) > 0
+    assert int(done.stdout.split()[-1]) == 0  # nanobind calls frozen objects leaks
 
 
 def test_the_package_itself_runs_as_the_command() -> None:

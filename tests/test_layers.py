@@ -41,7 +41,8 @@ RANKS = {
     "registry": 1,
     "options": 1,
     "files": 1,
-    "errors": 0,
+    "arguments": 0,
+    "errors": -1,
 }
 # Lower, and yet none of its business: what is shown comes in tables.
 NOT_FOR_VIEW = {"probes", "measure", "corpora", "models"}

@@ -56,7 +56,7 @@ def test_every_command_and_snippet_of_a_guide_runs(
     if page == "tutorial.md":
         said = capsys.readouterr().out
         assert "Head 3-9 of the demo model finds the noun of a determiner in 91% of 398" in said
-        assert "chosen in 8 of 8 folds" in said
+        assert "chosen in 64 of 64 folds" in said
 
 
 @pytest.mark.parametrize("page", ON_THE_DEMO)

@@ -28,6 +28,7 @@ from headscope.engine.measure import measure_examples
 from headscope.errors import StudyError
 from headscope.options import RunOptions
 from headscope.testing import MadeSource, check_analysis, make_example
+from headscope.view.claim import list_claims
 from tests.plugin.headscope_reach.measure import Reach
 
 ROOT = Path(__file__).parents[1]
@@ -257,6 +258,18 @@ def test_its_claim_is_judged_on_the_page(page: str) -> None:
     assert re.search(r"\d\.\d\stokens <span[^>]*>\[.*?\]</span> in the upper half: ", row)
     assert '<a class="to" href="#figure-reach">' in row
     assert re.search(r'"verdict (holds|does-not-hold|undecided)"', row)
+
+
+def test_its_claim_is_counted_apart_from_the_papers(done: dict[str, Done], page: str) -> None:
+    said = " ".join(done[RUN].stderr.split())
+    counts = [
+        [int(number) for number in re.findall(r"\d+", part.partition(".")[0])]
+        for part in re.split(r"The paper's claims: |Claims of plug-ins: ", said)[1:]
+    ]
+    paper, added = ((n_measured, n_missing) for _, n_measured, *_, n_missing in counts)
+    assert sum(added) == 1
+    assert sum(paper) == len(list_claims())
+    assert f"{counts[0][0]} of {counts[0][1]}</strong>" in page
 
 
 def test_its_fact_is_on_the_card(done: dict[str, Done], page: str) -> None:

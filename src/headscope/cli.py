@@ -68,7 +68,6 @@ def main() -> None:
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(ended.code if isinstance(ended.code, int) else 0)
-            gc.freeze()  # all goes with the process: nothing of it need be looked at once more
             raise
 
 

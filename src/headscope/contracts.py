@@ -188,6 +188,13 @@ class PreparedSource(Source[Shown], Protocol):
         """Set once what every batch would set and reset; everything is restored afterwards."""
 
 
+class ChoosingSource(Source[Shown], Protocol):
+    """A source that cannot show some examples. The engine looks for `explain_unusable`."""
+
+    def explain_unusable(self, encoding: "Encoding") -> str:
+        """Why an example is skipped, which is counted; empty: it can be used."""
+
+
 def layer_numbers(source: Any) -> list[int]:
     """The model's own numbers of the layers that a source shows, from 0.
 
@@ -282,6 +289,13 @@ class CrossAnalysis(Analysis, Protocol):
 
     @property
     def measures_cross(self) -> bool: ...
+
+
+class TextMeans(Analysis, Protocol):
+    """An analysis of means over text, in which documents weigh alike (`--weigh`)."""
+
+    @property
+    def weighs_documents(self) -> bool: ...
 
 
 class LayersAnalysis(Analysis, Protocol):

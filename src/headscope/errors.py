@@ -17,6 +17,7 @@ __all__ = [
     "OutputError",
     "StudyError",
     "WriteError",
+    "first_part",
     "name_parameters",
     "on_command_line",
     "shorten",
@@ -71,6 +72,15 @@ def name_parameters(message: str) -> str:
     return COMMAND_OR_FLAG.sub(replace, message)
 
 
+def first_part(message: str) -> str:
+    """What is wrong, without what was expected and what to do.
+
+    >>> first_part("There is no loss. Expected one; choose another model.")
+    'There is no loss.'
+    """
+    return message.partition(" Expected ")[0]
+
+
 def shorten(value: object, most: int = 60) -> str:
     """What a message quotes of a file or of what a user gave: never more than a line of it.
 
@@ -102,7 +112,8 @@ class HeadscopeError(Exception):
 
     def __str__(self) -> str:
         message = str(self.args[0]) if self.args else ""
-        return name_parameters(LONG_WORD.sub(r"\1 ...", message))
+        said = name_parameters(LONG_WORD.sub(r"\1 ...", message))
+        return said.encode(errors="backslashreplace").decode()  # a path may hold half a character
 
 
 class InputError(HeadscopeError):

@@ -104,7 +104,7 @@ def explain_write_errors(path: Path) -> Iterator[None]:
     """Say plainly why a file or folder could not be written: a full disk, a read-only folder."""
     try:
         yield
-    except (OSError, UnicodeEncodeError) as error:  # the latter: half a character in the name
+    except (OSError, ValueError) as error:  # the latter: no name, or half a character in it
         reason = getattr(error, "strerror", None) or error
         raise WriteError(
             f"{shorten(str(path), 200)} cannot be written: {reason}. Expected a writable "

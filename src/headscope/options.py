@@ -5,14 +5,13 @@ share an option: it then has the same meaning and default in all of them.
 """
 
 import inspect
-import math
 import re
-import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Annotated, Any, get_type_hints
 
+from headscope.arguments import checked, fits, flag_of, require_type
 from headscope.errors import StudyError, shorten, suggest
 
 __all__ = [
@@ -32,6 +31,8 @@ __all__ = [
 ]
 
 LEAST_TOKENS = 8
+BLOCK_SENTENCES = 20  # neighbours that stand for a document where documents are unknown
+WEIGHED = ("documents", "segments")
 MOST_DRAWS = 1000  # untrained models: each is a run of its own
 CUTS = ("split", "truncate", "both")
 MEMORY = r"\d+(\.\d+)?\s*[KMGT]?i?B"  # as accelerate reads it
@@ -40,6 +41,7 @@ VIEWS, PIECES = ("auto", "lines", "matrix", "text"), ("joined", "marked")
 QUERY_PIECES_HELP = "Which pieces of a split word attend for it: mean (of all) or first."
 
 
+@checked
 def option(
     default: Any,
     help: str,
@@ -85,40 +87,16 @@ class Option:
 
     def read(self, value: Any) -> Any:
         """The field's value for what a user gave."""
-        is_text = isinstance(value, list if self.repeat else str)
-        if self.parse and is_text:
+        if self.parse and fits(value, list[str] if self.repeat else str):
             return self.parse(value)
-        kinds = getattr(self.type, "__args__", (self.type,))
-        if value is None and type(None) in kinds:
-            return value
-        if isinstance(self.default, Mapping):
-            require(isinstance(value, Mapping), self.name, value, "names with their values")
-        elif set(kinds) <= {bool, type(None)}:
-            require(isinstance(value, bool), self.name, value, "True or False")
-        elif set(kinds) <= {str, type(None)} and not isinstance(self.default, list):
-            # Python may give a torch.dtype, or a head as (8, 10)
-            require(not isinstance(value, (list, Mapping, Real)), self.name, value, "plain text")
+        if type(value).__module__ == "torch":  # a device or dtype
+            value = str(value).removeprefix("torch.")
+        require_type(self.name, value, self.type)
         if isinstance(value, str):
             is_whole = value == value.encode(errors="replace").decode()
             require(is_whole and "\0" not in value, self.name, shorten(value), "plain text")
-        if float in kinds:
-            is_number = isinstance(value, Real) and math.isfinite(value)
-            require(is_number, self.name, value, "a number")
-        if int not in kinds:
-            return value
         is_number = isinstance(value, Integral) and not isinstance(value, bool)
-        require(is_number, self.name, value, "a whole number")
-        require(abs(int(value)) <= sys.maxsize, self.name, value, f"at most {sys.maxsize:,}")
-        return int(value)  # NumPy has integers of its own
-
-
-def flag_of(name: str) -> str:
-    """The name of an option on the command line.
-
-    >>> flag_of("max_tokens")
-    '--max-tokens'
-    """
-    return "--" + name.replace("_", "-")
+        return int(value) if is_number else value  # NumPy has integers of its own
 
 
 def collect_options(*kinds: type) -> dict[str, Option]:
@@ -254,6 +232,12 @@ class RunOptions:
     coref_window: str = option(
         CUTS[0], "Documents: split into windows, truncate to one (as in the paper), or both."
     )
+    block_sentences: int = option(
+        BLOCK_SENTENCES, "Sentences in a block, where a treebank does not say its documents."
+    )
+    weigh: str = option(
+        WEIGHED[0], "Means over text: count documents equally, or segments (long ones weigh more)."
+    )
     weights: str = option("attention", "attention, or norm (norm-weighted, Kobayashi et al.).")
     null: int = option(0, "Also measure N untrained models, to compare.")
     seed: int = option(0, "Seed of all random choices.")
@@ -280,7 +264,9 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         limits = [name for name in vars(self) if name.startswith("limit")]
-        _require_positive(self, *limits, "batch_tokens", "slice_rows", "shard_examples")
+        counts = ("block_sentences", "batch_tokens", "slice_rows", "shard_examples")
+        _require_positive(self, *limits, *counts)
+        require(self.weigh in WEIGHED, "weigh", self.weigh, " or ".join(WEIGHED))
         require(0 <= self.seed < 2**63, "seed", self.seed, "between 0 and 2^63")
         is_known, known = self.coref_window in CUTS, f"{', '.join(CUTS[:-1])} or {CUTS[-1]}"
         require(is_known, "coref_window", self.coref_window, known)
@@ -349,21 +335,27 @@ class ProbeOptions:
 class ShowOptions:
     """What is drawn of a text."""
 
-    head: str | None = option(None, "One head, e.g. 8-10: layer 8, head 10.", shown_default="all")
+    head: str | tuple[int, int] | None = option(
+        None, "One head, e.g. 8-10: layer 8, head 10.", parse=str, shown_default="all"
+    )
     layer: int | None = option(None, "All heads of this layer.")
     words: bool = option(False, "Attention between words instead of tokens.")
     target: str | None = option(None, "What an encoder-decoder writes when it reads the text.")
     attention: str | None = option(
         None, "With --target: cross, decoder or encoder attention.", shown_default="cross"
     )
-    treebank: str | None = option(None, "Take a sentence of this treebank, its arcs in red.")
+    treebank: Any = option(
+        None, "Take a sentence of this treebank, its arcs in red.", parse=str
+    )  # in Python any corpus
     sentence: str | None = option(None, "The sentence's id in --treebank (# sent_id).")
     relation: str | None = option(None, "Mark only the arcs of this relation, e.g. det.")
     direction: str = option(
         "dependent-to-head", "Direction of the marked arcs; or head-to-dependent."
     )
     hide_special: bool = option(False, "Leave out special tokens ([CLS], [SEP]).")
-    red: list[str] = option([], "A word whose attention is drawn in red; may be repeated.")
+    red: str | Sequence[str] = option(
+        [], "A word whose attention is drawn in red; may be repeated.", parse=list, repeat=True
+    )
     view: str = option(
         "auto",
         "lines, matrix, text, or auto: for long texts, text of one head, matrices of a layer.",

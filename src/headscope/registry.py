@@ -144,6 +144,11 @@ def load_presentations() -> Mapping[str, Any]:
     return found
 
 
+def is_built_in(name: str) -> bool:
+    """Whether an analysis or a probe of this name belongs to headscope, not to a plug-in."""
+    return name in ANALYSES.built_in or name in PROBES.built_in
+
+
 def _analysis(place: str, summary: str) -> Entry:
     return Entry(f"headscope.analyses.{place}", summary)
 

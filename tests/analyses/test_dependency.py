@@ -1,5 +1,6 @@
 """Heads as parsers: equal to the reference, and able to find what was planted."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -29,13 +30,23 @@ from headscope.options import RunOptions
 from headscope.stats.heldout import choose_best
 from headscope.stats.tally import Tally
 from headscope.stats.tests import compare, holm
-from tests.making import MadeSource, encode_words, make_example, random_attention, random_maps
+from tests.making import (
+    N_HEADS,
+    N_LAYERS,
+    MadeSource,
+    encode_words,
+    make_example,
+    random_attention,
+    random_maps,
+)
 from tests.references import assert_equals_reference
 from tests.references.dependency import (
     dependency,
     lengths,
     lost_to_special,
+    names_of,
     offsets,
+    predictions,
     visible,
     word_map,
 )
@@ -387,6 +398,49 @@ def test_moved_arcs_are_counted_as_a_plain_loop_does() -> None:
                     dependent, head = drawn.dependents[arc, draw], drawn.heads[arc, draw]
                     expected[..., draw] += (found[..., dependent] == head).float()
         assert torch.equal(values[f"plain/null/{relation}"][0, 0], expected)
+
+
+def test_the_row_of_a_head_word_chooses_its_only_dependent_as_a_plain_loop_finds() -> None:
+    source = MadeSource()
+    encodings = source.encode(EXAMPLES, 512)
+    found, asked = Counter[tuple[str, int, int]](), Counter[str]()
+    for encoding in encodings:
+        tree, maps = encoding.example.tree, source.maps(encoding)
+        assert tree is not None
+        pairs = Counter(zip(tree.heads, tree.relations, strict=True))
+        only = [
+            (word, head, relation)
+            for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True))
+            if head != ROOT and pairs[head, relation] == 1 and relation in names_of(encoding, word)
+        ]
+        asked.update(relation for *_, relation in only)
+        for layer in range(N_LAYERS):
+            for head in range(N_HEADS):
+                words = word_map(maps[layer, head].numpy(), encoding)
+                rows = predictions(words, encoding, "dependent-to-head")
+                found.update((r, layer, head) for word, h, r in only if rows[h] == word)
+    totals = tally_of(Dependency(), EXAMPLES).totals
+    for relation, count in asked.items():
+        assert totals[f"choices/{relation}"].sum() == count
+        expected = [[found[relation, i, j] for j in range(N_HEADS)] for i in range(N_LAYERS)]
+        np.testing.assert_array_equal(totals[f"choice/{relation}"].sum(axis=0), expected)
+
+
+def test_a_column_may_find_what_the_row_does_not_choose() -> None:
+    source = MadeSource(plant_trees(1, 3, is_transposed=True))
+    best = tables(Dependency(), source=source)["dependency-best"].set_index("relation")
+    to_dependent = best[best["direction"] == "head-to-dependent"]
+    assert to_dependent["choice_share"].dropna().between(0, 1).all()
+    assert best.loc[best["direction"] == "dependent-to-head", "choice_share"].isna().all()
+
+
+def test_a_head_that_is_worse_than_the_offset_has_a_p_near_one() -> None:
+    worse = compare(np.zeros(40), np.ones(40), np.full(40, 2.0) + np.arange(40) % 2)
+    better = compare(np.ones(40), np.zeros(40), np.full(40, 2.0) + np.arange(40) % 2)
+    assert worse.p_better > 0.999
+    assert better.p_better < 0.001
+    few = compare(np.zeros(5), np.ones(5), np.full(5, 2.0))
+    assert few.p_better == 1
 
 
 def test_a_head_that_knows_the_trees_is_better_than_chance_and_random_heads_are_not() -> None:

@@ -80,7 +80,7 @@ def test_the_effective_number_of_segments_is_that_of_independent_ones() -> None:
     rows = np.array([len(encoding) for encoding in encodings])
     pair = (1, 1, 2, 3)  # layer and head, twice
     sums = rows * [distance([random_maps(e).numpy()], [e])[pair] for e in encodings]
-    whole, buckets = sums.sum() / rows.sum(), np.array([bucket_of(e.id) for e in EXAMPLES])
+    whole, buckets = sums.sum() / rows.sum(), np.array([bucket_of(e) for e in EXAMPLES])
     used = sorted(set(buckets.tolist()))
     rest = np.array([sums[buckets != b].sum() / rows[buckets != b].sum() for b in used])
     variance = (len(used) - 1) / len(used) * ((rest - whole) ** 2).sum()

@@ -41,7 +41,7 @@ def test_matches_beside_chance_equal_all_ways_to_match() -> None:
     source = MadeSource()
     encodings = source.encode(EXAMPLES, 512)
     maps = [source.maps(encoding).numpy().astype(float) for encoding in encodings]
-    buckets = [bucket_of(encoding.example.own_document) for encoding in encodings]
+    buckets = [bucket_of(encoding.example) for encoding in encodings]
     examples = reference.diverge(maps, buckets, n_layers=1)
     expected = {
         "one to one, held out": reference.held_out(examples),

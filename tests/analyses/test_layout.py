@@ -211,7 +211,9 @@ def test_a_model_of_one_layer_has_nothing_to_compare() -> None:
     lone = replace(MadeSource(lambda encoding: PLANTED.maps(encoding)[:1]), n_layers=1, name="lone")
     done = run(lone)
     assert "distance" not in done.tables
-    assert "lone has one layer (5 heads)" in done.manifest["left_out"]["distance"]
+    told = done.manifest["left_out"]["distance"]
+    assert told.startswith("Skipped 'distance': ")
+    assert told.endswith("lone has one layer (5 heads).")
     with pytest.raises(StudyError, match="compares the heads of different layers"):
         run(lone, only=["distance"])
     both = replace(lone, maps=lambda encoding: PLANTED.maps(encoding)[:1, :1], n_heads=1)

@@ -52,7 +52,7 @@ def tally_of(analysis: Any, all_maps: Sequence[Tensor] = MAPS, has_sink: bool = 
             name: torch.stack([one[name] for one in layers if name in one], dim=1)
             for name in layers[0]
         }
-        bucket = np.array([bucket_of(encoding.example.own_document)])
+        bucket = np.array([bucket_of(encoding.example)])
         tally.add(bucket, {name: value.numpy() for name, value in values.items()})
     return tally
 

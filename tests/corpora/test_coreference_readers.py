@@ -153,6 +153,15 @@ def test_the_header_says_which_field_names_the_cluster(
     assert spans_of(example) == [("Old men", "e1")]
 
 
+def test_marks_before_a_blank_line_divide_documents_and_name_the_field(tmp_path: Path) -> None:
+    one = conllu(("Ann", "PROPN", 0, "(person-e1)"), header="")
+    marks = ["# global.Entity = etype-eid\n# newdoc id = a\n", "# newdoc id = b\n"]
+    (tmp_path / "a.conllu").write_text("".join(f"{mark}\n{one}\n" for mark in marks))
+    first, second = open_corpus(tmp_path / "a.conllu", CorpusRole.COREF)
+    assert [first.id, second.id] == ["a", "b"]
+    assert spans_of(first) == spans_of(second) == [("Ann", "e1")]
+
+
 def test_a_file_without_newdoc_is_one_document_and_documents_keep_sentences(
     tmp_path: Path,
 ) -> None:

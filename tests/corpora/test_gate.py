@@ -1,7 +1,11 @@
 """The gate that corpora come through: what is wrong is told with file and line, never silent."""
 
+import contextlib
+import gzip
+import json
 import logging
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +18,7 @@ from headscope.corpora.lines import FileCorpus, Lines
 from headscope.corpora.opening import open_corpus, texts
 from headscope.data.example import Example
 from headscope.engine.sample import draw_sample
-from headscope.errors import InputError, shorten
+from headscope.errors import HeadscopeError, InputError, shorten
 from tests.fuzz.seeds import BRACKETS, CHOICES, ENTITIES, TREES
 
 TEXT, TREEBANK, COREF = CorpusRole.TEXT, CorpusRole.TREEBANK, CorpusRole.COREF
@@ -144,7 +148,7 @@ def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
 def test_what_is_no_file_is_refused(name: str, tmp_path: Path) -> None:
     link = tmp_path / "a.txt"
     link.symlink_to("/dev/zero")
-    with pytest.raises(InputError, match=r"not an ordinary file|No corpus"):
+    with pytest.raises(HeadscopeError, match=r"not an ordinary file|No corpus|a path"):
         list(open_corpus(link if name == "/dev/zero" else name, TEXT))
 
 
@@ -205,3 +209,44 @@ def test_half_characters_in_python_are_refused() -> None:
 def test_messages_quote_a_line_at_most() -> None:
     assert shorten(10**5000) == "a number of thousands of digits"
     assert shorten("a\ud800") == "a?"
+
+
+ROW = "1\tA\t_\t_\t_\t_\t0\troot\t_\t{}\n"
+LONG = 1_000_000
+BEGIN = "#begin document ({}\nbc/a 3 0 The DT (TOP*) - - - - * (7)\n#end document\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "content"),
+    [
+        ("brackets.conllu", COREF, ROW.format("Entity=" + "(" * LONG)),
+        ("names.conllu", COREF, ROW.format("Entity=" + "x" * LONG)),
+        ("letters.conllu", TREEBANK, f"# sent_id = {'a' * LONG}\n" + ROW.format("_")),
+        ("lines.conllu", TREEBANK, f"# sent_id = {'_' * LONG}\n" + ROW.format("_")),
+        ("spaces.conll", COREF, BEGIN.format(" " * LONG + "x")),
+    ],
+)
+def test_the_time_to_read_a_long_line_grows_with_its_length_only(
+    tmp_path: Path, name: str, role: CorpusRole, content: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    start = time.process_time()
+    with contextlib.suppress(InputError):
+        list(open_corpus(tmp_path / name, role))
+    assert time.process_time() - start < 30  # with the square of its length it takes hours
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.gz", "a.conllu.gz"])
+def test_endless_blank_lines_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(gzip.compress(b"\n" * 1_000_001))
+    refuse(tmp_path / name, TEXT, r"bytes of blank lines in a row")
+
+
+def test_many_unknown_keys_are_told_in_a_few_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = {"text": "a", **{f"key {i}": i for i in range(20_000)}}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record))
+    list(open_corpus(tmp_path / "a.jsonl", TEXT))
+    assert len(caplog.records) == 6
+    assert "19,995 notes of other kinds" in caplog.text

@@ -39,6 +39,8 @@ def test_treebanks_of_two_languages_give_one_table_and_a_comparison(tmp_path: Pa
         "dependency",
         "--limit",
         "100",
+        "--block-sentences",
+        "1",
         "--no-report",
         "--out",
         str(tmp_path / "run"),

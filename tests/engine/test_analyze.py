@@ -1,6 +1,7 @@
 """Runs: what they find, keep, resume, merge and refuse."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from headscope.engine.measure import measure_examples
 from headscope.errors import InputError, ModelError, OutputError, StudyError
 from headscope.runs.run import Run, load_run
 from headscope.view.behaviour import behaviour_table
+from headscope.view.table import Format
+from headscope.view.terminal import print_run
 from tests.engine.made import EXAMPLES, assert_same_tables, run
 from tests.making import MadeSource, random_maps
 from tests.planted import BROAD, CLOSING, NEXT, PREVIOUS
@@ -172,6 +175,26 @@ def test_user_token_classes_become_rows_of_the_table() -> None:
     np.testing.assert_allclose(sums, 1)
 
 
+def test_the_terminal_shows_token_classes_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+    classes = {"boats": ["boat"], "absent": ["zzz"]}
+    print_run(run(only="special-tokens", token_classes=classes).tables, Format.TABLE, 1)
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert re.search(r"boats +\d+\.\d % +\d-\d \d+%", lines["boats"])
+    assert "no such token" in lines["absent"]
+    plain = run(only="special-tokens").tables
+    for format in (Format.TABLE, Format.CSV):
+        print_run(plain, format, 1)
+        assert "special-tokens" not in capsys.readouterr().out
+
+
+def test_a_wrong_file_name_is_told_before_a_folder_that_is_not_empty(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="nofile"):
+        run(text="nofile.txt", out=tmp_path)
+    with pytest.raises(OutputError, match="is not empty"):
+        run(out=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -180,9 +203,9 @@ def test_user_token_classes_become_rows_of_the_table() -> None:
         ({"text": []}, InputError, "is empty"),
         ({"text": [EXAMPLES[0], EXAMPLES[0]]}, InputError, "'made:0' occurs 2 times"),
         ({"only": []}, StudyError, "No analysis was chosen"),
-        ({"limit": "3"}, StudyError, "^limit=3 cannot be used. Expected a whole number"),
-        ({"limit": 2.5}, StudyError, "^limit=2.5 cannot be used. Expected a whole number"),
-        ({"seed": None}, StudyError, "seed=.*None.* cannot be used. Expected a whole number"),
+        ({"limit": "3"}, StudyError, "^limit cannot be '3'. Expected a whole number"),
+        ({"limit": 2.5}, StudyError, "^limit cannot be 2.5. Expected a whole number"),
+        ({"seed": None}, StudyError, "^seed cannot be None. Expected a whole number"),
         (
             {"rows": "many"},
             StudyError,
@@ -285,7 +308,7 @@ def test_best_heads_combined_are_added_to_the_trees(tmp_path: Path) -> None:
 
 def test_repeating_a_pass_that_is_not_there_is_refused() -> None:
     with pytest.raises(StudyError, match="null has nothing to compare"):
-        run(only=["gradient"], null=1)
+        analyze("demo", text=["A text."], only=["ablation"], null=1, progress=False)
     with pytest.raises(StudyError, match="not a transformers model"):
         run(text=None, treebank=EXAMPLES, null=1)
 

@@ -253,7 +253,7 @@ def test_the_store_of_probes_is_the_same_written_side_by_side(cluster: Any, tmp_
     recipe = SourceRecipe(ClusterOptions(ray="auto", workers=1), PLANTED, None, ModelOptions(), 0)
     for folder, workers in (("plain", None), ("ray", recipe)):
         StoredMaps(PLANTED, tmp_path / folder, options, recipe=workers).treebank(sample)
-    one, other = (next((tmp_path / f).rglob("maps.f16")).read_bytes() for f in ("plain", "ray"))
+    one, other = (next((tmp_path / f).rglob("maps.u16")).read_bytes() for f in ("plain", "ray"))
     assert one == other
 
 

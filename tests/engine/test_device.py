@@ -20,13 +20,8 @@ from torch.utils._pytree import tree_leaves
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
-from headscope.engine.measure import (
-    Result,
-    RowBuffer,
-    _Observer,
-    measure_examples,
-    name_analyses,
-)
+from headscope.engine.measure import Result, _Observer, measure_examples, name_analyses
+from headscope.engine.row_buffer import RowBuffer
 from headscope.errors import ModelError
 from headscope.kernels.jensen_shannon import sum_pairs_in_torch, sum_pairs_on_device
 from headscope.models.loaded import wrap_model

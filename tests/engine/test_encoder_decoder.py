@@ -191,6 +191,26 @@ def test_examples_without_a_target_are_skipped_and_counted(tmp_path: Path) -> No
     assert run.manifest["counts"]["text"]["used"] == 5
 
 
+def test_targets_count_also_if_the_first_example_has_none(tmp_path: Path) -> None:
+    examples = toy_examples("copy", 6)
+    expected = analyze("copy", write_pairs(tmp_path / "pairs.jsonl", examples[1:]))
+    examples[0] = replace(examples[0], text_pair=None, links=None)
+    examples[1] = replace(examples[1], links=None)
+    for text in (write_pairs(tmp_path / "mixed.jsonl", examples), examples):
+        run = analyze("copy", text)
+        assert run.manifest["counts"]["text"]["skipped"] == {"no target (text_pair)": 1}
+        weights = [r.tables["position"]["weight"].tolist() for r in (run, expected)]
+        assert weights[0] == weights[1]
+        assert "word-alignment" in run.tables
+
+
+def test_files_with_and_without_targets_are_not_mixed(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "a.jsonl", toy_examples("copy", 6))
+    (tmp_path / "b.txt").write_text("w1 w2 w3\nw4 w5\n")
+    with pytest.raises(hs.HeadscopeError, match=r"Some files of .* have targets"):
+        analyze("copy", tmp_path)
+
+
 def test_pairs_without_gold_alignments_leave_alignment_out(tmp_path: Path) -> None:
     examples = [replace(example, links=None) for example in toy_examples("copy", 6)]
     run = analyze("copy", write_pairs(tmp_path / "pairs.jsonl", examples))

@@ -126,6 +126,26 @@ def test_a_model_without_a_head_leaves_gradients_out_and_is_told(
     run = hs.analyze("demo", only="position", also="gradient", **given)
     assert set(run.tables) == {"position"}
     assert "without a language-modelling head" in run.manifest["left_out"]["gradient"]
-    assert "without a language-modelling head" in caplog.text
+    (told,) = caplog.messages
+    assert told.startswith("Skipped 'gradient': ")
+    assert told.endswith("without a language-modelling head.")
     with pytest.raises(StudyError, match="without a language-modelling head"):
         hs.analyze("demo", only="gradient", **given)
+
+
+@pytest.mark.parametrize("analysis", ["ablation", "gradient"])
+def test_a_text_without_a_token_to_predict_changes_no_number_and_is_counted(analysis: str) -> None:
+    model = language_model("gpt2")
+    given = {"tokenizer": model.encoder.tokenizer, "only": analysis, **QUICK}
+    texts = {str(n): text for n, text in enumerate([*SENTENCES, ".", "a", "T"])}
+    examples = [hs.Example(name, text=text) for name, text in texts.items()]
+    whole = hs.analyze(model.model, text=examples, **given)
+    longer = hs.analyze(model.model, text=examples[: len(SENTENCES)], **given)
+    (counts,) = whole.manifest["counts"].values()
+    assert counts["used"] == len(SENTENCES)
+    assert sum(counts["skipped"].values()) == 3
+    assert [*counts["skipped_ids"].values()] == [["6", "7", "8"]]
+    table, alone = whole.tables[analysis], longer.tables[analysis]
+    if analysis == "ablation":  # the mean output of a head is over all tokens
+        table, alone = (t[t["mode"] != "mean"] for t in (table, alone))
+    pd.testing.assert_frame_equal(table, alone, check_exact=True)

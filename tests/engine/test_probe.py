@@ -232,8 +232,8 @@ def test_a_treebank_is_read_once_for_its_index_and_once_to_be_held(
     options = {"only": only, "curve": False, "progress": False}
     run = probe("demo", store=tmp_path, **paths, **options)  # type: ignore[arg-type]
     assert run.tables["probe-parts"]["sentences"].tolist() == [40, 40]
-    # what a treebank provides is seen in its first sentence
-    assert Counter(opened) == dict.fromkeys(paths.values(), 3)
+    # what a treebank provides, and that it marks documents, is seen in its first sentence
+    assert Counter(opened) == dict.fromkeys(paths.values(), 4)
 
 
 def one_part(treebank: ProbeTreebank) -> Part:

@@ -118,6 +118,41 @@ def test_bad_questions_are_answered_with_a_message(
     assert json.loads(answer)["error"]
 
 
+DEEP = b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("what", "body"),
+    [
+        ("look", DEEP),
+        ("look", {"text": TEXT, "weights": []}),
+        ("look", {"text": TEXT, "weights": "x"}),
+        ("look", {"text": TEXT, "model": True}),
+        ("look", {"text": [TEXT]}),
+        ("look", b'{"text": "\\ud800"}'),
+        ("look", b'{"text": NaN}'),
+        ("change", {"text": TEXT, "heads": ["1-1"], "mode": "zero", "place": True}),
+        ("change", {"text": TEXT, "heads": ["1-1"], "mode": {}}),
+        ("change", {"text": TEXT, "heads": "1-1", "mode": "zero"}),
+        ("save", b'{"panes": [{"text": "a"}], "start": {"text": "\\ud800"}}'),
+        ("save", {"panes": [{"text": "a", "model": []}], "start": {}}),
+        ("save", {"panes": ["a"], "start": {}}),
+        ("save", {"panes": [{"text": "a"}], "start": 3}),
+    ],
+)
+def test_no_question_is_answered_with_an_error_of_the_server(
+    server: LiveServer, what: str, body: Any
+) -> None:
+    status, answer, _ = ask(server, what, body)
+    assert 400 <= status < 500
+    assert json.loads(answer)["error"]
+
+
+def test_fields_that_are_null_count_as_left_out(server: LiveServer) -> None:
+    question = {"text": TEXT, "heads": ["1-1"], "mode": "zero", "place": None, "weights": None}
+    assert ask(server, "change", question)[0] == 200
+
+
 def test_it_listens_on_this_machine_alone(server: LiveServer) -> None:
     assert server._socket.getsockname()[0] == "127.0.0.1"
     assert server.address.startswith("http://127.0.0.1:")

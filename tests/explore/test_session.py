@@ -285,7 +285,7 @@ def test_predictions_are_those_of_the_model(name: str) -> None:
 
 def test_a_model_without_a_language_head_says_so() -> None:
     told = make_session().change({"text": TEXT, "heads": ["3-9"], "mode": "zero"}, go_on)
-    assert "language-modelling head" in told["why"]
+    assert told["why"].endswith("language-modelling head.")
     assert "predictions" not in told
 
 
@@ -304,6 +304,7 @@ def test_the_page_knows_the_run_and_its_plain_words(demo_run: DemoRun) -> None:
     json.dumps(told, allow_nan=False)
     assert "determiner" in told["cards"]["3-9"]["words"]
     assert told["cards"]["3-9"]["kind"] == "a syntactic relation"
+    assert {kind["name"] for kind in told["kinds"]} == {c["kind"] for c in told["cards"].values()}
     assert told["examples"]
     measures = {f"{m['group']}: {m['name']}": m for m in find_measures(run.tables)}
     table = run.tables["position"]

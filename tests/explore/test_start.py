@@ -1,12 +1,19 @@
 """`headscope explore` as a command: what it writes, and what it refuses."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import headscope as hs
 from headscope.cli import app
+from headscope.explore.start import open_session
+from headscope.explore.texts import list_foreign
+from headscope.files import read_sealed, seal
+from headscope.runs.run import load_run
 from tests.conftest import DemoRun
+from tests.toy_seq2seq import toy_examples, toy_tokenizer, train_toy
 
 TEXT = "The keeper lit her lamp."
 
@@ -33,6 +40,20 @@ def test_lines_of_a_file_are_texts_of_one_page(tmp_path: Path) -> None:
     page = path.read_text()
     assert 'id="layer-1-5"' in page
     assert 'id="layer-2-0"' not in page
+
+
+@pytest.mark.parametrize("n_characters", [256, 999, 1000])
+def test_a_text_may_be_longer_than_the_name_of_a_file(tmp_path: Path, n_characters: int) -> None:
+    path = tmp_path / "long.html"
+    code, said = explore("--text", ("bees " * 250)[:n_characters], "--out", str(path))
+    assert code == 0, said
+
+
+def test_a_file_of_texts_that_is_not_utf8_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_bytes(b"good\nb\xe4d\n")
+    code, said = explore("--text", str(tmp_path / "bad.txt"), "--out", str(tmp_path / "x.html"))
+    assert code == 2
+    assert "bad.txt:2: byte 2 of the line is not valid UTF-8" in " ".join(said.split())
 
 
 def test_an_example_of_a_run_is_written_with_the_run(demo_run: DemoRun, tmp_path: Path) -> None:
@@ -70,3 +91,69 @@ def test_bad_input_is_refused_and_nothing_is_written(
 def test_a_report_names_the_command_that_opens_a_drawing(demo_run: DemoRun) -> None:
     page = (demo_run.folder / "report.html").read_text()
     assert "headscope explore demo --run RUN --head 3-9 --sentence starter_" in page
+
+
+@pytest.fixture(scope="module")
+def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run over a file of the user."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "secret.txt").write_text("A secret word.\n")
+    hs.analyze("demo", text=folder / "secret.txt", out=folder / "run", only="position")
+    return folder
+
+
+def page_of(folder: Path, *options: str) -> str:
+    code, said = explore("--run", str(folder / "run"), "--out", str(folder / "x.html"), *options)
+    assert code == 0, said
+    return (folder / "x.html").read_text()
+
+
+SECRET = ["--sentence", "secret.txt:1"]
+
+
+def test_a_corpus_is_read_if_it_is_allowed_and_as_it_was_measured(own_run: Path) -> None:
+    assert "secret" in page_of(own_run, "--read-corpus", *SECRET)
+    arguments = ["--run", str(own_run / "run"), "--out", str(own_run / "x.html"), *SECRET]
+    for options in ([], ["--no-read-corpus"]):
+        code, said = explore(*arguments, *options)
+        assert (code, "--read-corpus" in said) == (2, True)
+
+
+@pytest.mark.parametrize("changes", [{"digest": ""}, {"digest": "0" * 64}, {"path": "hf:x/y"}])
+def test_no_file_without_its_digest_and_no_address_is_read(
+    own_run: Path, tmp_path: Path, changes: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(own_run / "run", tmp_path / "run")
+    manifest = read_sealed(tmp_path / "run/manifest.json")
+    manifest["passes"]["text"] |= changes
+    (tmp_path / "run/manifest.json").write_bytes(seal(manifest))
+    arguments = ["--run", str(tmp_path / "run"), "--out", str(tmp_path / "x.html"), *SECRET]
+    code, said = explore(*arguments, "--read-corpus")
+    assert (code, "is listed" in said) == (2, True)
+
+
+def test_a_relative_path_is_read_only_if_its_content_agrees(
+    own_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pass_ = load_run(own_run / "run").manifest["passes"]["text"] | {"path": "secret.txt"}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret.txt").write_text("Another one.\n")
+    assert list_foreign([pass_]) == []
+    monkeypatch.chdir(own_run)
+    assert list_foreign([pass_]) == ["secret.txt"]
+
+
+def test_a_run_of_other_weights_is_refused(own_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(own_run / "run", tmp_path / "run")
+    manifest = read_sealed(tmp_path / "run/manifest.json")
+    manifest["model"]["digest"] = "0" * 64
+    (tmp_path / "run/manifest.json").write_bytes(seal(manifest))
+    code, said = explore("--run", str(tmp_path / "run"), "--out", str(tmp_path / "x.html"))
+    assert (code, "other weights" in " ".join(said.split())) == (2, True)
+
+
+def test_a_run_of_a_whole_encoder_decoder_is_one_of_its_encoder(tmp_path: Path) -> None:
+    model, given = train_toy("copy"), {"tokenizer": toy_tokenizer()}
+    examples = toy_examples("copy", 6)
+    hs.analyze(model, text=examples, out=tmp_path / "run", only="position", **given)
+    assert open_session(model, run=tmp_path / "run", **given).run is not None

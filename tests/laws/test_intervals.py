@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headscope.data.example import Example
-from headscope.stats.bucket import bucket_of
+from headscope.data.example import Example, stable_hash
+from headscope.stats.bucket import N_BUCKETS
 from tests.laws.test_analyses import EXAMPLES, measure, of_one_model, tables_of
 
 N_DOCUMENTS = 6
@@ -37,7 +37,7 @@ CHECKED = {  # at least these
 def with_documents() -> list[Example]:
     names: dict[int, str] = {}  # one document for each of some buckets
     for number in range(1000):
-        names.setdefault(bucket_of(f"d{number}"), f"d{number}")
+        names.setdefault(stable_hash(f"d{number}") % N_BUCKETS, f"d{number}")
     chosen = list(names.values())[:N_DOCUMENTS]
     return [replace(e, document=chosen[i % N_DOCUMENTS]) for i, e in enumerate(EXAMPLES)]
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers
 from safetensors.torch import load_file, save_file
 
 from headscope.data.example import Example
-from headscope.errors import ModelError
+from headscope.errors import HeadscopeError, ModelError
 from headscope.models.load import load_model
 from tests.fuzz.runs import make_model
+from tests.models.tiny import FAMILIES, build_model, build_tokenizer
 
 
 @pytest.fixture
@@ -44,6 +46,27 @@ def test_a_checkpoint_with_more_layers_than_its_configuration_is_refused(folder:
         load_model(folder)
 
 
+@pytest.mark.parametrize(
+    ("architecture", "family", "layers"),
+    [
+        ("BertForMaskedLM", "bert", "num_hidden_layers"),
+        ("RobertaForMaskedLM", "roberta", "num_hidden_layers"),
+        ("GPT2LMHeadModel", "gpt2", "n_layer"),
+        ("DistilBertForMaskedLM", "distilbert", "n_layers"),
+    ],
+)
+def test_a_language_model_with_more_layers_than_its_configuration_is_refused(
+    tmp_path: Path, architecture: str, family: str, layers: str
+) -> None:
+    base = build_model(family)
+    getattr(transformers, architecture)(base.config).save_pretrained(tmp_path)
+    build_tokenizer(FAMILIES[family].tokenizer).save_pretrained(tmp_path)
+    load_model(tmp_path)
+    change(tmp_path / "config.json", **{layers: 1})
+    with pytest.raises(ModelError, match="more layers than its configuration says"):
+        load_model(tmp_path)
+
+
 def test_a_token_without_an_embedding_is_refused(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     key = next(key for key in weights if key.endswith("word_embeddings.weight"))
@@ -58,5 +81,5 @@ def test_a_token_without_an_embedding_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a\0b", "\ud800", "x" * 300])
 def test_a_name_that_no_model_has_is_refused(name: str) -> None:
-    with pytest.raises(ModelError, match="No model"):
+    with pytest.raises(HeadscopeError, match=r"No model|^name cannot be"):
         load_model(name)

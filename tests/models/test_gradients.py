@@ -152,6 +152,18 @@ def test_masks_depend_on_the_seed_and_the_example_alone() -> None:
     assert torch.equal(targets[is_asked], ids[is_asked])
 
 
+@pytest.mark.parametrize(("name", "n_least"), [("bert", 3), ("gpt2", 2)])
+def test_an_input_has_a_loss_if_and_only_if_it_has_a_token_to_predict(
+    name: str, n_least: int
+) -> None:
+    source = language_model(name)
+    task = build_task(source)
+    for n_tokens in range(1 if n_least == 2 else 2, 6):  # BERT's two special tokens always stand
+        batch = source.batch(source.encode(EXAMPLES[:1], n_tokens))
+        has_loss = bool(task.losses(*task.prepare(batch)).isfinite())
+        assert has_loss == (n_tokens >= n_least) == (not task.explain_unusable(batch.encodings[0]))
+
+
 def test_a_model_is_left_as_it_was() -> None:
     source = language_model("bert")
     source.model.train()

@@ -14,7 +14,9 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForSeq2SeqLM,
+    MarianMTModel,
     PreTrainedModel,
+    modeling_gguf_pytorch_utils,
 )
 
 from headscope.data.example import Example
@@ -23,6 +25,7 @@ from headscope.models import demo, load
 from headscope.models.load import load_model, load_with_head
 from headscope.models.loaded import LoadedModel, weights_digest
 from tests.models.test_families import see
+from tests.models.test_seq2seq import build as build_seq2seq
 from tests.models.tiny import (
     FAMILIES,
     N_HEADS,
@@ -56,6 +59,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 # --- the embedded model -------------------------------------------------------------------------
+
+
+def test_loading_shows_no_bar_of_gguf_files(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = modeling_gguf_pytorch_utils.tqdm
+    with load._quiet_loading():
+        assert list(modeling_gguf_pytorch_utils.tqdm([1, 2], desc="tensors")) == [1, 2]
+    assert capsys.readouterr().err == ""
+    assert modeling_gguf_pytorch_utils.tqdm is bar
 
 
 def test_demo_model_has_six_layers_of_twelve_heads_and_a_stable_digest() -> None:
@@ -341,3 +352,44 @@ def test_tokenizer_without_a_mask_token_leaves_a_masked_model_without_a_loss(
     model, reason = load_with_head(tmp_path)
     assert type(model.model).__name__ == "BertModel"
     assert "has no mask token" in str(reason)
+
+
+def test_a_package_that_a_tokenizer_needs_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any, **options: Any) -> Any:
+        raise ImportError("\nMarianTokenizer requires the SentencePiece library, but no. See")
+
+    monkeypatch.setattr(load.AutoTokenizer, "from_pretrained", fail)
+    with pytest.raises(ModelError, match=r"not installed: .*SentencePiece .*; install it") as told:
+        load_model(folder)
+    assert "safetensors" not in str(told.value)
+
+
+# --- weights that a model computes --------------------------------------------------------------
+
+
+@pytest.fixture
+def marian(tmp_path: Path) -> Path:
+    """A translation model as its owner saves it, without its sinusoidal positions."""
+    place = tmp_path / "marian"
+    MarianMTModel(build_seq2seq("marian").config).save_pretrained(place)
+    roberta_tokenizer().save_pretrained(place)
+    weights = load_file(place / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if "embed_positions" not in name}
+    save_file(kept, place / "model.safetensors", {"format": "pt"})
+    return place
+
+
+def test_positions_that_a_model_computes_are_not_missing(marian: Path) -> None:
+    model = load_model(marian).whole
+    assert model is not None
+    fresh = MarianMTModel(model.config).model
+    for own, computed in ((model.encoder, fresh.encoder), (model.decoder, fresh.decoder)):
+        assert torch.equal(own.embed_positions.weight, computed.embed_positions.weight)
+
+
+def test_a_model_that_computes_some_weights_still_needs_the_others(marian: Path) -> None:
+    drop_weights(marian, "encoder.layers.1.self_attn_layer_norm")
+    with pytest.raises(ModelError, match=r"lacks 2 weights \(encoder\.layers\.1\.self_attn_layer"):
+        load_model(marian)

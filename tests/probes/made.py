@@ -14,7 +14,7 @@ from headscope.data.tree import ROOT
 from headscope.engine.sample import draw_sample
 from headscope.engine.word_maps import StoredMaps
 from headscope.options import RunOptions
-from headscope.probes.store import write_store
+from headscope.probes.store import encode_weights, write_store
 from headscope.probes.treebank import ProbeTreebank, Sentence
 from headscope.probes.vectors import WordVectors
 from tests.making import VOCABULARY, MadeSource, make_example, random_maps
@@ -79,7 +79,10 @@ def store_vectors(folder: Path, examples: Sequence[Example]) -> ProbeTreebank:
     treebank = store(folder / "maps", examples, PLANTED_TREE)
     index = replace(treebank.maps.index, hidden_layers=(0, 1), dimension=DIMENSION)
     blocks = (
-        [treebank.maps.sentence(i).clone(), *(plant_vectors(sentence, layer) for layer in (0, 1))]
+        [
+            encode_weights(treebank.maps.sentence(i)),
+            *(plant_vectors(sentence, layer) for layer in (0, 1)),
+        ]
         for i, sentence in enumerate(treebank.sentences)
     )
     return replace(treebank, maps=write_store(folder / "both", index, blocks))

@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,12 +14,15 @@ import pytest
 import torch
 
 from headscope.data.attention import LayerAttention
-from headscope.data.encoding import Batch
+from headscope.data.encoding import Batch, Encoding
 from headscope.data.words import word_weights
 from headscope.errors import OutputError
 from headscope.probes import store as store_module
+from headscope.probes.baselines import SingleHead
+from headscope.probes.batches import score_sentences
+from headscope.probes.store import decode_weights, encode_weights
 from headscope.probes.treebank import NO_HEAD
-from tests.making import N_HEADS, MadeSource, make_example
+from tests.making import N_HEADS, N_LAYERS, MadeSource, make_example
 from tests.probes.made import MADE, make_examples, store
 
 
@@ -76,6 +80,45 @@ def test_attention_to_opening_and_closing_tokens_stands_apart(tmp_path: Path) ->
         assert (cells[:, :-2] == 0).all()
 
 
+def look_away(encoding: Encoding) -> torch.Tensor:
+    """Maps that give all but 1e-18 to 1e-7 to the opening token; every third word all of it."""
+    n = len(encoding)
+    rng = np.random.default_rng(encoding.example.key % 2**32)
+    maps = 10.0 ** rng.uniform(-18, -7, (N_LAYERS, N_HEADS, n, n))
+    maps[:, :, ::3] = 0
+    maps[..., 0] = 1 - maps[..., 1:].sum(-1)
+    return torch.from_numpy(maps)
+
+
+def test_the_smallest_weights_keep_their_order_and_make_no_root(tmp_path: Path) -> None:
+    """Of every head, in both directions, what is found in the maps themselves in float64."""
+    examples = {example.key: example for example in make_examples(20)}
+    source = MadeSource(look_away, pieces=lambda word, place: 1)
+    treebank = store(tmp_path, list(examples.values()), source)
+    n_roots = 0
+    for map_, direction in product(range(N_LAYERS * N_HEADS), (0, 1)):
+        for place, scores in score_sentences(SingleHead(map_, direction), treebank):
+            (encoding,) = source.encode([examples[treebank.sentences[place].key]], 512)
+            words = np.flatnonzero(encoding.word_ids >= 0)
+            weights = look_away(encoding).flatten(0, 1)[map_].numpy()[np.ix_(words, words)]
+            weights = weights.T if direction else weights.copy()
+            np.fill_diagonal(weights, 0)
+            expected = np.where(weights.max(1) > 0, weights.argmax(1), len(words))
+            np.testing.assert_array_equal(scores.argmax(1), expected)
+            n_roots += int((expected == len(words)).sum())
+    assert n_roots
+
+
+@pytest.mark.parametrize("least", [1e-300, 1e-30, 2**-62, 1e-12, 1e-3])
+def test_a_weight_is_stored_to_a_thousandth_and_zero_alone_as_zero(least: float) -> None:
+    weights = torch.tensor([0.0, least, 3 * least, 0.1, 0.999, 1.0], dtype=torch.float64)
+    stored = decode_weights(encode_weights(weights).numpy())
+    assert (stored > 0).tolist() == (weights > 0).tolist()
+    torch.testing.assert_close(
+        stored.double(), weights.clamp_min(2**-62) * (weights > 0), rtol=5e-4, atol=0
+    )
+
+
 def test_words_without_tokens_are_left_out_with_their_arcs(tmp_path: Path) -> None:
     examples = make_examples(40)
     source = MadeSource(pieces=lambda word, place: 0 if word == "boat" else 1)
@@ -116,10 +159,10 @@ def test_only_a_window_of_the_file_is_read(tmp_path: Path) -> None:
     assert torch.equal(whole, torch.cat(parts))
     parts[0].zero_()  # a private copy: the file stays
     assert torch.equal(whole, maps.cells(0, 9))
-    with (maps.path / "maps.f16").open("r+b") as stream:
-        stream.truncate(whole.nbytes - 1)
+    with (maps.path / "maps.u16").open("r+b") as stream:
+        stream.truncate(whole.numel() * 2 - 1)
     assert torch.equal(whole[: len(parts[0])], maps.cells(0, 1))
-    with pytest.raises(OutputError, match=r"has been cut: maps\.f16 ends too early"):
+    with pytest.raises(OutputError, match=r"has been cut: maps\.u16 ends too early"):
         maps.cells(8, 9)
 
 
@@ -132,9 +175,9 @@ def damage(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (lambda folder: damage(folder / "maps.f16"), r"checksum of maps\.f16 differs"),
-        (lambda folder: (folder / "maps.f16").write_bytes(b"12"), "truncated: it has 2 bytes"),
-        (lambda folder: (folder / "maps.f16").unlink(), "cannot be read"),
+        (lambda folder: damage(folder / "maps.u16"), r"checksum of maps\.u16 differs"),
+        (lambda folder: (folder / "maps.u16").write_bytes(b"12"), "truncated: it has 2 bytes"),
+        (lambda folder: (folder / "maps.u16").unlink(), "cannot be read"),
         (lambda folder: (folder / "header.json").write_text("{"), "cannot be read"),
     ],
 )

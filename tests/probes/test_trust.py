@@ -275,7 +275,7 @@ def test_the_spread_of_seeds_widens_intervals() -> None:
     assert (one.low, one.high) == (0.47, 0.53)
     assert many.low < 0.47
     assert many.high > 0.53
-    difference = Difference(0.1, 0.05, 0.15, 0.02, 0.001, 0.06)
+    difference = Difference(0.1, 0.05, 0.15, 0.02, 0.001, 0.0005, 0.06)
     same = add_seeds(difference, 40, np.array([0.3]), np.array([0.2]))
     assert same == difference
     wider = add_seeds(difference, 40, np.array([0.25, 0.35]), np.array([0.2]))

@@ -5,6 +5,8 @@ from itertools import product
 
 from scipy.stats import t as student
 
+from tests.references.folds import make_partitions
+
 Documents = dict[int, list[float]]  # the numbers of the segments of each bucket
 
 
@@ -52,7 +54,7 @@ def unpaired(one: Documents, other: Documents) -> tuple[float, float, float, flo
 
 def held_out_best(heads: Sequence[Documents]) -> float:
     """The mean over buckets of the pseudo-value of the head whose pseudo-values are the largest in
-    the other folds."""
+    the other folds, over all ways to make the folds."""
     buckets = list(heads[0])
     n = len(buckets)
 
@@ -60,11 +62,12 @@ def held_out_best(heads: Sequence[Documents]) -> float:
         return n * mean_without(head, None) - (n - 1) * mean_without(head, bucket)
 
     scores = []
-    for bucket in buckets:
-        others = [other for other in buckets if other % 8 != bucket % 8]
-        chosen = max(heads, key=lambda head: sum(adds(head, other) for other in others))
-        scores.append(adds(chosen, bucket))
-    return sum(scores) / n
+    for folds in make_partitions(dict.fromkeys(buckets, 1.0)):
+        for bucket in buckets:
+            others = [other for other in buckets if folds[other] != folds[bucket]]
+            chosen = max(heads, key=lambda head: sum(adds(head, b) for b in others))
+            scores.append(adds(chosen, bucket))
+    return sum(scores) / len(scores)
 
 
 def first_and_lasting(verdicts: Sequence[tuple[int, bool]]) -> tuple[int | None, int | None]:

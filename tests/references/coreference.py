@@ -1,12 +1,15 @@
 """Antecedents, mention by mention: heads and rules in plain loops (paper, section 4.3)."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from headscope.data.encoding import Encoding
 from headscope.data.mention import Mention
 from headscope.stats.bucket import bucket_of
 from tests.references.dependency import predict, word_map
+from tests.references.folds import N_FOLDS, make_partitions
 from tests.references.measures import Maps, Rows, heads
 
 BOUNDS = [(4, "1-4"), (9, "5-9"), (19, "10-19"), (49, "20-49")]
@@ -168,7 +171,7 @@ def gains(
 ) -> dict[tuple[str, str, str], list[tuple[int, int]]]:
     """By candidates, type and rule: of each mention 1, 0 or -1, and the bucket of its document."""
     kinds = ("all", "pronoun", "proper", "nominal")
-    buckets = [bucket_of(e.example.own_document) for e in encodings]
+    buckets = [bucket_of(e.example) for e in encodings]
     names = [
         (layer, head, direction)
         for layer, head in heads(maps)
@@ -181,9 +184,10 @@ def gains(
             for example, encoding, bucket in zip(maps, encodings, buckets, strict=True)
             for answer in _answers(example, encoding, candidates, names)
         ]
-        for fold in {bucket % 8 for bucket in buckets}:
-            inside = [question for question in asked if question[0] % 8 == fold]
-            others = [question for question in asked if question[0] % 8 != fold]
+        counts = Counter(bucket for bucket, groups, *_ in asked if "all" in groups)
+        for folds, fold in product(make_partitions(counts), range(N_FOLDS)):
+            inside = [question for question in asked if folds[question[0]] == fold]
+            others = [question for question in asked if folds[question[0]] != fold]
             if not inside or not others:
                 continue
             chosen = max(names, key=lambda name: sum(name in found for _, _, found, _ in others))

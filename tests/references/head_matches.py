@@ -1,5 +1,6 @@
 """Matches of heads beside chance: every way to match is tried, example by example."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -9,6 +10,7 @@ from scipy.stats import t as student
 
 from tests.references.comparison import jackknife
 from tests.references.distance import jensen_shannon
+from tests.references.folds import make_partitions
 from tests.references.measures import Maps, heads
 
 Matrix = list[list[float]]
@@ -74,15 +76,22 @@ def with_interval(scores: Sequence[tuple[int, int, float]]) -> tuple[float, floa
 
 def held_out(examples: Sequence[Divergences], is_own: bool = False) -> tuple[float, float, float]:
     """Matched on the documents of seven folds, scored on those of the eighth."""
-    scores = []
-    for fold in {example.bucket % 8 for example in examples}:
-        others = [e for e in examples if e.bucket % 8 != fold]
+    scores, folds = [], _first_partition(examples)
+    for fold in {folds[example.bucket] for example in examples}:
+        others = [e for e in examples if folds[e.bucket] != fold]
         match = best_match(add((e.own if is_own else e.across) for e in others), is_own)
-        for example in (e for e in examples if e.bucket % 8 == fold):
+        for example in (e for e in examples if folds[e.bucket] == fold):
             matrix = example.own if is_own else example.across
             score = fmean(matrix[i][j] for i, j in match)
             scores.append((example.bucket, example.n_rows, score))
     return with_interval(scores)
+
+
+def _first_partition(examples: Sequence[Divergences]) -> dict[int, int]:
+    rows = Counter[int]()
+    for example in examples:
+        rows[example.bucket] += example.n_rows
+    return next(make_partitions(rows))
 
 
 def at_random(examples: Sequence[Divergences]) -> tuple[float, float, float]:
@@ -93,9 +102,9 @@ def at_random(examples: Sequence[Divergences]) -> tuple[float, float, float]:
 
 def find_again(examples: Sequence[Divergences]) -> tuple[float, float]:
     """Heads known by their distances to the other model on even folds, looked for on odd ones."""
-    halves = []
+    halves, folds = [], _first_partition(examples)
     for part in (0, 1):
-        own = [e for e in examples if e.bucket % 8 % 2 == part]
+        own = [e for e in examples if folds[e.bucket] % 2 == part]
         n_rows = sum(e.n_rows for e in own)
         halves.append([[cell / n_rows for cell in row] for row in add(e.across for e in own)])
     apart = [

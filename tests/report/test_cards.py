@@ -104,13 +104,14 @@ def test_a_card_has_numbers_with_intervals_and_ranks(tables: Tables) -> None:
     card = topics(make_card(tables, 1, 2))
     assert card["behaviour"] == "previous token"
     assert "previous token 82.0 % [80.0-85.0] (rank 1 of 15)" in card["position"]
-    assert "1.50 nats [1.40-4.60] (rank 2 of 15; 31.2 % of even attention, 4.80)" in card["entropy"]
+    assert "1.50 nats [1.40-4.60] (rank 2 of 15; 31.3 % of even attention, 4.80)" in card["entropy"]
 
 
 def test_a_best_head_has_its_relation_with_baseline_and_direction(tables: Tables) -> None:
     text = topics(make_card(tables, 2, 4))["best head for obj"]
     assert text == (
-        "85.8 % [81.8-89.8] held out (best offset 40.0 %, -2); the head attends to its dependent"
+        "85.8 % [81.8-89.8] held out (best offset 40.0 %, -2); the dependent gets its strongest "
+        "attention from its head"
     )
 
 

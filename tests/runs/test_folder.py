@@ -58,7 +58,7 @@ def test_files_are_readable_by_whom_the_umask_says(tmp_path: Path, mask: int) ->
     written = {path for path in tmp_path.rglob("*") if path.is_file()}
     names = {path.name for path in written}
     assert {"manifest.json", "position.csv", "position.parquet", "text.safetensors"} <= names
-    assert {"examples.json", "report.html", "header.json", "maps.f16", "probes.csv"} <= names
+    assert {"examples.json", "report.html", "header.json", "maps.u16", "probes.csv"} <= names
     for path in tmp_path.rglob("*"):
         expected = (0o666 if path.is_file() else 0o777) & ~mask
         assert path.stat().st_mode & 0o777 == expected, path

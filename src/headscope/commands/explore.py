@@ -1,5 +1,7 @@
 """`headscope explore`: every head on any text, live in the browser, or as one file."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,14 +36,31 @@ def explore(
         int, typer.Option(help="Port on 127.0.0.1; 0 is any free port.", min=0, max=65535)
     ] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    read_corpus: Annotated[
+        bool | None,
+        typer.Option(
+            help="Read the corpora that RUN names, if they are what it measured. Default: ask."
+        ),
+    ] = None,
     **options: Any,
 ) -> None:
     """See all heads of MODEL on any text, live in the browser."""
     with talk.loading():
         from headscope.explore.start import open_session, save_page, serve  # torch
     typer.echo(f"Loading {model} ...", err=True)
+
+    def may_read(paths: Sequence[str]) -> bool:
+        return _ask(paths) if read_corpus is None else read_corpus
+
     session = open_session(
-        model, run=run, text=text, sentence=sentence, head=head, beside=beside, **options
+        model,
+        run=run,
+        text=text,
+        sentence=sentence,
+        head=head,
+        beside=beside,
+        may_read=may_read,
+        **options,
     )
     if out is not None:
         typer.echo(save_page(session, out))
@@ -55,3 +74,15 @@ def explore(
         server.run()
     except KeyboardInterrupt:  # the way to stop it
         typer.echo("\nStopped.", err=True)
+
+
+def _ask(paths: Sequence[str]) -> bool:
+    """Whether these files may be read; without a terminal they may not."""
+    listed = "\n".join(f"  {path!r}" for path in paths)
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        typer.echo(
+            f"The run names these corpora, and they are what it measured:\n{listed}", err=True
+        )
+        return typer.confirm("Read them, to list and show their examples?", default=True, err=True)
+    talk.tell(f"The corpora of the run are not read; --read-corpus reads them:\n{listed}")
+    return False

@@ -49,7 +49,7 @@ def report(
     background: Annotated[str | None, of_figure(help="A colour, or transparent.")] = None,
 ) -> None:
     """Make a run's page again, or save its figures; no model runs."""
-    from headscope.runs.run import load_run  # altair: only when it is needed
+    from headscope.runs.run import explain_damage, load_run  # altair: only when it is needed
     from headscope.view.figure import save_figures
     from headscope.view.paper import read_size
 
@@ -66,7 +66,7 @@ def report(
         typer.echo(drawn.save(out or run / "figures" / f"{figure}.{format}"))
         return
     formats = [format.strip() for format in figures.split(",")] if figures is not None else []
-    with talk.stage("drawing"):
+    with talk.stage("drawing"), explain_damage(done):
         saved = save_figures(done.tables, run / "figures", formats) if formats else []
         page = done.report(out)
     typer.echo(page)

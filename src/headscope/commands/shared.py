@@ -90,19 +90,22 @@ def name_folder(model: str) -> str:
 
 def show_run(run: "Run", format: Format, min_count: int = 50) -> None:
     """Print a run's main tables on stdout; on stderr claims, the answer in short and counts."""
-    from headscope.view.answer import choose_answers  # pandas: only when it is needed
+    from headscope.runs.run import explain_damage  # pandas: only when it is needed
+    from headscope.view.answer import choose_answers
     from headscope.view.claim import sum_up
     from headscope.view.terminal import describe_answers, print_run
 
-    print_run(run.tables, format, min_count)
+    with explain_damage(run):
+        print_run(run.tables, format, min_count)
     for finding in run.findings:
         talk.tell_more(f"{finding.verdict}: {finding.claim.says} ({finding.claim.name})")
     if any(finding.verdict != "not measured" for finding in run.findings):
         talk.tell(sum_up(run.findings))
-    answers = choose_answers(run.tables)
-    if answers:
-        talk.tell(f"\nIn short:\n{describe_answers(answers)}\n")
-    show_counts(run)
+    with explain_damage(run):
+        answers = choose_answers(run.tables, model=run.manifest["model"])
+        if answers:
+            talk.tell(f"\nIn short:\n{describe_answers(answers)}\n")
+        show_counts(run)
 
 
 def show_report(run: "Run") -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from headscope.comparison.measures import MEAN, VALUE
 from headscope.view.answer import join_words, write_percent
+from headscope.view.claim import added_claims
 from headscope.view.numbers import Form, p_value
 
 __all__ = ["answer_comparison", "has_kind", "name_measure", "split_kinds_by_run", "write_number"]
@@ -14,6 +15,13 @@ __all__ = ["answer_comparison", "has_kind", "name_measure", "split_kinds_by_run"
 LEVEL = 0.05
 NAMED = 4  # things named in a sentence
 NUMBER = Form(".3g", to=" to ")
+NATS = Form(".3g", unit=" nats")
+# The measures that are shares, by the names of their columns, and those in nats.
+SHARES = frozenset({
+    "weight", "share", "flat_rows", "accuracy", "heldout_accuracy", "split", "aer", "precision",
+    "recall", "uas", "uas_with_punctuation", "uuas", "mst_uas", "las",
+})  # fmt: skip
+IN_NATS = frozenset({"nats", "divergence"})
 HELD_OUT = "heldout_accuracy"
 
 
@@ -30,19 +38,27 @@ def answer_comparison(runs: Sequence[str], tables: Mapping[str, pd.DataFrame]) -
 
 
 def _answer_claims(runs: Sequence[str], claims: pd.DataFrame) -> Iterator[str]:
+    claims = claims[~claims["claim"].isin(added_claims())]
     verdicts = claims.pivot(index="claim", columns="run", values="verdict")
     judged = verdicts[(verdicts != "not measured").all(axis=1)]
     if not len(judged):
         return
-    n_holding = [f"{(judged[run] == 'holds').sum()} in {run}" for run in runs]
+    counts = [f"in {run} {_count_decided(judged[run])}" for run in runs]
     in_all = int((judged == "holds").all(axis=1).sum())
     decided = judged[judged.isin(["holds", "does not hold"]).all(axis=1)]
     n_split = int((decided.nunique(axis=1) > 1).sum())
     yield (
-        f"{len(judged)} claims of the paper could be judged in {_all(runs)}. "
-        f"{', '.join(n_holding)} and {in_all} in {_all(runs)} hold; {n_split} hold in one run but "
-        f"not in another."
+        f"{len(judged)} claims of the paper were measured in {_all(runs)}: {'; '.join(counts)}. "
+        f"{in_all} hold in {_all(runs)}; {n_split} hold in one run but not in another."
     )
+
+
+def _count_decided(verdicts: "pd.Series[str]") -> str:
+    counts = verdicts.value_counts()
+    hold, fail, undecided = (
+        counts.get(verdict, 0) for verdict in ("holds", "does not hold", "undecided")
+    )
+    return f"{hold} hold, {fail} do not, {undecided} undecided"
 
 
 def has_kind(kinds: pd.DataFrame) -> pd.DataFrame:
@@ -81,15 +97,16 @@ def _answer_measures(runs: Sequence[str], measures: pd.DataFrame) -> Iterator[st
         f"{len(found):,} of {len(tested):,} differences in measures from {runs[0]} are significant "
         f"after Holm's correction (5 %)"
     )
-    shares = found[(found["statistic"] == MEAN) & found["value"].between(0, 1)]
+    shares = found[(found["statistic"] == MEAN) & found["measure"].isin(SHARES)]
     if not len(shares):
         yield f"{said}."
         return
     top = _largest(shares)
     before = top["value"] - top["difference"]
     yield (
-        f"{said}; the largest mean change is in {name_measure(top)}: {write_number(before)} in "
-        f"{runs[0]}, {write_number(top['value'])} in {top['run']} (p {p_value(top['p_value'])})."
+        f"{said}; the largest mean change of a share is in {name_measure(top)}: "
+        f"{write_number(top, before)} in {runs[0]}, {write_number(top, top['value'])} in "
+        f"{top['run']} (p {p_value(top['p_value'])})."
     )
 
 
@@ -105,24 +122,26 @@ def _answer_heads(runs: Sequence[str], heads: pd.DataFrame, depth: pd.DataFrame)
     for run, part in found.groupby("run", sort=False):
         n_heads = len(heads[heads["run"] == run][["layer", "head"]].drop_duplicates())
         n_changed = len(part[["layer", "head"]].drop_duplicates())
-        shares = part[part["value"].between(0, 1) & part["first_value"].between(0, 1)]
+        shares = part[part["measure"].isin(SHARES)]
         top = _largest(shares if len(shares) else part)
+        most = "by the largest share" if len(shares) else "most of all"
         yield (
             f"{n_changed} of {n_heads} heads of {run} differ in some measure from the head at the "
-            f"same place of {runs[0]}, most of all {top['layer']}-{top['head']} in "
-            f"{name_measure(top)}: {write_number(top['first_value'])} there, "
-            f"{write_number(top['value'])} here."
+            f"same place of {runs[0]}, {most} {top['layer']}-{top['head']} in "
+            f"{name_measure(top)}: {write_number(top, top['first_value'])} there, "
+            f"{write_number(top, top['value'])} here."
         )
         return  # the others are on the page
-    sure = depth[(depth["p_value"] < LEVEL) & depth["value"].between(0, 1)]
+    sure = depth[(depth["p_value"] < LEVEL) & depth["measure"].isin(SHARES)]
     if not len(heads) and len(sure):
         top = _largest(sure)
         before = top["value"] - top["difference"]
         yield (
             "The models have different shapes, so heads are compared by depth, and the best head "
-            "of one with the best head of the other. By depth they differ most in the "
-            f"{top['depth']} in {name_measure(top)}: "
-            f"{write_number(before)} in {runs[0]}, {write_number(top['value'])} in {top['run']}."
+            "of one with the best head of the other. By depth, the share that differs "
+            f"most is that in the {top['depth']} of {name_measure(top)}: "
+            f"{write_number(top, before)} in {runs[0]}, {write_number(top, top['value'])} in "
+            f"{top['run']}."
         )
 
 
@@ -150,9 +169,15 @@ def name_measure(row: pd.Series) -> str:
     return f"{row['table']} {row['measure']}{of}"
 
 
-def write_number(value: float) -> str:
-    """A share in percent, anything else with three digits."""
-    return write_percent(value) if 0 <= value <= 1 else NUMBER.number(value)
+def write_number(row: Any, value: float) -> str:
+    """A number of the row's measure: a share in percent, others with three digits and their unit.
+
+    >>> write_number({"measure": "nats"}, 0.94), write_number({"measure": "weight"}, 0.94)
+    ('0.94 nats', '94 %')
+    """
+    if row["measure"] in SHARES:
+        return write_percent(value)
+    return (NATS if row["measure"] in IN_NATS else NUMBER).number(value)
 
 
 def _all(runs: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """An atlas: a static site of many runs, with an index of models, claims and kinds of heads."""
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
@@ -9,18 +10,20 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup, escape
 
+from headscope.arguments import checked
 from headscope.comparison.findings import claims_table, kinds_table
-from headscope.comparison.load import load_runs
+from headscope.comparison.load import Loaded, load_runs
 from headscope.comparison.page import claims_matrix, render_page
 from headscope.data.table import split_kinds
 from headscope.errors import StudyError
 from headscope.files import write_atomically
+from headscope.registry import PROBES
 from headscope.runs.folder import RunFolder
-from headscope.runs.run import Run
+from headscope.runs.run import Run, explain_damage
 from headscope.view.answer import choose_answers
 from headscope.view.behaviour import OTHER
 from headscope.view.card import cards_of_kind
-from headscope.view.claim import sum_up
+from headscope.view.claim import Finding, added_claims, count_verdicts, sum_up
 from headscope.view.overview import Overview, make_overview
 
 __all__ = ["Atlas", "write_atlas"]
@@ -39,6 +42,7 @@ class Atlas:
     left_out: dict[str, str]
 
 
+@checked
 def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
     """A site of all runs in a folder, by default in its subfolder `atlas`.
 
@@ -48,8 +52,8 @@ def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
     target = RunFolder(Path(out) if out is not None else place / "atlas")
     paths = sorted(
         path.parent
-        for path in place.glob("**/manifest.json")
-        if not (path.parent.parent / "manifest.json").exists()  # a part of the run above it
+        for path in (place.glob("**/manifest.json") if os.path.isdir(place) else ())
+        if path.parent.name != PROBES.plural or not (path.parent.parent / "manifest.json").exists()
     )
     if not paths:
         raise StudyError(
@@ -58,6 +62,11 @@ def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
         )
     target.refuse_if_taken()
     loaded = load_runs(paths, least=1, same_weights=False)
+    with explain_damage(*loaded.runs.values()):
+        return _write(target, loaded)
+
+
+def _write(target: RunFolder, loaded: Loaded) -> Atlas:
     tables = {"claims": claims_table(loaded.runs), "kinds": kinds_table(loaded.runs)}
     target.create()
     for name, table in tables.items():
@@ -80,6 +89,13 @@ def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
     return Atlas(index, loaded.runs, tables, loaded.left_out)
 
 
+def _count_claims(findings: Sequence[Finding]) -> str:
+    """How many of the paper's claims have each verdict; "" where none was measured."""
+    added = added_claims()
+    verdicts = [f.verdict for f in findings if f.claim.name not in added]
+    return count_verdicts(verdicts) if {*verdicts} - {"not measured"} else ""
+
+
 def _write_model(site: Path, number: str, name: str, run: Run) -> dict[str, Any]:
     """The page of a model, its report beside it where there is one, and its card for the index."""
     cards = {
@@ -94,14 +110,13 @@ def _write_model(site: Path, number: str, name: str, run: Run) -> dict[str, Any]
         "report": f"{MODELS}/{number}-report.html" if report.exists() else "",
         "grid": draw_grid(overview, name),
         "shape": f"{overview.n_layers} layers of {overview.n_heads} heads",
-        "n_holding": sum(finding.verdict == "holds" for finding in run.findings),
-        "n_judged": sum(finding.verdict != "not measured" for finding in run.findings),
+        "claims": _count_claims(run.findings),
     }
     page = render_page(
         "model.html.j2",
         name=name,
         report=Path(card["report"]).name,
-        answers=[answer.text for answer in choose_answers(run.tables)],
+        answers=[a.text for a in choose_answers(run.tables, model=run.manifest["model"])],
         grid=card["grid"],
         legend=[(line.kind.name, line.kind.colour, line.n_heads) for line in overview.legend],
         findings=run.findings,

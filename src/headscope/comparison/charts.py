@@ -11,7 +11,16 @@ from headscope.comparison.answer import LEVEL, name_measure
 from headscope.data.table import split_kinds
 from headscope.runs.run import Run
 from headscope.view.behaviour import behaviour_table
-from headscope.view.figure import COLOURS, GREY, Chart, mark_data, render, style
+from headscope.view.figure import (
+    COLOURS,
+    GREY,
+    Chart,
+    clean_label,
+    clean_labels,
+    mark_data,
+    render,
+    style,
+)
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 
 __all__ = [
@@ -38,6 +47,7 @@ def draw(chart: Chart, title: str, caption: str) -> Drawn:
 
 
 def _shades(runs: list[str]) -> alt.Color:
+    runs = [str(clean_label(run)) for run in runs]
     colours = [COLOURS[place % len(COLOURS)] for place in range(len(runs))]
     scale = alt.Scale(domain=runs, range=colours)
     legend = alt.Legend(title=None, orient="top", symbolOpacity=1)
@@ -57,7 +67,7 @@ def kinds_by_depth(runs: Mapping[str, Run]) -> pd.DataFrame:
 
 def draw_kinds(runs: Mapping[str, Run]) -> Drawn | None:
     """A panel for each behaviour: heads as dots by depth, for each run a line of layers' means."""
-    table = kinds_by_depth(runs)
+    table = clean_labels(kinds_by_depth(runs))
     if not len(table):
         return None
     across = alt.X("depth:Q", title="depth", scale=alt.Scale(domain=[0, 1]), axis=_few())
@@ -81,6 +91,7 @@ def draw_best(best: pd.DataFrame, runs: list[str]) -> Drawn | None:
     """The best head of each question in each run, held out."""
     if not len(best):
         return None
+    best = clean_labels(best)
     several = best["table"].nunique() > 1
     of = (best["table"] + ": " + best["of"]) if several else best["of"]
     table = best.assign(of=of)
@@ -88,6 +99,7 @@ def draw_best(best: pd.DataFrame, runs: list[str]) -> Drawn | None:
     table = table[table["of"].isin(high.index[:SHOWN_BEST])]
     order = list(high.index[:SHOWN_BEST])
     rows = alt.Y("of:N", sort=order, title=None, axis=alt.Axis(labelLimit=400))
+    runs = [str(clean_label(run)) for run in runs]
     inside = alt.YOffset("run:N", sort=runs)
     base = alt.Chart(mark_data(table, ["of", "run", "value", "low", "high"]))
     across = alt.X("value:Q", title="accuracy, held out")
@@ -115,9 +127,10 @@ def draw_changes(heads: pd.DataFrame, run: str) -> Drawn | None:
     kept = named[named["panel"].isin(chosen)][["table", "measure", "of", "panel"]].drop_duplicates()
     shown = heads[heads["run"] == run].merge(kept, on=["table", "measure", "of"])
     shown = shown.rename(columns={"difference_low": "low", "difference_high": "high"})
-    grid = HeadsGrid("difference", "difference", diverging=True, panel="panel", panel_order=chosen)
+    panels = [str(clean_label(panel)) for panel in chosen]
+    grid = HeadsGrid("difference", "difference", diverging=True, panel="panel", panel_order=panels)
     return draw(
-        grid.draw(shown),
+        grid.draw(clean_labels(shown)),
         f"Heads of {run} that differ most",
         f"{HOW_TO_READ} Red: more than the head at the same place of the first run; blue: less. "
         f"The {len(chosen)} measures with the largest significant differences (after correction).",
@@ -130,7 +143,7 @@ def draw_lines(
     """A panel for each line of `panel`: `value` (and `low`, `high`) over `step`."""
     if not len(table):
         return None
-    table = table.assign(
+    table = clean_labels(table).assign(
         low=table["low"].fillna(table["value"]), high=table["high"].fillna(table["value"])
     )
     across = alt.X("step:Q", title="step", scale=alt.Scale(type="symlog"), axis=_few())

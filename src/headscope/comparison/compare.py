@@ -1,13 +1,14 @@
 """The whole of `headscope compare`: runs in, tables of differences and a page out."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
 
 import pandas as pd
 
+from headscope.arguments import checked
 from headscope.comparison.answer import answer_comparison
 from headscope.comparison.findings import best_heads, claims_table, judge_pairs, kinds_table
 from headscope.comparison.load import Compared, Loaded, RunLike, different_options, load_runs
@@ -15,7 +16,7 @@ from headscope.comparison.measures import compare_numbers
 from headscope.comparison.replicates import Replicates, read_replicates
 from headscope.errors import StudyError
 from headscope.files import write_atomically
-from headscope.runs.run import RunTables
+from headscope.runs.run import RunTables, explain_damage
 
 __all__ = ["Comparison", "compare"]
 
@@ -29,6 +30,7 @@ class Comparison(Compared[str]):
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.runs)}: {', '.join(self.tables)}>"
 
+    @checked
     def report(self, path: str | Path) -> Path:
         """Write the page."""
         from headscope.comparison.page import render_comparison  # altair: only to show it
@@ -36,6 +38,7 @@ class Comparison(Compared[str]):
         write_atomically(Path(path), render_comparison(self).encode())
         return Path(path)
 
+    @checked
     def write(self, folder: str | Path) -> Path:
         """Write the tables, what was compared, and the page, into a new or empty folder."""
         path = self.write_tables(folder)
@@ -50,13 +53,22 @@ class Comparison(Compared[str]):
         return self.report(path / "compare.html")
 
 
-def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Comparison:
+@checked
+def compare(runs: Iterable[RunLike], *, out: str | Path | None = None) -> Comparison:
     """Compare several runs with the first one.
 
     `runs` are folders, or runs that `analyze` returned with `out`. Differences are paired by bucket
     where both runs read the same documents. Without `out` nothing is written.
     """
     loaded = load_runs(list(runs), out=out)
+    with explain_damage(*loaded.runs.values()):
+        made = _compare(loaded)
+        if out is not None:
+            made.write(out)
+    return made
+
+
+def _compare(loaded: Loaded) -> Comparison:
     replicates = _read_all(loaded)
     first = next(iter(loaded.runs))
     pairs = judge_pairs(replicates, list(loaded.runs))
@@ -75,10 +87,7 @@ def compare(runs: Sequence[RunLike], *, out: str | Path | None = None) -> Compar
         for row in pairs.itertuples()
         if row.verdict != "not measured"
     ]
-    made = Comparison(loaded.runs, tables, answers, loaded.notes, loaded.left_out)
-    if out is not None:
-        made.write(out)
-    return made
+    return Comparison(loaded.runs, tables, answers, loaded.notes, loaded.left_out)
 
 
 def _read_all(loaded: Loaded) -> dict[str, Replicates]:

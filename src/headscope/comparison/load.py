@@ -50,7 +50,7 @@ class Compared(Generic[Key]):
 
     def write_tables(self, folder: str | Path) -> Path:
         """Write the tables into a new or empty folder."""
-        store = RunFolder.at(folder)
+        store = RunFolder(Path(folder))
         store.refuse_if_taken()
         store.create()
         for name, table in self.tables.items():
@@ -70,7 +70,7 @@ def load_runs(
     where their comparison will be written, must be new or empty: said before any work.
     """
     if out is not None:
-        RunFolder.at(out).refuse_if_taken()
+        RunFolder(Path(out)).refuse_if_taken()
     folders = [str(run.folder or id(run)) if isinstance(run, Run) else str(run) for run in given]
     places = Counter(str(Path(folder).resolve()) for folder in folders)
     twice = [place for place, count in places.items() if count > 1]

@@ -146,7 +146,7 @@ def _measures(measures: pd.DataFrame) -> TextTable:
         Column("measure", lambda row: name_measure(pd.Series(row))),
         Column("statistic", lambda row: str(row["statistic"])),
         Column("run", lambda row: str(row["run"])),
-        Column("value", lambda row: write_number(row["value"])),
+        Column("value", lambda row: write_number(row, row["value"])),
         *DIFFERENCE,
     )
     note = (
@@ -163,8 +163,8 @@ def _heads(heads: pd.DataFrame) -> TextTable:
         Column("head", lambda row: f"{row['layer']}-{row['head']}"),
         Column("run", lambda row: str(row["run"])),
         Column("measure", lambda row: name_measure(pd.Series(row))),
-        Column("first run", lambda row: write_number(row["first_value"])),
-        Column("this run", lambda row: write_number(row["value"])),
+        Column("first run", lambda row: write_number(row, row["first_value"])),
+        Column("this run", lambda row: write_number(row, row["value"])),
         *DIFFERENCE,
     )
     note = (

@@ -9,13 +9,15 @@ from typing import Any
 
 import pandas as pd
 
+from headscope.arguments import checked
 from headscope.comparison.findings import best_heads, claims_table, kinds_table
 from headscope.comparison.load import Compared, Loaded, RunLike, load_runs, weights_of
 from headscope.comparison.replicates import find_estimates, find_keys, split_keys
 from headscope.errors import StudyError
 from headscope.files import write_atomically
-from headscope.runs.run import Run, RunTables
+from headscope.runs.run import Run, RunTables, explain_damage
 from headscope.view.answer import join_words
+from headscope.view.claim import added_claims
 
 __all__ = ["Series", "compare_series", "onset_table"]
 
@@ -31,6 +33,7 @@ TRAINER_STATE = "trainer_state.json"
 class Series(Compared[int]):
     """Runs by training step, and what becomes of every number."""
 
+    @checked
     def write(self, folder: str | Path) -> Path:
         """Write the tables and the page into a new or empty folder."""
         from headscope.comparison.page import render_series  # altair: only to show it
@@ -40,6 +43,7 @@ class Series(Compared[int]):
         return target
 
 
+@checked
 def compare_series(
     runs: Sequence[RunLike], *, steps: Sequence[int] | None = None, out: str | Path | None = None
 ) -> Series:
@@ -54,7 +58,7 @@ def compare_series(
             "order of the runs; correct --steps."
         )
     folders = [run.folder if isinstance(run, Run) else Path(run) for run in runs]
-    given = dict(zip(map(str, folders), steps or (), strict=False))
+    given = dict(zip(map(str, folders), () if steps is None else steps, strict=False))
     loaded = load_runs(list(runs), out=out)
     of_run = {
         name: find_step(run) if steps is None else given[str(run.folder)]
@@ -68,9 +72,10 @@ def compare_series(
             "leave one out, or give --steps."
         )
     ordered = {of_run[name]: loaded.runs[name] for name in sorted(of_run, key=lambda n: of_run[n])}
-    made = _make(ordered, loaded)
-    if out is not None:
-        made.write(out)
+    with explain_damage(*loaded.runs.values()):
+        made = _make(ordered, loaded)
+        if out is not None:
+            made.write(out)
     return made
 
 
@@ -187,7 +192,8 @@ def _answer(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """Claims at both ends, which heads come first, and what is lost again."""
     claims, onsets = tables["claims"], tables["onsets"]
     steps = sorted(set(claims["step"]))
-    held = claims[claims["verdict"] == "holds"].groupby("step")["claim"].count()
+    is_held = (claims["verdict"] == "holds") & ~claims["claim"].isin(added_claims())
+    held = claims[is_held].groupby("step")["claim"].count()
     yield (
         f"{held.get(steps[0], 0)} claims of the paper hold at step {steps[0]:,}, "
         f"{held.get(steps[-1], 0)} at step {steps[-1]:,} ({len(steps)} checkpoints)."

@@ -8,11 +8,15 @@ from hashlib import sha256
 from typing import Any
 
 from headscope.contracts import Annotation, Corpus, CorpusRole
+from headscope.corpora.conllu import ConlluFile
+from headscope.corpora.document_names import LEAST_DOCUMENTS
+from headscope.corpora.lines import FileCorpus
 from headscope.data.example import Example
 from headscope.errors import InputError, shorten, suggest
 
-__all__ = ["FilesCorpus", "MemoryCorpus", "read_frame"]
+__all__ = ["FilesCorpus", "MemoryCorpus", "read_frame", "with_blocks"]
 
+ONE_A_FILE = "one a file"  # among files in which documents are unknown
 SHOWN_FILES = 20  # of those that cannot be read
 LONGEST_REASON = 400
 COLUMNS = ("text", "text_pair", "id", "document")  # of a table that are read
@@ -22,7 +26,8 @@ COLUMNS = ("text", "text_pair", "id", "document")  # of a table that are read
 class FilesCorpus:
     """The files of a folder or a list, one after the other; an id begins with its file's key.
 
-    A file in which documents are not marked is a document.
+    A file in which documents are not marked is a document. Blocks of sentences stand for documents
+    in a few files; among many, a file is one.
 
     A file that cannot be read stops the reading at the end, with all such files named; or it is
     left out, if `skip_bad` says so.
@@ -34,11 +39,21 @@ class FilesCorpus:
 
     @property
     def provides(self) -> frozenset[str]:
+        found = self._provided()
+        return frozenset.intersection(*found) if found else frozenset()
+
+    @property
+    def mixes_targets(self) -> bool:
+        """Whether some files have targets and others have none."""
+        return len({Annotation.TARGETS in provided for provided in self._provided()}) == 2
+
+    def _provided(self) -> list[frozenset[str]]:
+        """What each file provides."""
         found: list[frozenset[str]] = []
         for member in self._good_members.values():
             with suppress(InputError):  # told when it is read
                 found.append(member.provides)
-        return frozenset.intersection(*found) if found else frozenset()
+        return found
 
     @cached_property
     def skipped_files(self) -> dict[str, str]:
@@ -62,10 +77,30 @@ class FilesCorpus:
         for key, member in members.items():
             try:
                 for example in member:
-                    document = key if example.document is None else f"{key}/{example.document}"
+                    is_file = example.document is None or self._is_document(member)
+                    document = key if is_file else f"{key}/{example.document}"
                     yield replace(example, id=f"{key}/{example.id}", document=document)
             except InputError as error:
                 bad[key] = shorten(str(error), LONGEST_REASON)
+
+    @property
+    def documents(self) -> str:
+        """How documents are known in the files."""
+        ways = {ONE_A_FILE if self._is_document(m) else m.documents for m in self._files}
+        return "; ".join(sorted(ways - {""}))
+
+    def with_blocks(self, n_sentences: int) -> "FilesCorpus":
+        """The same files, with blocks of so many sentences where documents are unknown."""
+        members = {key: with_blocks(member, n_sentences) for key, member in self.members.items()}
+        return replace(self, members=members)
+
+    def _is_document(self, member: object) -> bool:
+        has_blocks = isinstance(member, ConlluFile) and member.has_blocks
+        return has_blocks and len(self.members) >= LEAST_DOCUMENTS
+
+    @property
+    def _files(self) -> list[FileCorpus]:
+        return [m for m in self._good_members.values() if isinstance(m, FileCorpus)]
 
     def digest(self) -> str:
         parts = (f"{key} {member.digest()}\n" for key, member in self._good_members.items())
@@ -86,6 +121,15 @@ class FilesCorpus:
             f"{len(bad)} of the {len(self.members)} files in {self.name} cannot be read:\n{listed}"
             "Expected files without errors; fix them, or pass --skip-bad to skip them."
         )
+
+
+def with_blocks(corpus: Corpus, n_sentences: int) -> Corpus:
+    """The same corpus, with blocks of so many sentences where documents are unknown."""
+    if isinstance(corpus, FilesCorpus):
+        return corpus.with_blocks(n_sentences)
+    if isinstance(corpus, ConlluFile) and corpus.block_sentences != n_sentences:
+        return replace(corpus, block_sentences=n_sentences)
+    return corpus
 
 
 @dataclass(frozen=True)
@@ -110,9 +154,9 @@ class MemoryCorpus:
         return frozenset(provides)
 
     def _pairs(self, examples: Sequence[Example]) -> Iterator[str]:
-        if len(examples) == len(self.items) and all(e.text_pair is not None for e in examples):
+        if len(examples) == len(self.items) and any(e.text_pair is not None for e in examples):
             yield Annotation.TARGETS
-            if all(e.links is not None for e in examples):
+            if any(e.links is not None for e in examples):
                 yield Annotation.ALIGNMENTS
 
     def __iter__(self) -> Iterator[Example]:
@@ -148,11 +192,11 @@ def read_frame(table: Any) -> Iterator[Example]:
     A table with one column needs no name for it. Other columns are not read.
     """
     columns = [str(name) for name in table.columns]
-    if "text" not in columns and len(columns) > 1:
+    if "text" not in columns and len(columns) != 1:
         raise InputError(
             f"The table has no column 'text'.{suggest('text', columns)} It has "
-            f"{', '.join(columns)[:200]}. Expected one named text; rename it, or pass "
-            "hs.texts(table[COLUMN])."
+            f"{', '.join(columns)[:200] or 'none at all'}. Expected one named text; rename it, or "
+            "pass hs.texts(table[COLUMN])."
         )
     kept = table if "text" in columns else table.set_axis(["text"], axis="columns")
     names = [name for name in COLUMNS if name in kept.columns]

@@ -21,7 +21,7 @@ __all__ = ["Conll2012"]
 
 FORM, TAG, PARSE, N_LEAST = 3, 4, 5, 6
 EMPTY = ("-", "_", "")
-BEGIN = re.compile(r"#begin document \(?(?P<name>.*?)\)?;?(?: part (?P<part>[0-9]{1,9}))?\s*$")
+BEGIN = re.compile(r"#begin document \(?(?P<name>.*?)\)?;?(?: part (?P<part>[0-9]{1,9}))?")
 NO_SPACE_BEFORE = frozenset([".", ",", ";", ":", "?", "!", "'s", "’s", "n't", "'", "''", ")", "%"])
 NOUN_TAGS = frozenset({"NN", "NNS", "NNP", "NNPS", "PRP", "PRP$", "WP", "WP$", "CD", "DT", "JJ"})
 NOUNS = frozenset({"NN", "NNS", "NNP", "NNPS"})
@@ -98,7 +98,7 @@ def _split_documents(lines: Lines) -> Iterator[Rows]:
     for number, line in lines:
         if line.startswith("#begin document"):
             _refuse_open(lines, rows)
-            match = BEGIN.match(line)
+            match = BEGIN.fullmatch(line.rstrip())
             name, part = (match["name"], match["part"]) if match else (line, None)
             rows = Rows(f"{name}.{int(part)}" if part else name, name, number)
         elif line.startswith("#end document"):

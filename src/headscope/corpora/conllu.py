@@ -7,21 +7,31 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.lines import FileCorpus, Lines
+from headscope.corpora.document_names import NEWDOC, Documents, DocumentScan
+from headscope.corpora.lines import FileCorpus, Lines, Opening
 from headscope.corpora.text import Paragraph, pair_paragraphs
 from headscope.data.example import Example
 from headscope.data.tree import Tree, find_problem
 from headscope.errors import InputError, shorten
+from headscope.options import BLOCK_SENTENCES
 
-__all__ = ["ConlluSentence", "ConlluText", "ConlluTreebank", "read_sentences", "read_tree"]
+__all__ = [
+    "ConlluFile",
+    "ConlluSentence",
+    "ConlluText",
+    "ConlluTreebank",
+    "read_sentences",
+    "read_tree",
+]
 
 N_COLUMNS = 10
 SUFFIXES = (".conllu", ".conllx", ".conll")
 FORM, TAG, FINE_TAG, HEAD, RELATION, MISC = 1, 3, 4, 6, 7, 9
 ID = re.compile(r"[0-9]{1,9}([-.][0-9]{1,9})?")
+MARK = re.compile(r"newdoc$|newpar$|global\.")  # also counts for a sentence after a blank line
 MOST_COMPARED = 40_000  # characters of a multiword token times those of its words
 
 
@@ -71,27 +81,61 @@ class ConlluSentence:
         joined = "".join(" " * space + part for space, part in parts)
         return self.comments.get("text") or joined.strip()
 
-    def document_in(self, path: Path) -> str | None:
-        """The name of its document: by `# newdoc`, else what its id begins with, else unknown.
-
-        EWT's ids end in the number of the sentence: "weblog-blogspot-0003".
-        """
-        if self.document:
-            return f"{path.name}:{self.document_id or self.document}"
-        numbered = re.fullmatch(r"(.*[^\W\d].*?)[-_.:/]s?\d+", self.comments.get("sent_id", ""))
-        return f"{path.name}:{numbered[1]}" if numbered else None
-
     def name_in(self, path: Path) -> str:
         """The sentence's id: its own, else its line in the file."""
         return self.comments.get("sent_id", f"{path.name}:{self.line}")
 
 
 @dataclass(frozen=True)
-class ConlluTreebank(FileCorpus):
+class ConlluFile(FileCorpus):
+    """A treebank file whose sentences are in documents, marked or guessed."""
+
+    suffixes = SUFFIXES
+    block_sentences: int = BLOCK_SENTENCES  # of a block where documents are unknown
+
+    @property
+    def documents(self) -> str:
+        """How documents are known."""
+        return self._documents.known_by
+
+    def opened(self, opening: Opening) -> Self:
+        """The same file read from another line on; how its documents are known is found once."""
+        _ = self._documents
+        return super().opened(opening)
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether blocks of sentences stand for documents."""
+        return bool(self._documents.block_lines)
+
+    def document_of(self, sentence: ConlluSentence) -> str:
+        """The name of a sentence's document."""
+        if self._documents.known_by == NEWDOC:
+            name = str(sentence.document_id or sentence.document)
+        else:
+            name = self._documents.name(sentence.line, sentence.comments.get("sent_id", ""))
+        return f"{self.name}:{name}"
+
+    @cached_property
+    def _documents(self) -> Documents:
+        """Found by a reading of its own: whether ids name documents shows at the end."""
+        scan = DocumentScan(self.block_sentences)
+        for has_text, group in groupby(Lines(self.path), key=lambda line: bool(line[1].strip())):
+            block = list(group) if has_text else []
+            comments = _read_comments(block)
+            if "newdoc" in comments:
+                scan.has_newdoc = True
+                break  # nothing else counts
+            if any(not line.startswith("#") for _, line in block):
+                scan.add(block[0][0], comments.get("sent_id", ""))
+        return scan.finish()
+
+
+@dataclass(frozen=True)
+class ConlluTreebank(ConlluFile):
     """A treebank file: every sentence is an example of words."""
 
     roles = frozenset({CorpusRole.TREEBANK})
-    suffixes = SUFFIXES
     opens_after = FileCorpus.BLANK
 
     @cached_property
@@ -121,26 +165,22 @@ class ConlluTreebank(FileCorpus):
                 tags=(sentence.tags or ("_",) * len(sentence.rows)) if has_tags else None,
                 surfaces=tuple(sentence.surfaces) if sentence.surfaces else None,
                 tree=read_tree(self.path, sentence) if has_trees else None,
-                document=sentence.document_in(self.path),
+                document=self.document_of(sentence),
             )
 
 
 @dataclass(frozen=True)
-class ConlluText(FileCorpus):
+class ConlluText(ConlluFile):
     """A treebank file as running text, in segments of two consecutive paragraphs.
 
     `# newpar` and `# newdoc` mark the paragraphs; in a file without them a sentence is a paragraph.
     """
 
     roles = frozenset({CorpusRole.TEXT})
-    suffixes = SUFFIXES
     provides = frozenset({Annotation.TEXT})
 
     def read(self, lines: Lines) -> Iterator[Example]:
-        sentences = read_sentences(lines)
-        for name, document in groupby(
-            sentences, key=lambda sentence: sentence.document_in(self.path)
-        ):
+        for name, document in groupby(read_sentences(lines), key=self.document_of):
             yield from pair_paragraphs(self._paragraphs(document), name)
 
     def _paragraphs(self, document: Iterable[ConlluSentence]) -> Iterator[Paragraph]:
@@ -159,26 +199,43 @@ class ConlluText(FileCorpus):
 def read_sentences(lines: Lines) -> Iterator[ConlluSentence]:
     """The sentences of a file, one at a time."""
     before: ConlluSentence | None = None
-    for has_text, block in groupby(lines, key=lambda line: bool(line[1].strip())):
-        if has_text and (sentence := _read_block(lines, list(block), before)):
-            before = sentence
+    marks: dict[str, str] = {}  # of blocks without words
+    for has_text, group in groupby(lines, key=lambda line: bool(line[1].strip())):
+        if not has_text:
+            continue
+        block = list(group)
+        comments = marks | _read_comments(block)
+        if sentence := _read_block(lines, block, comments, before):
+            before, marks = sentence, {}
             yield sentence
+        else:
+            marks = {name: v for name, v in comments.items() if MARK.match(name)}
+
+
+def _read_comments(block: Iterable[tuple[int, str]]) -> dict[str, str]:
+    """Comments by name; "# newdoc id = x" and "# newpar" count under their first word."""
+    comments: dict[str, str] = {}
+    for _, line in block:
+        if line.startswith("#"):
+            key, _, value = line[1:].partition("=")
+            names = key.split()
+            is_mark = bool(names) and names[0] in ("newdoc", "newpar")
+            comments[names[0] if is_mark else " ".join(names)] = value.strip()
+    return comments
 
 
 def _read_block(
-    file: Lines, block: list[tuple[int, str]], before: ConlluSentence | None
+    file: Lines,
+    block: list[tuple[int, str]],
+    comments: dict[str, str],
+    before: ConlluSentence | None,
 ) -> ConlluSentence | None:
     """The sentence of these lines, if they have words; it may go on with the document `before`."""
-    comments: dict[str, str] = {}
     rows: list[list[str]] = []
     lines: list[int] = []
     others: list[tuple[int, list[str]]] = []
     for number, line in block:
         if line.startswith("#"):
-            key, _, value = line[1:].partition("=")
-            names = key.split()  # "# newdoc id = x" and "# newpar" count under their first word
-            is_mark = bool(names) and names[0] in ("newdoc", "newpar")
-            comments[names[0] if is_mark else " ".join(names)] = value.strip()
             continue
         row = _read_row(file, number, line)
         if row[0].isdecimal():

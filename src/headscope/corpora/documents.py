@@ -44,9 +44,7 @@ class Brackets:
                 "Expected mentions without gaps; keep its main part, or leave the mention out."
             )
         position = 0
-        for match in BRACKET.finditer(text):
-            if match.start() != position:
-                break
+        while match := BRACKET.match(text, position):  # a search would try every position
             position = match.end()
             if match["close"]:
                 self._close(self._name(match["close"]), word, line)

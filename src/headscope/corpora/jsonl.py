@@ -20,6 +20,7 @@ EXPECTED = (
     '{"id": ..., "words": [...]}, each with or without a "document"'
 )
 
+ESCAPE = "\\u00"  # how a key may spell its letters
 KEYS = frozenset({"id", "text", "text_pair", "words", "alignment", "document"})
 
 
@@ -27,7 +28,7 @@ KEYS = frozenset({"id", "text", "text_pair", "words", "alignment", "document"})
 class JsonlCorpus(FileCorpus):
     """A `.jsonl` file of texts, pairs of texts, or words. Without an id, the line number is it.
 
-    Its first example says whether texts have targets (`text_pair`) and gold alignments.
+    If any line has a target (`text_pair`) or a gold alignment, so has the corpus.
     """
 
     roles = frozenset({CorpusRole.TEXT})
@@ -36,18 +37,25 @@ class JsonlCorpus(FileCorpus):
 
     @cached_property
     def provides(self) -> frozenset[str]:
+        provided = {Annotation.TEXT}
+        lines, key, is_empty = Lines(self.path), "text_pair", True
         try:
-            first = next(self.peek(), None)
+            for _, line in lines:
+                is_empty = is_empty and not line.strip()
+                if key not in line and ESCAPE not in line:
+                    continue  # lines that cannot have it are not parsed
+                example = _read_example(line, lines, "")
+                if example.text_pair is not None:
+                    provided.add(Annotation.TARGETS)
+                    key = "alignment"
+                if example.links is not None:
+                    provided.add(Annotation.ALIGNMENTS)
+                    break
         except InputError:  # told when the file is read
-            return frozenset([Annotation.TEXT])
-        if first is None:
+            is_empty = False
+        if is_empty:
             raise self.empty()
-        has_target = first.text_pair is not None
-        has_links = has_target and first.links is not None
-        return frozenset(
-            [Annotation.TEXT, *[Annotation.TARGETS] * has_target]
-            + [Annotation.ALIGNMENTS] * has_links
-        )
+        return frozenset(provided)
 
     def read(self, lines: Lines) -> Iterator[Example]:
         for number, line in lines:
@@ -57,8 +65,8 @@ class JsonlCorpus(FileCorpus):
 
 def _read_example(line: str, lines: Lines, default_id: str) -> Example:
     record = _parse(line, lines)
-    for key in record.keys() - KEYS:
-        lines.notes[f"lines have a key {shorten(key)!r}, which is not read."] += 1
+    for key in sorted(record.keys() - KEYS):
+        lines.note(f"lines have a key {shorten(key)!r}, which is not read.")
     example_id = _read_name(record, "id", lines) or default_id
     document = _read_name(record, "document", lines)
     text, words, pair = (record.get(key) for key in ("text", "words", "text_pair"))

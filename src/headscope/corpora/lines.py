@@ -27,6 +27,8 @@ __all__ = [
 ]  # fmt: skip
 
 LONGEST_LINE = 16_000_000  # bytes; a long novel has three million
+LONGEST_GAP = 1_000_000  # bytes of blank lines in a row; a small .gz can hold any number
+MOST_NOTES = 5  # different ones; others are only counted
 
 log = getLogger("headscope")
 
@@ -57,12 +59,18 @@ class Lines:
         self.notes: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        digest = hashlib.sha256()
+        digest, gap = hashlib.sha256(), 0
         with open_bytes(self.path) as stream:
             self._go_to_start(stream)
             while raw := self._read_line(stream):
                 self.number += 1
                 digest.update(raw)
+                gap = gap + len(raw) if raw.isspace() else 0
+                if gap > LONGEST_GAP:
+                    raise self.error(
+                        f"more than {LONGEST_GAP:,} bytes of blank lines in a row. Expected text; "
+                        "remove them."
+                    )
                 if self.opening.tell:
                     self.opening.tell(self.number, raw)
                 yield self.number, self._decode(raw)
@@ -72,6 +80,11 @@ class Lines:
     def error(self, what: str, number: int | None = None) -> InputError:
         """An error that names this line, or another one."""
         return InputError(f"{self.path}:{number or self.number or 1}: {what}")
+
+    def note(self, what: str) -> None:
+        """Count something that is left out."""
+        is_new = what not in self.notes and len(self.notes) >= MOST_NOTES
+        self.notes["notes of other kinds are not shown." if is_new else what] += 1
 
     def _go_to_start(self, stream: BufferedReader | gzip.GzipFile) -> None:
         if self.opening.byte:
@@ -196,6 +209,11 @@ class FileCorpus:
         if "digest" not in self._known:
             self._check(file_digest(self.path))
         return self._known["digest"]
+
+    @property
+    def documents(self) -> str:
+        """How documents are known, where that is not a fact of the format."""
+        return ""
 
     @property
     def has_documents(self) -> bool | None:

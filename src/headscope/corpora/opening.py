@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
+from headscope.arguments import checked, fits
 from headscope.contracts import Corpus, CorpusRole
 from headscope.corpora.collection import FilesCorpus, MemoryCorpus, read_frame
 from headscope.corpora.lines import strip_gz
@@ -26,6 +27,7 @@ else:
 Formats = Mapping[str, Any]  # file ending -> the class that reads such files
 
 
+@checked
 def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False) -> Corpus:
     """The corpus behind a path or a registered name, read for a role: "text", "treebank", "coref".
 
@@ -37,7 +39,10 @@ def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False
             f"No corpus role {shorten(role)!r}.{suggest(str(role), roles)} Expected one of "
             f"{', '.join(roles)}."
         )
-    role = CorpusRole(role)
+    return _open(name, CorpusRole(role), skip_bad)
+
+
+def _open(name: str | Path, role: CorpusRole, skip_bad: bool = False) -> Corpus:
     if kind := _find_scheme(name):
         return _open_address(str(name), kind, role)
     if os.path.isdir(name):
@@ -56,7 +61,8 @@ def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False
     )
 
 
-def texts(items: Sequence[str]) -> MemoryCorpus:
+@checked
+def texts(items: str | Iterable[str]) -> MemoryCorpus:
     """A corpus of these texts, even where one of them is also the name of a file.
 
     >>> [example.text for example in texts(["A small text.", "README.md"])]
@@ -78,8 +84,8 @@ def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> 
         return [items]
     if isinstance(items, (str, Path)):
         is_text = role == CorpusRole.TEXT and isinstance(items, str) and _is_text(items)
-        return [texts([str(items)]) if is_text else open_corpus(items, role, skip_bad)]
-    if not isinstance(items, Iterable) or isinstance(items, (bytes, Mapping)):
+        return [texts([str(items)]) if is_text else _open(items, role, skip_bad)]
+    if not fits(items, Iterable[Any]):
         raise InputError(
             f"This is not a corpus: {shorten(items)}. Expected a path, a registered name, a "
             "corpus, a table with a column 'text', or an iterable of strings or of "
@@ -133,7 +139,7 @@ def _open_members(key: str, item: Any) -> dict[str, Corpus]:
     if os.path.isdir(item):
         files = _open_folder(Path(item), CorpusRole.TEXT)
         return {f"{key}/{inner}": corpus for inner, corpus in files.items()}
-    return {key: open_corpus(item, CorpusRole.TEXT)}
+    return {key: _open(item, CorpusRole.TEXT)}
 
 
 def _choose_keys(items: Sequence[Any]) -> list[str]:

@@ -32,6 +32,9 @@ class Example:
     example. Examples of one document are alike, so intervals count documents, not examples. None:
     the example is a document by itself. `links` align the words of `text` with those of
     `text_pair`, both split at spaces.
+
+    A sample adds what only a reading of the whole corpus shows: `document_key`, a hash of all texts
+    of the document, and `weight`, one over the number of its examples.
     """
 
     id: str
@@ -46,6 +49,8 @@ class Example:
     sentences: tuple[int, ...] | None = None
     document: str | None = None
     links: tuple[Link, ...] | None = None
+    document_key: int | None = None
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.words is None):

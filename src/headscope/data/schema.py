@@ -4,9 +4,9 @@ What is not named here may be there too. Loads pydantic: import it where a file 
 """
 
 import json
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headscope.errors import shorten
 
@@ -25,17 +25,59 @@ class Record(BaseModel):
 class ModelRecord(Record):
     digest: str
     name: str
+    weights: str = ""
+    layers: Count = 0
+    heads: Count = 0
+    layer_numbers: list[Count] | None = None
+    special_tokens: dict[str, str] = {}
+    first: "ModelRecord | None" = None  # of two models
+    second: "ModelRecord | None" = None
 
 
 class PassRecord(Record):
     corpus: str
-    role: str
+    role: Literal["text", "treebank", "coref"]
     digest: str
+    path: str | None = None
     available: Count
     examples: Count
     analyses: list[str]
+    attention: dict[str, list[str]] = {}
+    window: Count | None = None
+    cut: str | None = None
     repeats: str | None
     repeat: str | None
+    draw: Count | None = None
+    skipped_files: dict[str, str] = {}
+
+
+class TokenizationRecord(Record):
+    words: Count
+    split: Count = Field(alias="split words")
+    pieces: Count
+    unknown: Count = Field(alias="unknown pieces")
+    single: Count = Field(alias="single-character pieces")
+
+
+class CountsRecord(Record):
+    """What became of the examples of a pass."""
+
+    used: Count
+    truncated: Count
+    tokens: Count
+    unaligned_words: Count
+    skipped: dict[str, Count]
+    skipped_ids: dict[str, list[str]]
+    notes: dict[str, Count]
+    tokenization: TokenizationRecord | Annotated[dict[str, int], Field(max_length=0)] = {}
+    documents: Count = 0
+    buckets: Count = 0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.skipped.keys() <= self.skipped_ids.keys():
+            raise ValueError("a reason of skipped has no skipped_ids")
+        return self
 
 
 class ManifestFile(Record):
@@ -51,6 +93,25 @@ class ManifestFile(Record):
     untrained_tables: list[Name] = []
     counts: dict[str, dict[str, Any]] = {}
     checksums: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    seconds: dict[str, dict[str, float]] = {}
+    started: str = ""
+    failed: list[dict[str, Any]] = []
+    derived: dict[str, dict[str, Any]] = {}
+
+    @model_validator(mode="after")
+    def _check_passes(self) -> Self:
+        """Counts of passes are whole; a pass repeats one that is there."""
+        for key, one in self.passes.items():
+            if key in self.counts:
+                CountsRecord.model_validate(self.counts[key])
+            if not {*one.analyses} <= self.analyses.keys():
+                raise ValueError(f"pass {shorten(key)} has an analysis that is not described")
+            if one.repeats is not None and one.repeats not in self.passes:
+                raise ValueError(f"pass {shorten(key)} repeats one that is not there")
+            if one.repeats and key in self.counts and one.repeats not in self.counts:
+                raise ValueError(f"pass {shorten(key)} has counts without those of what it repeats")
+        return self
 
 
 class ViewRecord(Record):

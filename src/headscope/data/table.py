@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from headscope.arguments import checked
 from headscope.contracts import AttentionKind
 
 __all__ = [
@@ -19,11 +20,13 @@ FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
 KIND = "attention"  # the column that tells the kinds of an encoder-decoder's attention apart
 
 
+@checked
 def head_axes(n_layers: int, n_heads: int) -> dict[str, Sequence[int]]:
     """The layer and head columns of a table, 1-based as people read them."""
     return {"layer": range(1, n_layers + 1), "head": range(1, n_heads + 1)}
 
 
+@checked
 def tidy_table(axes: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> pd.DataFrame:
     """One row per combination of axis labels; each value array is indexed by the axes in order.
 
@@ -52,6 +55,7 @@ def rows_where(table: pd.DataFrame, **labels: Any) -> pd.DataFrame:
     return table[np.logical_and.reduce(parts)]
 
 
+@checked
 def empty_tables(columns: Mapping[str, Sequence[str]]) -> dict[str, pd.DataFrame]:
     """Tables with these columns and no rows: the result without examples."""
     return {name: pd.DataFrame(columns=list(names)) for name, names in columns.items()}

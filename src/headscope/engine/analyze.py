@@ -1,13 +1,15 @@
 """The whole of `headscope analyze`: plan, measure shard by shard, write the tables."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from headscope.arguments import checked
 from headscope.contracts import Analysis, CorpusRole, Watch
+from headscope.corpora.collection import with_blocks
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.table import split_kinds
 from headscope.engine.checkpoint import Checkpoint, SavedSums, StateFile
@@ -36,6 +38,7 @@ from headscope.engine.plan import (
     plan_second_readings,
     plan_untrained,
     refuse_single_model,
+    say_skipped,
     tell_left_out,
 )
 from headscope.engine.progress import Bars, show_progress
@@ -44,6 +47,7 @@ from headscope.engine.resolve import (
     read_names,
     split_options,
     tell_limits,
+    tell_long_documents,
 )
 from headscope.engine.sample import Part, Shard, draw_sample, refuse_unused
 from headscope.engine.work import PassWork, ShardWork, StudyRecipe, heads_of
@@ -57,6 +61,7 @@ from headscope.runs.tables import Repeat, tally_name
 __all__ = ["analyze"]
 
 
+@checked
 def analyze(
     model: Any = "demo",
     *,
@@ -65,8 +70,8 @@ def analyze(
     treebank: CorporaLike | None = None,
     coref: CorporaLike | None = None,
     out: str | Path | None = None,
-    only: str | Collection[str | Analysis] | None = None,
-    also: str | Collection[str | Analysis] = (),
+    only: str | Analysis | Iterable[str | Analysis] | None = None,
+    also: str | Analysis | Iterable[str | Analysis] = (),
     resume: bool = False,
     progress: bool = True,
     **options: Any,
@@ -89,22 +94,20 @@ def analyze(
         Part.parse(run.shard)  # says what is wrong with it
     if cluster.ray is not None:
         find_ray(cluster)  # before the model is loaded
-    folder = RunFolder.at(out) if out is not None else None
-    if folder and not resume:
-        folder.refuse_if_taken()
+    folder = RunFolder(Path(out)) if out is not None else None
     chosen = read_names(only)
     is_explicit = chosen is not None
     analyses = choose_analyses(chosen, read_names(also) or (), of_analyses, run.seed)
     given = {CorpusRole.TEXT: text, CorpusRole.TREEBANK: treebank, CorpusRole.COREF: coref}
     corpora = [
-        (role, corpus)
+        (role, with_blocks(corpus, run.block_sentences))
         for role, items in given.items()
         if items is not None
         for corpus in as_corpora(items, role, run.skip_bad)
     ]
+    if folder and not resume:  # what was typed is checked first: a wrong name is the likelier slip
+        folder.refuse_if_taken()
     passes, left_out = plan_passes(analyses, corpora, is_explicit, run.max_tokens, run.coref_window)
-    repeats = plan_untrained(passes, run.null) if run.null else []
-    repeats += plan_second_readings(passes)
     drawn = {id(p.corpus): (p.corpus, p.role, *run.limit_of(p.role)) for p in passes}
     indexes = folder.path.parent / ".indexes" if folder else None  # no part or run: `merge parts/*`
     with show_progress(progress) as bars, bars.stage("reading corpora"):
@@ -116,6 +119,8 @@ def analyze(
     tell_limits(
         (samples_of[key], role, limit, flag) for key, (_, role, limit, flag) in drawn.items()
     )
+    if run.weigh == "segments":
+        tell_long_documents(samples_of.values())
     with show_progress(progress) as bars, bars.stage("loading the model"):
         models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
     refuse_single_model(passes, models.source)
@@ -127,7 +132,8 @@ def analyze(
         left_out = {name: why for name, why in left_out.items() if name not in across}
     left_out |= lone | impossible | no_decoder | leave_out_many_heads(passes, models.source)
     tell_left_out(left_out)
-    studied = [*passes, *repeats]
+    untrained = plan_untrained(passes, run.null) if run.null else []
+    studied = [*passes, *untrained, *plan_second_readings(passes)]
     whole = models.whole if any(pass_.by_kind for pass_ in passes) else None
     manifest = describe_study(whole or models.source, studied, samples, run, left_out)
     work = ShardWork(models, samples, run)
@@ -153,7 +159,7 @@ def _leave_out_impossible(
     if passes and not kept:
         raise StudyError(reasons[passes[0].key])
     left_out = [pass_ for pass_ in passes if pass_ not in kept]
-    return kept, {a.name: reasons[p.key] for p in left_out for a in p.analyses}
+    return kept, {a.name: say_skipped(a.name, reasons[p.key]) for p in left_out for a in p.analyses}
 
 
 def _why_impossible(pass_: Pass, models: Models) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from headscope.arguments import checked
 from headscope.contracts import CorpusRole
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.engine.analyze import analyze
@@ -32,6 +33,7 @@ class HeadscopeCallback(TrainerCallback):
     without the callback.
     """
 
+    @checked
     def __init__(
         self,
         text: CorporaLike | None = None,

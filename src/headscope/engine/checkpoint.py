@@ -1,23 +1,20 @@
 """What a run keeps between steps in files of numbers: the sums of a pass, the state of a probe."""
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as save_arrays
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from headscope.data.counts import ExampleCounts
+from headscope.engine.array_file import damaged, describe_arrays, read_arrays
 from headscope.engine.measure import Result
-from headscope.errors import OutputError, shorten
 from headscope.files import write_atomically
 from headscope.stats.ranking import Ranking
 from headscope.stats.tally import Tally
@@ -32,7 +29,6 @@ __all__ = [
 
 # These begin the names of what is no total in a file of sums.
 RANKED, RESTS, DOCUMENTS = "ranked", "rests", "documents"
-FACTS, CHECKSUM = "facts", "checksum"
 SAVE_RATIO = 20  # a save is as long ago as it took, times this, before the next: 5 % of the time
 
 
@@ -93,13 +89,13 @@ class StateFile:
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """What was saved last, if anything was."""
-        return _read(self.path, "pt") if self.path.exists() else None
+        return read_arrays(self.path, "pt") if self.path.exists() else None
 
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Write the state, whole or not at all."""
         plain = {name: value.contiguous() for name, value in tensors.items()}
         arrays = {name: value.cpu().numpy() for name, value in plain.items()}
-        write_atomically(self.path, save_tensors(plain, metadata=_describe(arrays, facts)))
+        write_atomically(self.path, save_tensors(plain, metadata=describe_arrays(arrays, facts)))
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -124,12 +120,12 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "counts": asdict(checkpoint.result.counts),
         "seconds": checkpoint.result.seconds,
     }
-    write_atomically(path, save_arrays(arrays, metadata=_describe(arrays, facts)))
+    write_atomically(path, save_arrays(arrays, metadata=describe_arrays(arrays, facts)))
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """What was written, or an error that names the damaged file."""
-    totals, facts = _read(path, "numpy")
+    totals, facts = read_arrays(path, "numpy")
     rankings: dict[str, Ranking] = {}
     for key in [key for key in totals if key.startswith(f"{RANKED}/")]:
         _, kind, analysis, name = key.split("/", 3)
@@ -148,47 +144,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         result = Result(tallies, counts, facts["seconds"], rankings, documents)
         return Checkpoint(result, tuple(facts["shards"]))
     except (KeyError, TypeError) as error:
-        raise _damaged(path, error) from error
-
-
-def _read(path: Path, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    try:
-        with safe_open(path, framework=framework) as stream:
-            metadata = stream.metadata()
-            arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise _damaged(path, error) from error
-    try:
-        facts: dict[str, Any] = json.loads(metadata[FACTS])
-        plain = {
-            name: value if framework == "numpy" else value.numpy() for name, value in arrays.items()
-        }
-        if metadata.get(CHECKSUM, found := _checksum(plain, metadata[FACTS])) != found:
-            raise ValueError("its checksum differs")
-        return arrays, facts
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _damaged(path, error) from error
-
-
-def _describe(arrays: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:
-    """The facts of a file, and a checksum of these and of all its numbers."""
-    text = json.dumps(facts)
-    return {FACTS: text, CHECKSUM: _checksum(arrays, text)}
-
-
-def _checksum(arrays: Mapping[str, Any], facts: str) -> str:
-    digest = sha256(facts.encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
-
-
-def _damaged(path: Path, error: Exception) -> OutputError:
-    return OutputError(
-        f"{path} is damaged ({shorten(str(error))}). Expected what the run kept there; remove the "
-        "file to have it made again with --resume, or remove the folder and run the analysis again."
-    )
+        raise damaged(path, error) from error
 
 
 def _group(totals: Mapping[str, Any]) -> Iterator[tuple[str, Tally]]:

@@ -2,19 +2,24 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from logging import getLogger
 from pathlib import Path
 from typing import Any
 
+from headscope.arguments import checked
 from headscope.contracts import Analysis
 from headscope.data.table import KIND, Tables, join_kinds, split_kinds
 from headscope.engine.checkpoint import Checkpoint
-from headscope.errors import StudyError
+from headscope.engine.plug_ins import PlugInError, blame_package, check_tables
+from headscope.errors import StudyError, name_parameters
+from headscope.options import require
 from headscope.registry import load_presentations
 from headscope.runs.folder import RunFolder
-from headscope.runs.run import Run, load_run
+from headscope.runs.run import Run, explain_damage, load_run
 from headscope.runs.tables import number_layers, summarize_passes
 from headscope.stats.bucket import N_BUCKETS
+from headscope.stats.tally import Tally
 from headscope.view.presentation import DerivedTables, MapOptions
 from headscope.view.tokenization import doubt_languages
 
@@ -36,15 +41,18 @@ def finish_run(
     """
     tallies = {key: checkpoint.result.tallies for key, checkpoint in checkpoints.items()}
     n_documents = {key: len(checkpoint.result.documents) for key, checkpoint in checkpoints.items()}
-    made = summarize_passes(manifest["passes"], analyses, tallies, n_documents)
+    failures: dict[str, str] = {}  # of plug-ins, by analysis
+    summarize = partial(_summarize, failures)
+    made = summarize_passes(manifest["passes"], analyses, tallies, n_documents, summarize)
     tables, untrained = (number_layers(part, manifest["model"]) for part in made)
     derived = derive_tables(tables, MapOptions(manifest["options"]["seed"]))
     tables |= {name: table for part in derived for name, table in part.tables.items()}
     final = {
         **manifest,
         "derived": {name: facts for part in derived for name, facts in part.facts.items()},
-        "status": "partial" if failed else "complete",
+        "status": "partial" if failed or failures else "complete",
         **({"failed": list(failed)} if failed else {}),
+        **({"failed_analyses": failures} if failures else {}),
         "tables": list(tables),
         "untrained_tables": list(untrained),
         **describe_counts(checkpoints),
@@ -54,6 +62,18 @@ def finish_run(
     for doubt in doubt_languages(final):
         log.warning("%s", doubt)
     return Run(tables, final, folder.path if folder else None, untrained=untrained)
+
+
+def _summarize(failures: dict[str, str], analysis: Analysis, tally: Tally) -> Tables:
+    """The tables of an analysis; none where a plug-in fails, which is told and noted."""
+    try:
+        with blame_package(analysis, "summarize"):
+            return check_tables(analysis, analysis.summarize(tally))
+    except PlugInError as error:
+        if analysis.name not in failures:
+            log.warning("%s", name_parameters(str(error)))
+        failures[analysis.name] = str(error)
+        return {}
 
 
 def describe_counts(checkpoints: Mapping[str, Checkpoint]) -> dict[str, Any]:
@@ -99,6 +119,7 @@ def _derive(
     )
 
 
+@checked
 def redraw_map(
     folder: str | Path,
     thresholds: Mapping[str, float],
@@ -106,10 +127,12 @@ def redraw_map(
     seed: int | None = None,
 ) -> tuple[Run, list[DerivedTables]]:
     """Derive the tables of a finished run again with other thresholds, and write them."""
+    require(seed is None or seed >= 0, "seed", seed, "0 or more")
     run = load_run(folder)
     own_seed = run.manifest["options"]["seed"]
     options = MapOptions(own_seed if seed is None else seed, thresholds, n_clusters)
-    derived = derive_tables(run.tables, options)
+    with explain_damage(run):
+        derived = derive_tables(run.tables, options)
     if not derived:
         raise StudyError(
             f"{folder} has no distances between heads to draw a map from. Expected a run that "
@@ -119,5 +142,7 @@ def redraw_map(
     names = list(dict.fromkeys([*run.manifest["tables"], *made]))
     facts = {name: fact for part in derived for name, fact in part.facts.items()}
     manifest = {**run.manifest, "tables": names, "derived": facts}
-    RunFolder(Path(folder)).finish(made, manifest)
+    store = RunFolder(Path(folder))
+    with store.locked():
+        store.finish(made, manifest)
     return replace(run, tables={**run.tables, **made}, manifest=manifest), derived

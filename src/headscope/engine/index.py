@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from headscope.contracts import Corpus
 from headscope.corpora.collection import FilesCorpus
 from headscope.corpora.lines import FileCorpus, Opening
 from headscope.data.example import Example, stable_hash
-from headscope.errors import InputError, WriteError
+from headscope.engine.array_file import describe_arrays, read_arrays
+from headscope.errors import InputError, OutputError, WriteError
 from headscope.files import write_atomically
 
 __all__ = ["CorpusIndex", "CorpusReader", "find_index", "rank_of"]
 
-VERSION = 2
+VERSION = 4
 LEAST_BYTES = 16 << 20  # a smaller corpus is read again as quickly as its index
 NEAR = 32  # examples: so many are read on rather than jumped over
 FACTS = "facts"
@@ -40,6 +40,8 @@ class CorpusIndex:
     ranks: NDArray[np.uint64]  # its place in a seeded sample; empty where none is drawn
     lengths: NDArray[np.uint32]  # characters
     begins: NDArray[np.bool_]  # whether a document begins with it
+    documents: NDArray[np.uint32]  # the number of its document
+    document_keys: NDArray[np.uint64]  # the hash of all texts of its document
     places: NDArray[np.uint32]  # from which opening it is read
     openings: NDArray[np.int64]  # [place, (member, line, byte)]
     facts: tuple[Mapping[str, str], ...] = ()  # that the reading has shown of each member
@@ -83,6 +85,11 @@ def rank_of(seed: int, example: Example) -> int:
 def hash_content(example: Example) -> int:
     """A number that any change of the example changes."""
     return stable_hash(repr(example))
+
+
+def hash_text(example: Example) -> int:
+    """A number of what the example says, whatever it is called, with or without a target."""
+    return stable_hash(example.text or " ".join(example.words or ()))
 
 
 def _count_characters(example: Example) -> int:
@@ -191,6 +198,7 @@ class _Builder:
         self.seed = seed
         self.keys, self.contents, self.ranks = array("Q"), array("Q"), array("Q")
         self.lengths, self.begins, self.places = array("I"), array("B"), array("I")
+        self.documents, self.texts = array("Q"), array("Q")  # hashes of names, and of texts
         self.openings = array("q")  # member, line, byte; member, line, byte; ...
         self.facts: list[Mapping[str, str]] = []  # of each member
         self._wrong = array("q")  # openings that turned out to be none
@@ -207,12 +215,19 @@ class _Builder:
         is_right = np.ones(self._n_openings, bool)
         is_right[np.frombuffer(self._wrong, np.int64)] = False
         places = (np.cumsum(is_right) - 1)[np.frombuffer(self.places, np.uint32)]
+        hashes = np.frombuffer(self.documents, np.uint64)
+        _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        documents = first.argsort().argsort()[inverse]  # numbered as they come
+        sums = np.zeros(len(first), np.uint64)
+        np.add.at(sums, documents, np.frombuffer(self.texts, np.uint64))  # in whatever order
         return CorpusIndex(
             np.frombuffer(self.keys, np.uint64),
             np.frombuffer(self.contents, np.uint64),
             np.frombuffer(self.ranks, np.uint64),
             np.frombuffer(self.lengths, np.uint32),
             np.frombuffer(self.begins, np.bool_),
+            documents.astype(np.uint32),
+            sums[documents],
             places.astype(np.uint32),
             np.frombuffer(self.openings, np.int64).reshape(-1, 3)[is_right],
             tuple(self.facts),
@@ -237,6 +252,8 @@ class _Builder:
         self.contents.append(hash_content(example))
         self.lengths.append(_count_characters(example))
         self.begins.append(begins)
+        self.documents.append(stable_hash(example.own_document))
+        self.texts.append(hash_text(example))
         self.places.append(self._n_openings - 1)
         if self._is_open():
             self._alone.append(hash_content(replace(example, document=self._key)))
@@ -260,6 +277,7 @@ class _Builder:
                 self.contents[n_before:] = self._alone
                 if not key:  # each of them is a document
                     self.begins[n_before:] = array("B", [1]) * len(self._alone)
+                    self.documents[n_before:] = self.keys[n_before:]
         else:
             yield from corpus
         self.facts.append(corpus.facts if isinstance(corpus, FileCorpus) else {})
@@ -309,22 +327,20 @@ def _stamp(corpus: Corpus, seed: int | None) -> list[Any] | None:
             status = member.path.stat()
         except OSError:  # a link that leads nowhere, or a file that is gone: told when it is read
             return None
-        facts = (key, str(member.path.absolute()), status.st_size, status.st_mtime_ns)
-        files.append((type(member).__name__, *facts))
+        facts = (str(member.path.absolute()), status.st_size, status.st_mtime_ns)
+        files.append((repr(member), key, *facts))
     return [VERSION, seed, files]
 
 
 def _write(path: Path, index: CorpusIndex) -> None:
     arrays = {name: value for name, value in vars(index).items() if name != FACTS}
-    write_atomically(path, save(arrays, metadata={FACTS: json.dumps(index.facts)}))
+    write_atomically(path, save(arrays, metadata=describe_arrays(arrays, index.facts)))
 
 
 def _read(path: Path) -> CorpusIndex | None:
     """The index in a file; None where the file is damaged, so that it is made again."""
     try:
-        with safe_open(path, framework="numpy") as stream:
-            arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-            facts = tuple(json.loads(stream.metadata()[FACTS]))
-        return CorpusIndex(**arrays, facts=facts)
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError):
+        arrays, facts = read_arrays(path, "numpy")
+        return CorpusIndex(**arrays, facts=tuple(facts))
+    except (OutputError, TypeError):
         return None

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from headscope.analyses.head_matches.measure import HeadMatches
+from headscope.arguments import checked
 from headscope.contracts import CorpusRole
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.attention import head_name
@@ -39,6 +40,7 @@ DRAWN_TOKENS = 24
 ModelLike = str | Path | LoadedModel
 
 
+@checked
 def match_models(
     first: ModelLike,
     second: ModelLike,

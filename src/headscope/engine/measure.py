@@ -1,6 +1,6 @@
 """The engine: encode, batch, observe, measure, add. Analyses know nothing of what is here."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -8,29 +8,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.contracts import (
-    Analysis,
-    AttentionKind,
-    CorpusRole,
-    Source,
-    layer_numbers,
-)
-from headscope.data.attention import AttentionRows, choose_rows, spread_heads
+from headscope.contracts import Analysis, AttentionKind, CorpusRole, Source, layer_numbers
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example, stable_hash
-from headscope.data.reading import MapShape, MapSlice
+from headscope.engine.plug_ins import blame_package, check_values
+from headscope.engine.row_buffer import RowBuffer
 from headscope.engine.windows import cut_windows
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
 from headscope.options import RunOptions
 from headscope.runs.tables import tally_name
-from headscope.stats.bucket import bucket_of
+from headscope.stats.bucket import N_BUCKETS, bucket_of
 from headscope.stats.ranking import Ranking
-from headscope.stats.tally import Tally
+from headscope.stats.tally import PLAIN, Tally
 
 __all__ = [
     "ByKind", "Progress", "Result", "heads_a_layer", "keep_usable", "measure_examples",
@@ -43,6 +38,7 @@ ALL = 10**9  # tokens: no limit
 SHARED = "word pieces that cover two words (counted for the word with the larger part)"
 DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after all others
 
+Array = NDArray[np.float64]
 Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
 Measured = Mapping[str, Tensor | Callable[[], Tensor]]  # of one layer, by an analysis
 Progress = Callable[[int], None]  # told how many examples are done
@@ -52,7 +48,8 @@ ByKind = Mapping[AttentionKind, Sequence[Analysis]]  # of an encoder-decoder tha
 @dataclass
 class Result:
     """What measuring some examples gave: a tally per analysis, counts, seconds by stage, of some
-    analyses the examples that show heads best, and the hashes of the documents' names."""
+    analyses the examples that show heads best, and of each document a number: the hash of its name,
+    with its bucket as the remainder by 64."""
 
     tallies: dict[str, Tally] = field(default_factory=dict)
     counts: ExampleCounts = field(default_factory=ExampleCounts)
@@ -109,10 +106,12 @@ def measure_examples(
             is_truncated = options.coref_window == "truncate"
             examples = cut_windows(examples, source, max_tokens, result.counts, is_truncated)
         encodings = source.encode(examples, max_tokens)
-        kept = keep_usable(encodings, role, max_tokens, result.counts)
+        kept = keep_usable(encodings, source, role, max_tokens, result.counts)
     rankers = {name: a.rank for _, name, a in named if hasattr(a, "rank")}
     result.rankings = {name: Ranking() for name in rankers}
-    waiting = _Waiting(result, rankers)
+    is_weighed = options.weigh == "documents"
+    weighed = {n for _, n, a in named if is_weighed and getattr(a, "weighs_documents", False)}
+    waiting = _Waiting(result, rankers, weighed)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
     observer = _Observer(source, named, options, result, max_tokens)
     most_tokens = min(options.batch_tokens, observer.most_tokens)
@@ -160,7 +159,8 @@ class _Waiting:
     """Values of several batches, to be added up together: few large products instead of many."""
 
     result: Result
-    rankers: Mapping[str, Callable[[Values], Mapping[str, Any]]]
+    rankers: Mapping[str, Any]  # the methods `rank` of analyses
+    weighed: Collection[str]  # tallies of means over text, in which documents weigh alike
     members: list[Encoding] = field(default_factory=list)
     batches: list[tuple[slice, Mapping[str, Values]]] = field(default_factory=list)
     n_numbers: int = 0
@@ -176,24 +176,43 @@ class _Waiting:
 
     def add_up(self) -> None:
         """Add all that is waiting to the tallies, and rank it."""
-        documents = [encoding.example.own_document for encoding in self.members]
-        self.result.documents |= set(map(stable_hash, documents))
-        buckets = np.array([bucket_of(document) for document in documents], np.int64)
-        ids = np.array([stable_hash(e.example.id) for e in self.members], np.uint64)
+        examples = [encoding.example for encoding in self.members]
+        buckets = np.array([bucket_of(example) for example in examples], np.int64)
+        self.result.documents |= {
+            stable_hash(example.own_document) // N_BUCKETS * N_BUCKETS + int(bucket)
+            for example, bucket in zip(examples, buckets, strict=True)
+        }
+        weights = np.array([example.weight for example in examples])
+        ones = np.ones_like(weights)
+        ids = np.array([stable_hash(example.id) for example in examples], np.uint64)
         sizes = [max(len(encoding), len(encoding.target or ())) for encoding in self.members]
         is_long = np.array(sizes) > DRAWN_TOKENS
         for name, tally in self.result.tallies.items():
-            values = self._join(name)
-            tally.add(buckets, values)
+            own_weights = weights if name in self.weighed else ones
+            values = self._join(name, own_weights)
+            tally.add(buckets, values, own_weights)
             if name in self.rankers and self.members:
-                self.result.rankings[name].add(ids, is_long, self.rankers[name](values))
+                rank = self.rankers[name]
+                with blame_package(rank.__self__, "rank"):
+                    ranks = rank(values)
+                self.result.rankings[name].add(ids, is_long, ranks)
         self.members, self.batches, self.n_numbers = [], [], 0
 
-    def _join(self, analysis: str) -> Values:
-        """The values of all batches by name; an example without a name has zeros."""
+    def _join(self, analysis: str, weights: Float[Array, " example"]) -> Values:
+        """The values of all batches by name; an example without a name has zeros.
+
+        Of values that are kept in one sum there is one row, their weighted sum.
+        """
         joined: Values = {}
         for place, values in self.batches:
             for name, value in values[analysis].items():
+                if name.startswith(PLAIN):
+                    is_sum = len(value) < place.stop - place.start  # over the batch, already
+                    total = value if is_sum else np.tensordot(weights[place], value, 1)[None]
+                    if name not in joined:
+                        joined[name] = np.zeros(total.shape)
+                    joined[name] += total
+                    continue
                 if name not in joined:
                     joined[name] = np.zeros((len(self.members), *value.shape[1:]), value.dtype)
                 joined[name][place] = value
@@ -201,9 +220,14 @@ class _Waiting:
 
 
 def keep_usable(
-    encodings: Sequence[Encoding], role: CorpusRole, max_tokens: int, counts: ExampleCounts
+    encodings: Sequence[Encoding],
+    source: Source[Any],
+    role: CorpusRole,
+    max_tokens: int,
+    counts: ExampleCounts,
 ) -> list[Encoding]:
     """Count what is used, cut or left out. Text may be cut; an annotated sentence may not."""
+    explain = getattr(source, "explain_unusable", lambda encoding: "")
     kept = []
     for encoding in encodings:
         if not (encoding.kinds == TokenKind.TEXT).any():
@@ -212,6 +236,8 @@ def keep_usable(
             counts.skip("no target (text_pair)", encoding.example.id)
         elif encoding.is_truncated and role is not CorpusRole.TEXT:
             counts.skip(f"longer than {max_tokens} tokens", encoding.example.id)
+        elif reason := explain(encoding):
+            counts.skip(reason, encoding.example.id)
         else:
             counts.used += 1
             target = encoding.target
@@ -253,7 +279,6 @@ class _Observer:
             )
             for named in self.across_layers
         }
-
         self.readings = self._collect_readings()
 
     def _collect_readings(self) -> list[Any] | None:
@@ -289,7 +314,8 @@ class _Observer:
                         observed.read(buffer)
                 for kind, name, analysis in self.of_layers:
                     if kind in shown:
-                        layers[name][observed.layer] = analysis.measure(observed)
+                        with blame_package(analysis, "measure"):
+                            layers[name][observed.layer] = analysis.measure(observed)
 
         if self.readings is None:
             self.source.attend(batch, observe)
@@ -300,7 +326,8 @@ class _Observer:
         with self.result.timed("measure (within model)"):
             for named in self.across_layers:
                 rows = self.buffers[_wanted_by(named)].rows()
-                layers[named.name] = {0: named.analysis.measure(rows)}
+                with blame_package(named.analysis, "measure"):
+                    layers[named.name] = {0: named.analysis.measure(rows)}
             return {
                 named.name: _finish(named.analysis, layers[named.name], batch)
                 for named in (*self.of_layers, *self.across_layers)
@@ -324,6 +351,13 @@ def heads_a_layer(source: Source[Any], max_heads: int) -> int:
 
 def _finish(analysis: Any, measured: Mapping[int, Measured], batch: Batch) -> Values:
     """The values of all layers side by side, in order; of what a single layer gave, one."""
+    with blame_package(analysis, "measure"):
+        values = _join_layers(analysis, measured, batch)
+        check_values(analysis, values, len(batch.encodings))
+        return values
+
+
+def _join_layers(analysis: Any, measured: Mapping[int, Measured], batch: Batch) -> Values:
     layers = [
         {name: value() if callable(value) else value for name, value in measured[layer].items()}
         for layer in sorted(measured)
@@ -348,86 +382,3 @@ def refuse_not_finite(is_finite: Sequence[tuple[int, Tensor]], batch: Batch) -> 
         f"example {batch.encodings[example].example.id!r}. Expected finite weights; the model's "
         "weights may be damaged, or its dtype too narrow: try --dtype float32."
     )
-
-
-@dataclass(eq=False)
-class RowBuffer:
-    """A reading that copies the same query rows of every layer; its memory serves all batches.
-
-    It holds `n_rows` rows (or all) of `n_heads` heads a layer (or all), of one batch, however long
-    the corpus.
-    """
-
-    n_rows: int
-    seed: int
-    n_layers: int
-    n_heads: int
-    _memory: Tensor = field(default_factory=lambda: torch.empty(0), repr=False)
-    _shown: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # heads kept of a layer, of how many
-
-    @property
-    def numbers_a_token(self) -> int:
-        """How many numbers it holds, at most, for each token of a batch."""
-        return self.n_rows * self.n_layers * self.n_heads
-
-    def begin_batch(self) -> None:
-        """Make ready for the layers of a batch."""
-        self._shown = []
-
-    def begin(self, layer: MapShape) -> "RowBuffer":
-        """Make room for the next layer."""
-        of_heads = layer.weights.shape[1]
-        if not self._shown:
-            self._batch, self._has_sink = layer.batch, layer.has_sink
-            self._queries = choose_rows(layer.batch, self.n_rows, self.seed)
-            self._rows = self._make_room(layer)
-        self._heads = spread_heads(of_heads, self.n_heads)
-        self._first = sum(kept for kept, _ in self._shown)
-        self._shown.append((len(self._heads), of_heads))
-        return self
-
-    def add(self, found: "RowBuffer", part: MapSlice) -> None:
-        """Copy those of the chosen rows that are in a slice."""
-        weights = part.weights
-        if len(self._heads) < weights.shape[1]:
-            weights = weights.index_select(1, self._find("heads", self._heads))
-        n_keys = weights.shape[-1]
-        into = self._rows[:, :, self._first : self._first + len(self._heads)]
-        for place, example in enumerate(range(part.examples.start, part.examples.stop)):
-            rows = self._queries[example]
-            low, high = np.searchsorted(rows, [part.rows.start, part.rows.stop])
-            if low == high:
-                continue
-            chosen = self._find((example, part.first_row), rows[low:high] - part.first_row)
-            own = weights[place].index_select(1, chosen)  # [head, row, key]
-            into[example, low:high, :, :n_keys] = own.transpose(0, 1)
-            into[example, low:high, :, n_keys:] = 0
-            if self._has_sink:
-                missing = (1 - own.sum(-1)).clamp_min(0)  # [head, row]
-                into[example, low:high, :, -1] = missing.T
-
-    def _find(self, which: object, places: NDArray[np.int64]) -> Tensor:
-        """Places where the batch is: they are the same in every layer, and moved there once."""
-        batch: Batch = self._batch
-        key = (self, which, len(places))
-        return batch.remember(key, lambda: torch.tensor(places, device=batch.device))
-
-    def rows(self) -> AttentionRows:
-        """The rows of all layers since the batch began; valid until the next begins."""
-        n_heads, of_heads = zip(*self._shown, strict=True)
-        used = self._rows[:, :, : sum(n_heads)]  # [example, row, head, key]
-        return AttentionRows(used, n_heads, self._batch, of_heads)
-
-    def _make_room(self, layer: MapShape) -> Tensor:
-        """A buffer `[example, row, head, key]`: float32, or float64 where the weights are."""
-        device, n_keys = layer.batch.device, layer.weights.shape[-1] + layer.has_sink
-        shape = (*self._queries.shape, self.n_layers * self.n_heads, n_keys)
-        dtype = torch.float64 if layer.weights.dtype == torch.float64 else torch.float32
-        size = torch.Size(shape).numel()
-        is_fit = self._memory.dtype == dtype and self._memory.device == device
-        if not is_fit or len(self._memory) < size:
-            self._memory = torch.empty(0)  # let the old go before the new is made
-            self._memory = torch.empty(size, dtype=dtype, device=device)
-        return self._memory[:size].view(shape)

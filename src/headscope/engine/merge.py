@@ -1,6 +1,7 @@
 """Merging runs: their tallies add."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from logging import getLogger
@@ -8,6 +9,7 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
+from headscope.arguments import checked
 from headscope.data.table import KIND
 from headscope.engine.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from headscope.engine.examples import merge_examples, write_examples
@@ -27,6 +29,7 @@ log = getLogger("headscope")
 Manifests = Sequence[Mapping[str, Any]]
 
 
+@checked
 def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
     """One run over the corpora of several: the same model, analyses and options, other examples."""
     target = RunFolder(Path(out))
@@ -85,8 +88,8 @@ def _begin_second(
 ) -> Run:
     """A run of which the first reading is done, and a second one is still to come."""
     begun = {**manifest, "status": "running", "tables": []}
-    _write_sums(target, merged)
-    target.write_manifest(begun)
+    with _write_sums(target, merged):
+        target.write_manifest(begun)
     names = dict.fromkeys(name for entry in second.values() for name in entry["analyses"])
     log.warning(
         "The parts are joined in %s, which has no tables yet: %s reads the corpus a second time "
@@ -106,14 +109,19 @@ def _write(
     analyses: Mapping[str, Any],
     merged: Mapping[str, Checkpoint],
 ) -> Run:
-    _write_sums(target, merged)
-    return finish_run(target, manifest, analyses, merged)
+    with _write_sums(target, merged):
+        return finish_run(target, manifest, analyses, merged)
 
 
-def _write_sums(target: RunFolder, merged: Mapping[str, Checkpoint]) -> None:
+@contextmanager
+def _write_sums(target: RunFolder, merged: Mapping[str, Checkpoint]) -> Iterator[None]:
+    """Write the sums of all passes; no other command writes there until the block ends."""
     target.create()
-    for key, checkpoint in merged.items():
-        write_checkpoint(target.tally_path(key), checkpoint)
+    with target.locked():
+        target.refuse_if_taken()
+        for key, checkpoint in merged.items():
+            write_checkpoint(target.tally_path(key), checkpoint)
+        yield
 
 
 def _load(store: RunFolder, key: str) -> Any:
@@ -151,6 +159,7 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> Non
         )
     facts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
         "model weights": lambda m: [m["model"]["digest"], m["model"].get("weights")],
+        "tokenizers": lambda m: m["model"].get("tokenizer"),
         "options": lambda m: numbers_of(m["options"]),
     }
     found = {name: [fact(manifest) for manifest in manifests] for name, fact in facts.items()}

@@ -18,7 +18,7 @@ from headscope.contracts import (
 from headscope.data.table import KIND
 from headscope.engine.measure import heads_a_layer
 from headscope.engine.sample import Sample
-from headscope.errors import StudyError, name_parameters
+from headscope.errors import StudyError, first_part, name_parameters
 from headscope.options import CUTS, RunOptions
 from headscope.runs.manifest import begin_manifest
 from headscope.runs.tables import Repeat
@@ -34,6 +34,7 @@ __all__ = [
     "plan_second_readings",
     "plan_untrained",
     "refuse_single_model",
+    "say_skipped",
     "tell_left_out",
     "tokens_for",
 ]
@@ -79,6 +80,7 @@ class Pass:
             "role": str(self.role),
             "path": str(getattr(self.corpus, "path", "")),
             "digest": self.corpus.digest(),
+            "documents": getattr(self.corpus, "documents", ""),
             "available": sample.n_available,
             "examples": sample.n_examples,
             "analyses": [analysis.name for analysis in self.analyses],
@@ -163,14 +165,14 @@ def leave_out_lone_layers(
     compared = [a for one in passes for a in one.analyses if a.watches.compares_layers]
     if source.n_layers > 1 or not compared:
         return list(passes), {}
-    left_out = {
-        analysis.name: f"Analysis {analysis.name!r} compares the heads of different layers, and "
-        f"{source.name} has one layer ({source.n_heads} heads). Expected two layers or more; "
-        "choose another model or leave the analysis out (--only)."
-        for analysis in compared
-    }
+    why = (
+        f"it compares the heads of different layers, and {source.name} has one layer "
+        f"({source.n_heads} heads). Expected two layers or more; choose another model or leave the "
+        "analysis out (--only)."
+    )
     if is_explicit:
-        raise StudyError(" ".join(left_out.values()))
+        raise StudyError(f"Analysis {compared[0].name!r} cannot run: {why}")
+    left_out = {analysis.name: say_skipped(analysis.name, why) for analysis in compared}
     kept = [
         replace(one, analyses=tuple(a for a in one.analyses if a.name not in left_out))
         for one in passes
@@ -190,6 +192,8 @@ def plan_kinds(
     planned: list[Pass] = []
     left_out: dict[str, str] = {}
     for pass_ in passes:
+        if model.has_decoder:
+            _refuse_mixed_targets(pass_.corpus)
         is_plain = pass_.watch is Watch.ATTENTION
         if is_plain and Annotation.TARGETS in pass_.corpus.provides and model.parts:
             kinds = {k: tuple(_list_able(pass_, k, n, left_out)) for k, n in model.parts.items()}
@@ -208,6 +212,16 @@ def plan_kinds(
         kept = tuple(a for a in pass_.analyses if a not in across)
         planned += [replace(pass_, analyses=kept)] if kept else []
     return planned, left_out
+
+
+def _refuse_mixed_targets(corpus: Corpus) -> None:
+    """An error if `text_pair` is a target in one file and a second paragraph in another."""
+    if getattr(corpus, "mixes_targets", False):
+        raise StudyError(
+            f"Some files of {corpus.name} have targets (text_pair) and others have none. Expected "
+            "targets in all files or in none, as an encoder-decoder is measured with its decoder "
+            "or without it; pass the files in separate runs."
+        )
 
 
 def _list_able(
@@ -274,12 +288,7 @@ def refuse_single_model(passes: Sequence[Pass], source: Source[Any]) -> None:
 
 def plan_untrained(passes: Sequence[Pass], n_draws: int) -> list[Pass]:
     """The passes to repeat with untrained models: all that watch attention."""
-    kinds = (Watch.ATTENTION, Watch.ALL_LAYERS)
-    watched = [
-        replace(pass_, analyses=own)
-        for pass_ in passes
-        if (own := tuple(a for a in pass_.analyses if a.watches in kinds))
-    ]
+    watched = [pass_ for pass_ in passes if not pass_.watch.is_costly]
     if not watched:
         raise StudyError(
             "--null has nothing to compare: no analysis of this run measures attention. Expected "
@@ -324,6 +333,11 @@ def describe_study(
         "passes": {p.key: p.describe(samples[p.repeats or p.key]) for p in passes},
         "analyses": {analysis.name: asdict(analysis) for analysis in analyses},
     }
+
+
+def say_skipped(name: str, error: str) -> str:
+    """That an analysis is left out, with what an error says is wrong."""
+    return f"Skipped {name!r}: {first_part(error)}"
 
 
 def tell_left_out(left_out: Mapping[str, str]) -> None:

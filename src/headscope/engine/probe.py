@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from headscope.arguments import checked
 from headscope.contracts import Annotation, AttentionSource, Corpus, CorpusRole, layer_numbers
 from headscope.corpora.lines import file_digest, read_lines
 from headscope.corpora.opening import CorporaLike, as_corpora
@@ -61,6 +62,7 @@ SHARED_SHARE = 0.2  # of the test sentences: more cannot be chance
 UNSEEN_SHARE = 0.05  # of words whose relation the training treebank lacks: above it, a warning
 
 
+@checked
 def probe(
     model: Any = "demo",
     *,
@@ -86,14 +88,15 @@ def probe(
     cluster: ClusterOptions = build_options(ClusterOptions, options)
     if cluster.ray is not None:
         find_ray(cluster)  # before the model is loaded
+    learned, tested = _open_treebank(train), _open_treebank(test)
     folder = RunFolder(Path(out)) if out is not None else None
     if folder and not resume:
         folder.refuse_if_taken()
     with show_progress(progress) as bars, bars.stage("reading treebanks"):
         digest = file_digest(Path(vectors)) if vectors else None  # says what is wrong with the file
         samples = {
-            "train": hold(draw_sample(_open_treebank(train), chosen.sentences, chosen.seed)),
-            "test": hold(draw_sample(_open_treebank(test), None, chosen.seed)),
+            "train": hold(draw_sample(learned, chosen.sentences, chosen.seed)),
+            "test": hold(draw_sample(tested, None, chosen.seed)),
         }
     documents = {example.own_document for example in samples["train"]}
     refuse_tiny(samples["train"].n_examples, len(documents))

@@ -3,11 +3,15 @@
 No model library is loaded here, as `headscope analyze --help` asks for the options too.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from logging import getLogger
 from typing import Any
 
+import numpy as np
+
+from headscope.arguments import fits
 from headscope.contracts import Analysis, CorpusRole, Watch
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, name_parameters, shorten
@@ -30,13 +34,16 @@ __all__ = [
     "restore_analysis",
     "split_options",
     "tell_limits",
+    "tell_long_documents",
 ]
 
 log = getLogger("headscope")
+LONG_SHARE = 0.4  # of the examples, in the largest tenth of the documents
+TABLE_NAME = re.compile(r"[\w-]+")  # which is a file's name too
 REQUIRED = ("name", "watches", "needs", "tables", "measure", "summarize")
 
 
-def read_names(names: str | Iterable[Any] | None) -> list[Any] | None:
+def read_names(names: Any) -> list[Any] | None:
     """The names of "a,b" or ["a", "b,c"]; what is no string stays as it is; None stays None.
 
     >>> read_names("position, entropy"), read_names(["a,b", "c"])
@@ -44,7 +51,7 @@ def read_names(names: str | Iterable[Any] | None) -> list[Any] | None:
     """
     if names is None:
         return None
-    items = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    items = list(names) if fits(names, Iterable[Any]) else [names]
     split = [item.split(",") if isinstance(item, str) else [item] for item in items]
     stripped = [
         part.strip() if isinstance(part, str) else part for parts in split for part in parts
@@ -137,6 +144,21 @@ def tell_limits(samples: Iterable[tuple[Sample, CorpusRole, int | None, str]]) -
         log.info("%s", name_parameters(told))
 
 
+def tell_long_documents(samples: Iterable[Sample]) -> None:
+    """A warning where few documents hold much of a corpus whose segments weigh alike."""
+    for sample in samples:
+        sizes = np.sort(sample.document_sizes)[::-1]
+        n_largest = max(1, len(sizes) // 10)
+        share = sizes[:n_largest].sum() / sizes.sum()
+        if len(sizes) > 1 and share > LONG_SHARE:
+            log.warning(
+                "%s: %d of %d documents hold %.0f %% of the examples, so intervals of means over "
+                "text are too narrow. Leave %s out to weigh documents equally.",
+                sample.corpus.name, n_largest, len(sizes), 100 * share,
+                name_parameters("--weigh"),
+            )  # fmt: skip
+
+
 def _with_seed(analysis: Any, seed: int) -> Analysis:
     """The analysis with the run's seed, where it draws random numbers when it summarizes."""
     has_seed = is_dataclass(analysis) and any(field.name == "seed" for field in fields(analysis))
@@ -207,6 +229,8 @@ def _find_breach(name: str, kind: Any, others: Iterable[Any]) -> str:
         return f"it is named {kind.name!r}" if has_fields else "it is not a dataclass"
     if not isinstance(kind.watches, Watch):
         return f"`watches` is {kind.watches!r}, not a Watch"
+    if bad := [table for table in kind.tables if not TABLE_NAME.fullmatch(table)]:
+        return f"{shorten(bad[0])!r} cannot name a table (letters, digits and - can)"
     taken = [table for other in others for table in other.tables if table in kind.tables]
     if taken:
         return f"another analysis has a table named {taken[0]!r}"

@@ -89,9 +89,15 @@ class Sample:
         return self.n_available if self._chosen is None else len(self._chosen)
 
     def __iter__(self) -> Iterator[Example]:
-        for example in self.corpus:
+        for number, example in enumerate(self.corpus):
             if self.highest_rank is None or rank_of(self.seed, example) <= self.highest_rank:
-                yield self._bare(example)
+                yield self._complete(number, example)
+
+    @cached_property
+    def document_sizes(self) -> NDArray[np.int64]:
+        """The number of chosen examples of each document."""
+        documents = self.index.documents
+        return np.bincount(documents if self._chosen is None else documents[self._chosen])
 
     def shards(self, shard_examples: int) -> list[Shard]:
         """What is measured at once: whole documents, one after the other."""
@@ -106,12 +112,16 @@ class Sample:
         numbers: Iterable[int] = range(shard.start, shard.stop)
         if self._chosen is not None:
             numbers = self._chosen[shard.start : shard.stop].tolist()
-        return [self._bare(example) for example in self.reader.read(numbers)]
+        return list(self._read(numbers))
 
     def find(self, keys: Sequence[int]) -> Iterator[Example]:
         """The examples that have these hashes of ids, in order."""
         wanted = np.isin(self.index.keys, np.array(keys, np.uint64)).nonzero()[0]
-        return map(self._bare, self.reader.read(wanted.tolist()))
+        return self._read(wanted.tolist())
+
+    def _read(self, numbers: Iterable[int]) -> Iterator[Example]:
+        for number, example in zip(numbers, self.reader.read(numbers), strict=True):
+            yield self._complete(number, example)
 
     @cached_property
     def _chosen(self) -> NDArray[np.int64] | None:
@@ -120,8 +130,13 @@ class Sample:
             return None
         return (self.index.ranks <= np.uint64(self.highest_rank)).nonzero()[0]
 
-    def _bare(self, example: Example) -> Example:
-        return replace(example, text_pair=None, links=None) if self.without_targets else example
+    def _complete(self, number: int, example: Example) -> Example:
+        """The example with what the whole corpus shows of it, and without a target if need be."""
+        if self.without_targets:
+            example = replace(example, text_pair=None, links=None)
+        size = int(self.document_sizes[self.index.documents[number]])
+        key = int(self.index.document_keys[number])
+        return replace(example, document_key=key, weight=1 / max(size, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,12 +157,14 @@ class HeldSample(Sample):
             return self
         ranks = np.array([rank_of(self.seed, example) for example in self.examples], np.uint64)
         highest = np.partition(ranks, limit - 1)[limit - 1]
+        chosen = [self.examples[i] for i in (ranks <= highest).nonzero()[0]]
+        sizes = Counter(example.own_document for example in chosen)
         index = self.index if self._chosen is not None else replace(self.index, ranks=ranks)
         return replace(
             self,
             reader=CorpusReader(self.corpus, index),
             highest_rank=int(highest),
-            examples=[self.examples[i] for i in (ranks <= highest).nonzero()[0]],
+            examples=[replace(e, weight=1 / sizes[e.own_document]) for e in chosen],
         )
 
     def __reduce__(self) -> tuple[type[Sample], tuple[Any, ...]]:

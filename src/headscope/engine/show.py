@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from headscope.arguments import checked
 from headscope.contracts import AttentionKind, AttentionSource, CorpusRole, layer_numbers
 from headscope.corpora.opening import as_corpora
 from headscope.data.attention import head_name, parse_head_name
@@ -42,6 +43,7 @@ LAYER_COLUMNS = 4  # of heads with their tokens side by side
 LONG_TEXT = 100  # tokens or words: more are drawn as running text
 
 
+@checked
 def show(
     model: Any = "demo", text: str | None = None, *, tokenizer: Any = None, **options: Any
 ) -> Drawing:

@@ -52,7 +52,8 @@ def cut_windows(
             parts = list(_split_long(document, n_tokens, budget, counts))
             cuts = _pack([int(n_tokens[start:end].sum()) for start, end in pairwise(parts)], budget)
             bounds = [parts[cut] for cut in cuts]
-        cut = [_take(document, start, end) for start, end in pairwise(bounds)]
+        weighed = replace(document, weight=document.weight / (len(bounds) - 1))
+        cut = [_take(weighed, start, end) for start, end in pairwise(bounds)]
         n_lost = _n_resolvable(document) - sum(map(_n_resolvable, cut))
         counts.note(UNREAD if is_truncated else PARTED, n_lost)
         counts.note(SINGLE, sum(m.is_singleton for window in cut for m in window.mentions or ()))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
@@ -30,7 +30,14 @@ from headscope.models.hidden import HiddenStates, refuse_bad_states
 from headscope.models.loaded import LoadedModel
 from headscope.models.untrained import make_untrained
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
-from headscope.probes.store import N_SPECIAL, StoreIndex, WordMaps, open_store, write_store
+from headscope.probes.store import (
+    N_SPECIAL,
+    StoreIndex,
+    WordMaps,
+    encode_weights,
+    open_store,
+    write_store,
+)
 from headscope.probes.treebank import ProbeTreebank, keep_words
 
 __all__ = ["SourceRecipe", "StoredMaps"]
@@ -70,6 +77,7 @@ class StoredMaps:
             self._model.update(self.source.describe())
         return {
             "model": self._model["digest"],
+            "tokenizer": self._model.get("tokenizer"),
             "corpus": sample.corpus.digest(),
             "sentences": sample.n_examples,
             "seed": sample.seed if sample.highest_rank is not None else None,
@@ -116,7 +124,8 @@ class StoredMaps:
         self, sample: Sample, shard: Shard, counts: ExampleCounts
     ) -> Iterator[list[Encoding]]:
         encodings = self.source.encode(sample.read(shard), self.source.max_tokens)
-        usable = keep_usable(encodings, CorpusRole.TREEBANK, self.source.max_tokens, counts)
+        source, role = self.source, CorpusRole.TREEBANK
+        usable = keep_usable(encodings, source, role, source.max_tokens, counts)
         return equal_length_batches(usable, self.options.batch_tokens)
 
     def measure(self, sample: Sample, shard: Shard) -> Iterator[Measured]:
@@ -211,8 +220,8 @@ def _words_with_tokens(encoding: Encoding) -> list[int]:
 
 def _measure_words(
     source: AttentionSource, batch: Batch, query_pieces: str
-) -> Float[Tensor, "example map word other"]:
-    """Attention among words and to special tokens, all layers, in half precision."""
+) -> Int[Tensor, "example map word other"]:
+    """Attention among words and to special tokens, all layers, as a store holds it."""
     layers: list[Tensor] = []
     is_finite: list[tuple[int, Tensor]] = []
     numbers = layer_numbers(source)
@@ -221,7 +230,7 @@ def _measure_words(
         is_finite.append((numbers[attention.layer], attention.is_finite()))
         words = word_weights(attention, query_pieces)  # [example, head, word, other]
         special = _special_weights(attention, query_pieces)  # [example, head, word, special]
-        layers.append(torch.cat([words, special], dim=-1).half())
+        layers.append(encode_weights(torch.cat([words, special], dim=-1)))
 
     if isinstance(source, LoadedModel):
         source.read(batch, [WordReading(query_pieces)], RunOptions.slice_rows, observe)
@@ -256,8 +265,8 @@ def _special_weights(
 
 
 def _choose_words(
-    maps: Float[Tensor, "map word other"], words: list[int]
-) -> Float[Tensor, "word other map"]:
+    maps: Int[Tensor, "map word other"], words: list[int]
+) -> Int[Tensor, "word other map"]:
     """The cells between these words, and from them to the special tokens."""
     n = len(words)
     if words != list(range(n)):

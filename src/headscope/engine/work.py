@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headscope.contracts import Analysis, Annotation, AttentionSource, Source, Watch
+from headscope.contracts import Analysis, Annotation, Source, Watch
 from headscope.corpora.collection import FilesCorpus
 from headscope.corpora.lines import FileCorpus
 from headscope.data.encoding import Batch
@@ -28,6 +28,7 @@ from headscope.models.encode import equal_length_batches
 from headscope.models.gradients import GradientSource
 from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
 from headscope.models.loaded import LoadedModel
+from headscope.models.seq2seq import Seq2SeqModel
 from headscope.models.untrained import make_untrained
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 
@@ -66,7 +67,7 @@ class ShardWork:
     samples: Mapping[str, Sample]
     options: RunOptions
     _opened: dict[str, Source[Any]] = field(default_factory=dict)  # that of the last pass
-    _untrained: dict[int, AttentionSource] = field(default_factory=dict, repr=False)  # by draw
+    _untrained: dict[int, LoadedModel] = field(default_factory=dict, repr=False)  # by draw
 
     def measure(
         self, work: PassWork, shards: Sequence[Shard], progress: Progress = lambda n_examples: None
@@ -144,7 +145,7 @@ class ShardWork:
         assert isinstance(self.models.source, LoadedModel)  # checked when the pass was planned
         return HiddenStateOutcome(self.models.source)
 
-    def make_untrained(self, draw: int) -> AttentionSource:
+    def make_untrained(self, draw: int) -> LoadedModel:
         """The same model without its training; each draw has other random weights."""
         if not isinstance(self.models.source, LoadedModel):
             raise StudyError(
@@ -169,7 +170,8 @@ class ShardWork:
         """The model as a pass watches it."""
         pass_ = work.pass_
         if pass_.draw is not None:
-            return self.make_untrained(pass_.draw)
+            untrained = self.make_untrained(pass_.draw)
+            return Seq2SeqModel(untrained) if pass_.by_kind else untrained
         if pass_.by_kind:
             assert self.models.whole is not None  # else it was not planned so
             return self.models.whole
@@ -230,6 +232,7 @@ def describe_source(source: Source[Any]) -> dict[str, str]:
     model = source.describe()
     return package_versions() | {
         "digest of the model's weights": str(model["digest"]),
+        "digest of its tokenizer": str(model.get("tokenizer")),
         "dtype of the model": str(model.get("dtype")),
     }
 

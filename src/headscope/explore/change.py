@@ -14,7 +14,7 @@ from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import Models
-from headscope.errors import StudyError, suggest
+from headscope.errors import StudyError, first_part, suggest
 from headscope.explore.maps import Check
 from headscope.models.ablation import MODES, mean_outputs, switched_off
 from headscope.models.anatomy import eval_mode
@@ -56,7 +56,7 @@ def measure_change(
     hidden = (1 - nn.functional.cosine_similarity(before, after, dim=-1))[0].clamp_min(0)
     answer = {"hidden": hidden.tolist(), "mean": float(hidden.mean()), "mode": mode}
     if models.with_head is None:
-        return {**answer, "why": models.why_no_head}
+        return {**answer, "why": first_part(models.why_no_head)}
     return {**answer, **_predictions(models.with_head, encoding, place, off)}
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from headscope.contracts import AttentionKind
 from headscope.data.attention import head_name
 from headscope.data.table import split_kinds
-from headscope.runs.run import Run
+from headscope.runs.run import Run, explain_damage
 from headscope.view.behaviour import OTHER, find_kind, list_kinds
 from headscope.view.card import CORPUS_LABELS, make_cards
 
@@ -25,11 +25,17 @@ def describe_run(run: Run) -> dict[str, Any]:
 
     Of an encoder-decoder it is what is known of the encoder, whose heads the page shows.
     """
+    with explain_damage(run):
+        return _describe(run)
+
+
+def _describe(run: Run) -> dict[str, Any]:
     tables = next(iter(split_kinds(run.tables).values()))
-    cards = make_cards(tables)
+    cards = {head_name(c.layer - 1, c.head - 1): _card_values(c) for c in make_cards(tables)}
+    seen = {card["kind"] for card in cards.values()}
     return {
-        "kinds": [{"name": kind.name, "colour": kind.colour} for kind in list_kinds()],
-        "cards": {head_name(card.layer - 1, card.head - 1): _card_values(card) for card in cards},
+        "kinds": [{"name": k.name, "colour": k.colour} for k in list_kinds() if k.name in seen],
+        "cards": cards,
         "measures": list(find_measures(tables)),
         "examples": list(_examples(run)),
     }

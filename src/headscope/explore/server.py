@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from headscope.errors import HeadscopeError, StudyError
+from headscope.errors import HeadscopeError, StudyError, shorten
 from headscope.explore.page import (
     CONTENT_TYPES,
     PAGE_FOLDER,
@@ -34,6 +34,12 @@ from headscope.explore.session import Session
 __all__ = ["LiveServer"]
 
 MOST_BYTES = 500_000  # of a request
+FIELDS: dict[str, type] = {
+    **dict.fromkeys(["text", "id", "weights", "head", "mode", "role"], str),
+    **dict.fromkeys(["model", "place"], int),
+    **dict.fromkeys(["heads", "panes"], list),
+    "start": dict,
+}
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -188,10 +194,32 @@ async def _read(request: Request) -> dict[str, Any]:
         body += piece
         if len(body) > MOST_BYTES:
             raise ValueError(f"The text is too long. Expected at most {MOST_BYTES:,} bytes.")
-    asked = json.loads(body)
+    try:
+        asked = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("The question is nested too deeply.") from error
+    return _check(asked)
+
+
+def _check(asked: Any) -> dict[str, Any]:
+    """The question without what is null, or a ValueError if a field has another type."""
     if not isinstance(asked, dict):
         raise ValueError("Expected an object.")
-    return asked
+    given = {name: value for name, value in asked.items() if value is not None}
+    for name, value in given.items():
+        if name in FIELDS and type(value) is not FIELDS[name]:
+            raise ValueError(
+                f"{name} is {shorten(value)}. Expected {FIELDS[name].__name__}; change it."
+            )
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            "There is half a character (a lone surrogate). Expected whole ones; write it again."
+        ) from error
+    return (
+        {**given, "panes": [_check(pane) for pane in given["panes"]]} if "panes" in given else given
+    )
 
 
 async def _watch(request: Request, gone: Event) -> None:

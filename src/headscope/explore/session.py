@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import Models
-from headscope.errors import StudyError
+from headscope.errors import StudyError, first_part
 from headscope.explore.change import MEAN_EXAMPLES, find_means, measure_change
 from headscope.explore.maps import KEPT_BYTES, PRECISION, Check, Look, Thumbs, look_at, pack_roots
 from headscope.explore.run_facts import describe_run
@@ -40,6 +40,7 @@ class Session:
     run: Run | None = None
     start: Mapping[str, str] = field(default_factory=dict)  # what the page shows first
     texts: Sequence[str] = ()  # those of a page without a server
+    granted: Collection[str] = ()  # the paths of the run's corpora that may be read
     _looks: OrderedDict[tuple[Any, ...], tuple[Look, int]] = field(default_factory=OrderedDict)
     _means: dict[int, Tensor] = field(default_factory=dict)
     _spreads: Spreads | None = None
@@ -78,17 +79,15 @@ class Session:
         heads = _read_heads(request.get("heads"))
         if not heads:
             raise StudyError("No head was chosen. Expected at least one; click a head first.")
-        place = request.get("place")
         means = self._mean_outputs(number) if mode == "mean" else None
-        where = place if isinstance(place, int) else None
-        return measure_change(models, encoding, heads, mode, where, means, check)
+        return measure_change(models, encoding, heads, mode, request.get("place"), means, check)
 
     def spread(self, request: Request, check: Check) -> dict[str, Any]:
         """One head over the run's corpora, for a role that it was ranked by."""
         if self.run is None:
             raise StudyError("No run is open. Expected --run RUN; start the page with it.")
         if self._spreads is None:
-            self._spreads = Spreads(self.run, self.models[0].source)
+            self._spreads = Spreads(self.run, self.models[0].source, self.granted)
         (place,) = _read_heads([request.get("head")])
         refuse_absent_heads(self.models[0].source, [place])
         return self._spreads.show(place, str(request.get("role", "")), check)
@@ -168,7 +167,7 @@ def describe_model(models: Models) -> dict[str, Any]:
         "heads": source.n_heads,
         "part": "encoder" if models.has_decoder else "",
         "objective": find_objective(type(head.model).__name__) if head else None,
-        "whyNoHead": models.why_no_head,
+        "whyNoHead": first_part(models.why_no_head),
     }
 
 

@@ -10,7 +10,6 @@ from itertools import product
 from typing import Any
 
 from headscope.contracts import AttentionKind, AttentionSource, CorpusRole, layer_numbers
-from headscope.corpora.opening import open_corpus
 from headscope.data.example import Example
 from headscope.engine.checkpoint import read_checkpoint
 from headscope.engine.examples import read_again
@@ -18,7 +17,7 @@ from headscope.engine.plan import TEXT_TOKENS
 from headscope.engine.sample import Sample, draw_sample
 from headscope.errors import HeadscopeError, StudyError, suggest
 from headscope.explore.maps import Check
-from headscope.explore.texts import excerpt
+from headscope.explore.texts import excerpt, open_measured
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
 from headscope.runs.tables import tally_name
@@ -48,6 +47,7 @@ class Spreads:
 
     run: Run
     source: AttentionSource
+    granted: Collection[str] = ()  # the paths of corpora that may be read
     found: dict[str, Example] = field(default_factory=dict)  # by id: all that was shown so far
     _roles: dict[str, Role] | None = None
     _samples: dict[str, Sample] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Spreads:
         missing = set(hashes) - known.keys()
         try:
             if missing and key not in self._samples:
-                self._samples[key] = draw_sample(open_corpus(str(pass_["path"]), role), None, 0)
+                self._samples[key] = draw_sample(open_measured(pass_, self.granted), None, 0)
             is_cut = pass_.get("cut") == "truncate"
             for example in (
                 read_again(self._samples[key], role, is_cut, self.source, most, missing)

@@ -1,16 +1,18 @@
 """From what a user names to a page: models, run and texts, then a server or a file."""
 
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headscope.arguments import checked
 from headscope.contracts import Watch, layer_numbers
 from headscope.data.attention import parse_head_name
 from headscope.engine.head_views import refuse_absent_heads
-from headscope.engine.open_models import open_models
+from headscope.engine.open_models import Models, open_models
 from headscope.errors import OutputError, StudyError
 from headscope.explore.page import render_page
 from headscope.explore.session import Session
-from headscope.explore.texts import Shelf, open_shelf, read_texts
+from headscope.explore.texts import Shelf, list_foreign, open_shelf, read_texts
 from headscope.files import write_atomically
 from headscope.options import (
     ModelOptions,
@@ -29,6 +31,7 @@ __all__ = ["open_session", "save_page", "serve"]
 FIRST_TEXT = "The keeper lit her lamp before the ships came home."
 
 
+@checked
 def open_session(
     model: Any,
     *,
@@ -38,28 +41,33 @@ def open_session(
     head: str | None = None,
     beside: Any = None,
     tokenizer: Any = None,
+    may_read: Callable[[Sequence[str]], bool] = lambda paths: False,
     **options: Any,
 ) -> Session:
-    """The model, or two side by side, loaded once, with what the page shows first."""
+    """The model, or two side by side, loaded once, with what the page shows first.
+
+    `may_read` is asked once whether these corpora, which a run's folder names, may be read.
+    """
     refuse_unknown(options, collect_options(ModelOptions))
     if text is not None and sentence is not None:
         raise StudyError("Both a text and --sentence were given. Expected one; leave one out.")
     texts = read_texts(text) if text is not None else []
     loaded = load_run(run, skip_missing=True) if isinstance(run, (str, Path)) else run
-    shelf = _open_shelf(loaded, sentence)
+    granted = _grant(loaded, may_read)
+    shelf = _open_shelf(loaded, sentence, granted)
     if sentence is not None:
         shelf.find(sentence)  # an error if it is not there
     chosen: ModelOptions = build_options(ModelOptions, options)
     models = [
         open_models(one, tokenizer, chosen, RunOptions(), {Watch.CHANGE})
-        for one in (model, beside)
-        if one is not None
+        for one in (model, *([] if beside is None else [beside]))
     ]
-    _refuse_other_model(loaded, models[0].source)
+    _refuse_other_model(loaded, models[0])
     start = _start(texts, sentence, head, models[0].source, beside is not None)
-    return Session(models, shelf, loaded, start, texts)
+    return Session(models, shelf, loaded, start, texts, granted)
 
 
+@checked
 def save_page(session: Session, path: Path) -> Path:
     """Write the page with the texts it was opened with."""
     if path.suffix.lower() not in (".html", ".htm"):
@@ -77,6 +85,7 @@ def save_page(session: Session, path: Path) -> Path:
     return path
 
 
+@checked
 def serve(session: Session, port: int = 0) -> "LiveServer":
     """A server that is bound to its port, and not yet running."""
     try:
@@ -89,11 +98,20 @@ def serve(session: Session, port: int = 0) -> "LiveServer":
     return LiveServer(session, port)
 
 
-def _open_shelf(run: Run | None, sentence: str | None) -> Shelf:
+def _grant(run: Run | None, may_read: Callable[[Sequence[str]], bool]) -> Collection[str]:
+    """The paths of a run's corpora that may be read: all of a run that was made just now."""
+    passes = (run.manifest.get("passes") or {}).values() if run else ()
+    paths = list_foreign(passes)
+    is_own = run is not None and not run.is_loaded
+    return paths if paths and (is_own or may_read(paths)) else ()
+
+
+def _open_shelf(run: Run | None, sentence: str | None, granted: Collection[str]) -> Shelf:
     """The corpora of a run with the examples it shows, and the one that was asked for."""
     passes = (run.manifest.get("passes") or {}).values() if run else ()
     shown = {shown.view.example for shown in run.examples} if run else set()
-    return open_shelf(passes, shown | {sentence} if sentence is not None else shown)
+    also = shown | {sentence} if sentence is not None else shown
+    return open_shelf(passes, also, granted)
 
 
 def _start(
@@ -120,10 +138,11 @@ def _start(
     return start
 
 
-def _refuse_other_model(run: Run | None, source: Any) -> None:
-    """An error for a run whose heads are not those of the model."""
+def _refuse_other_model(run: Run | None, models: Models) -> None:
+    """An error for a run whose heads or weights are not those of the model."""
     if run is None:
         return
+    source = models.source
     model = run.manifest["model"]
     numbers = [number + 1 for number in layer_numbers(source)]
     own = model.get("layer_numbers", numbers)
@@ -132,4 +151,11 @@ def _refuse_other_model(run: Run | None, source: Any) -> None:
             f"The run is of {model['name']}, {model.get('layers')} layers of {model.get('heads')} "
             f"heads; {source.name} has {source.n_layers} of {source.n_heads}. Expected a run of "
             "the same model; choose another --run."
+        )
+    measured = [source, *([models.whole] if models.whole else [])]  # an encoder alone or whole
+    if model["digest"] not in (one.describe().get("digest") for one in measured):
+        raise StudyError(
+            f"The run is of {model['name']} with other weights than {source.name}. Expected a run "
+            "of the same weights; choose another --run, or load the model as the run did (--dtype, "
+            "--revision)."
         )

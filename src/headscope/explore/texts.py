@@ -1,23 +1,27 @@
 """What can be looked at: a typed text, or an example of a corpus with its tree and mentions."""
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headscope.contracts import AttentionSource, CorpusRole
+import headscope.corpora
+from headscope.contracts import AttentionSource, Corpus, CorpusRole
+from headscope.corpora.lines import read_lines
 from headscope.corpora.opening import as_corpora, open_corpus
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
 from headscope.data.running_text import split_words
 from headscope.data.tree import ROOT
-from headscope.errors import HeadscopeError, StudyError
+from headscope.errors import HeadscopeError, StudyError, shorten
 from headscope.view.svg import show_unit
 
 __all__ = [
-    "Shelf", "ShelfCorpus", "describe_tokens", "encode_text", "excerpt", "open_shelf", "read_texts",
-    "refuse_empty",
+    "Shelf", "ShelfCorpus", "describe_tokens", "encode_text", "excerpt", "list_foreign",
+    "open_measured", "open_shelf", "read_texts", "refuse_empty",
 ]  # fmt: skip
 
 MOST_CHARACTERS = 60_000  # of a text; more than any 4,096 tokens
@@ -55,7 +59,10 @@ class Shelf:
         for corpus in self.corpora:
             if id in corpus.examples:
                 return corpus.examples[id]
-        raise StudyError(f"No example {id!r} is listed. Expected one of the list; choose another.")
+        raise StudyError(
+            f"No example {shorten(id)!r} is listed. Expected one of the list; choose another, or "
+            "pass --read-corpus if it is in a corpus of the run."
+        )
 
     def list(self) -> list[dict[str, Any]]:
         """What the page lists: each corpus with the ids and beginnings of its examples."""
@@ -69,24 +76,68 @@ class Shelf:
         ]
 
 
-def open_shelf(passes: Iterable[Mapping[str, Any]], also: Collection[str] = ()) -> Shelf:
+def open_shelf(
+    passes: Iterable[Mapping[str, Any]],
+    also: Collection[str] = (),
+    granted: Collection[str] = (),
+) -> Shelf:
     """The first examples of the corpora that a run read, and those with ids in `also`, as far as
-    they can be read again; without a run, the embedded corpus.
+    they can be read again and their paths are `granted`; without a run, the embedded corpus.
 
     Sentences and documents with annotation come first.
     """
-    wanted = {(str(p.get("path")), CorpusRole(p["role"]), str(p["corpus"])) for p in passes}
+    wanted = {(p["role"], p["corpus"], p.get("path")): p for p in passes}
     if not wanted:
-        wanted = {(STARTER, role, STARTER) for role in (CorpusRole.TREEBANK, CorpusRole.COREF)}
+        roles = (CorpusRole.TREEBANK, CorpusRole.COREF)
+        return Shelf(tuple(_put(STARTER, r, STARTER, open_corpus(STARTER, r), also) for r in roles))
     order = list(TITLES)
     corpora = []
-    for path, role, name in sorted(wanted, key=lambda one: (order.index(one[1]), one[2])):
+    for pass_ in sorted(wanted.values(), key=lambda p: (order.index(p["role"]), p["corpus"])):
         try:
-            by_id = _list_examples(open_corpus(path, role), also)
-        except HeadscopeError:  # gone or changed since: the page does without
+            corpus = open_measured(pass_, granted)
+            role = CorpusRole(pass_["role"])
+            corpora.append(_put(pass_["corpus"], role, pass_["path"], corpus, also))
+        except HeadscopeError:  # gone, changed since or not granted: the page does without
             continue
-        corpora.append(ShelfCorpus(f"{name}, {TITLES[role]}", role, path, by_id))
     return Shelf(tuple(corpora))
+
+
+def open_measured(pass_: Mapping[str, Any], granted: Collection[str]) -> Corpus:
+    """The corpus of a pass, if it may be read and is what was measured; else an error.
+
+    A manifest may come from somebody else and name any file or address.
+    """
+    path = str(pass_.get("path") or "")
+    if os.path.isfile(path) and (path in granted or _is_embedded(path)):
+        corpus = open_corpus(os.path.abspath(path), pass_["role"])  # never an address
+        if corpus.digest() == pass_["digest"]:
+            return corpus
+    raise StudyError(
+        f"The corpus {shorten(path)!r} of the run is not read. Expected the file that was measured "
+        "and the permission to read it; pass --read-corpus."
+    )
+
+
+def list_foreign(passes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The corpora of a run that are there as they were measured, and do not belong to headscope."""
+    found: dict[str, None] = {}
+    for pass_ in passes:
+        path = str(pass_.get("path") or "")
+        if path not in found and os.path.isfile(path) and not _is_embedded(path):
+            with suppress(HeadscopeError):
+                open_measured(pass_, [path])
+                found[path] = None
+    return list(found)
+
+
+def _is_embedded(path: str) -> bool:
+    return Path(path).resolve().is_relative_to(Path(headscope.corpora.__file__).resolve().parent)
+
+
+def _put(
+    name: str, role: CorpusRole, path: str, corpus: Iterable[Example], also: Collection[str]
+) -> ShelfCorpus:
+    return ShelfCorpus(f"{name}, {TITLES[role]}", role, path, _list_examples(corpus, also))
 
 
 def _list_examples(corpus: Iterable[Example], also: Collection[str]) -> dict[str, Example]:
@@ -103,13 +154,12 @@ def _list_examples(corpus: Iterable[Example], also: Collection[str]) -> dict[str
 
 def read_texts(text: str) -> list[str]:
     """The texts of `--text`: each line of a file, or the text itself."""
-    path = Path(text)
-    is_file = len(text) < 1000 and "\n" not in text and path.is_file()
-    if not is_file:
+    if not os.path.isfile(text):  # no error for a text that is too long for a name
         return [refuse_empty(text)]
+    path = Path(text)
     corpus = as_corpora(path, CorpusRole.TEXT)[0] if path.suffix != ".txt" else None
     if corpus is None:
-        lines = [line.strip() for line in path.read_text().splitlines()]
+        lines = [line.strip() for _, line in read_lines(path)]
         return [refuse_empty(line) for line in lines if line] or [refuse_empty("")]
     return [
         " ".join(filter(None, (e.text, e.text_pair))) or " ".join(e.words or ()) for e in corpus

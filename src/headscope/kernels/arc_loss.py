@@ -5,10 +5,11 @@ Sentences lie flat, one after the other. A sentence of n words has n rows of n +
 opening and closing special tokens, which together stand for ROOT.
 """
 
-import numba
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
+
+from headscope.kernels import njit
 
 __all__ = ["N_KINDS", "arc_loss"]
 
@@ -18,7 +19,7 @@ N_SPECIAL = 2  # cells of a row beside the words
 Array = NDArray[np.float64]
 
 # sums in any order, but infinity stays what it is
-compiled = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+compiled = njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 @compiled

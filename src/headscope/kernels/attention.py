@@ -17,7 +17,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-# Compiled in: lanes.py 5ce39218, threads.py 066d3b4e
+# Compiled in: lanes.py 796f5ae9, threads.py 066d3b4e
+from headscope.kernels import njit
 from headscope.kernels.lanes import FIXED_ORDER, exp, from_order, in_order
 from headscope.kernels.threads import use_torch_threads
 
@@ -170,7 +171,7 @@ def _sums(parts, distances):  # type: ignore[no-untyped-def]
     return total, (m0 + m1 + m2 + m3) + (m4 + m5 + m6 + m7)
 
 
-compiled: Any = numba.njit(cache=True, parallel=True, fastmath=FIXED_ORDER)
+compiled: Any = njit(parallel=True, fastmath=FIXED_ORDER)
 
 
 @compiled
@@ -201,6 +202,6 @@ def _attend(  # type: ignore[no-untyped-def]
         )  # fmt: skip
 
 
-@numba.njit(cache=True)
+@njit()
 def _place(heads, example, head):  # type: ignore[no-untyped-def]
     return heads.address + N_BYTES * (example * heads.example + head * heads.head)

@@ -15,7 +15,8 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Compiled in: lanes.py 5ce39218, threads.py 066d3b4e
+# Compiled in: lanes.py 796f5ae9, threads.py 066d3b4e
+from headscope.kernels import njit
 from headscope.kernels.lanes import FASTMATH, x_log2_x
 from headscope.kernels.threads import use_torch_threads
 
@@ -109,7 +110,7 @@ def _divergence(sums: Array, first: NDArray[np.intp], second: NDArray[np.intp]) 
     return np.maximum(np.log(2) / 2 * both, 0)
 
 
-@numba.njit(cache=True, fastmath=FASTMATH)
+@njit(fastmath=FASTMATH)
 def _add_row(block, n_heads, n_first, sums):  # type: ignore[no-untyped-def]
     """Add S of one row's heads: `block[head, key]`, padded to a multiple of PARTNERS."""
     for a in range(n_heads):
@@ -132,7 +133,7 @@ def _add_row(block, n_heads, n_first, sums):  # type: ignore[no-untyped-def]
             sums[a, b + 3] += s3
 
 
-@numba.njit(cache=True)
+@njit()
 def _add_rows(maps, first, last, n_first, sums):  # type: ignore[no-untyped-def]
     """Add S of the rows from `first` up to `last` of `maps[row, head, key]`."""
     _, n_heads, n_keys = maps.shape
@@ -144,7 +145,7 @@ def _add_rows(maps, first, last, n_first, sums):  # type: ignore[no-untyped-def]
             _add_row(block, n_heads, n_first, sums)
 
 
-@numba.njit(cache=True, parallel=True)
+@njit(parallel=True)
 def _add_tasks(maps, n_first, parts):  # type: ignore[no-untyped-def]
     for task in numba.prange(len(parts)):
         first = task * ROWS_PER_TASK
@@ -152,7 +153,7 @@ def _add_tasks(maps, n_first, parts):  # type: ignore[no-untyped-def]
         _add_rows(maps, first, last, n_first, parts[task])
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def sum_within(
     distance: Float[Array, "head other"],
     deals: Int[NDArray[Any], "deal head"],

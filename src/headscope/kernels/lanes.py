@@ -2,10 +2,11 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
+
+from headscope.kernels import njit
 
 __all__ = ["FASTMATH", "FIXED_ORDER", "exp", "from_order", "in_order", "x_log2_x"]
 
@@ -42,7 +43,7 @@ bits_of = _bitcast(types.float32, types.int32)
 float_of = _bitcast(types.int32, types.float32)
 
 
-@numba.njit(cache=True, fastmath=FASTMATH)
+@njit(fastmath=FASTMATH)
 def x_log2_x(x):  # type: ignore[no-untyped-def]
     """x log2 x of a float32 that is not negative; 0 of 0, without a branch."""
     bits = bits_of(x)
@@ -54,7 +55,7 @@ def x_log2_x(x):  # type: ignore[no-untyped-def]
     return x * (exponent + r * q)
 
 
-@numba.njit(cache=True, fastmath=FIXED_ORDER)
+@njit(fastmath=FIXED_ORDER)
 def exp(x):  # type: ignore[no-untyped-def]
     """e^x of a float32 that is not positive; 0 where it would be below 2^-126."""
     doublings = x * LOG2_E
@@ -65,18 +66,18 @@ def exp(x):  # type: ignore[no-untyped-def]
     return power * float_of(np.int32((whole + EXPONENT_BIAS) << MANTISSA_WIDTH))
 
 
-@numba.njit(cache=True, fastmath=FASTMATH)
+@njit(fastmath=FASTMATH)
 def in_order(x):  # type: ignore[no-untyped-def]
     """An integer for a float32, in the same order: the largest of integers is found in lanes."""
     return _reflect(bits_of(x))
 
 
-@numba.njit(cache=True, fastmath=FASTMATH)
+@njit(fastmath=FASTMATH)
 def from_order(number):  # type: ignore[no-untyped-def]
     """The float32 of an integer of `in_order`."""
     return float_of(_reflect(number))
 
 
-@numba.njit(cache=True, fastmath=FASTMATH)
+@njit(fastmath=FASTMATH)
 def _reflect(bits):  # type: ignore[no-untyped-def]
     return np.int32(bits ^ np.int32((bits >> SIGN_PLACE) & ALL_BUT_SIGN))

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-# Compiled in: lanes.py 5ce39218, threads.py 066d3b4e
+# Compiled in: lanes.py 796f5ae9, threads.py 066d3b4e
+from headscope.kernels import njit
 from headscope.kernels.lanes import FASTMATH, x_log2_x
 from headscope.kernels.threads import use_torch_threads
 
@@ -77,7 +78,7 @@ def find_largest(
     _find_largest(pooled, n_words, is_visible, words, weights, special)
 
 
-compiled: Any = numba.njit(cache=True, parallel=True, fastmath=FASTMATH)
+compiled: Any = njit(parallel=True, fastmath=FASTMATH)
 
 
 @compiled

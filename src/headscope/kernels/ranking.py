@@ -3,10 +3,11 @@
 from math import floor, frexp
 from typing import Any
 
-import numba
 import numpy as np
 from jaxtyping import Bool, Float, UInt32, UInt64
 from numpy.typing import NDArray
+
+from headscope.kernels import njit
 
 __all__ = ["N_PARTS", "cut_ranges", "keep_highest"]
 
@@ -21,7 +22,7 @@ Heights = NDArray[np.float64]
 Scores = NDArray[np.float32]
 Counts = NDArray[np.uint32]
 
-compiled: Any = numba.njit(cache=True)
+compiled: Any = njit()
 
 
 @compiled

@@ -4,10 +4,11 @@ Sentences are short and there are very many (heads x sentences), so the cost of 
 is its overhead per call; these two compiled loops have none. Ties go to the lowest index.
 """
 
-import numba
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
+
+from headscope.kernels import njit
 
 __all__ = ["best_trees", "maximum_arborescence", "maximum_spanning_tree"]
 
@@ -15,7 +16,7 @@ NO_NODE = -1
 NEW, ON_PATH, DONE = 0, 1, 2
 ONE_ROOT = 1e6  # the cost of a child of ROOT: more than any word could gain by being one
 
-compiled = numba.njit(cache=True, nogil=True)
+compiled = njit(nogil=True)
 
 
 @compiled

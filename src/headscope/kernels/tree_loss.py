@@ -1,17 +1,18 @@
 """How far squared distances and lengths of placed words are from the arcs of a tree, with the
 gradient; no array of pairs by ranks is made."""
 
-import numba
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
+
+from headscope.kernels import njit
 
 __all__ = ["tree_losses"]
 
 Array = NDArray[np.float32]
 Placed = Float[Array, "seed sentence word rank"]
 
-compiled = numba.njit(cache=True, nogil=True, fastmath=True)
+compiled = njit(nogil=True, fastmath=True)
 
 
 @compiled

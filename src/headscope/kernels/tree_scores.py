@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-# Compiled in: spanning_tree.py b5234d78
+# Compiled in: spanning_tree.py 1107871b
+from headscope.kernels import njit
 from headscope.kernels.spanning_tree import maximum_arborescence, maximum_spanning_tree
 
 __all__ = ["SCORES", "count_arcs"]
@@ -16,7 +17,7 @@ __all__ = ["SCORES", "count_arcs"]
 SCORES = ("undirected", "dependent-to-head", "head-to-dependent")
 
 
-@numba.njit(cache=True, parallel=True)
+@njit(parallel=True)
 def count_arcs(
     weights: Float[NDArray[Any], "example head word other"],
     places: Int[NDArray[np.int64], "example place"],

@@ -5,10 +5,11 @@ word type: `types` says where each word has its own, `roots` where ROOT has. The
 ROOT.
 """
 
-import numba
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
+
+from headscope.kernels import njit
 
 __all__ = ["ROOT_TYPE", "pair_scores", "pair_slopes", "weigh_arcs", "weigh_slopes"]
 
@@ -16,7 +17,7 @@ ROOT_TYPE = 1  # where ROOT stands among types
 Array = NDArray[np.float32]
 Places = NDArray[np.int64]
 
-compiled = numba.njit(cache=True, nogil=True, fastmath=True)
+compiled = njit(nogil=True, fastmath=True)
 
 
 @compiled

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from headscope.contracts import Watch
 from headscope.data.attention import LayerChange
-from headscope.data.encoding import Batch, TokenKind
+from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.errors import ModelError
 from headscope.models import tap
 from headscope.models.anatomy import eval_mode, is_close, run
@@ -52,6 +52,9 @@ class AblationSource(ModelView):
     @property
     def model(self) -> LoadedModel:
         return self.outcome.source
+
+    def explain_unusable(self, encoding: Encoding) -> str:
+        return self.outcome.explain_unusable(encoding)
 
     def attend(self, batch: Batch, observe: Callable[[LayerChange], None]) -> None:
         """Run the model as it is, then with each head altered, and show every layer's changes."""

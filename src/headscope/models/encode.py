@@ -15,11 +15,12 @@ from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
 from headscope.data.running_text import Span, align, lay_out, word_spans
 from headscope.errors import ModelError, shorten
+from headscope.models.pieces import MARK, piece_offsets
 
 if TYPE_CHECKING:  # not at run time: the engine batches for any source, and this import is slow
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["Encoder", "equal_length_batches"]
+__all__ = ["Encoder", "equal_length_batches", "special_names"]
 
 Input = str | tuple[str, str]  # a text, or two
 Ints = NDArray[np.int64]
@@ -42,10 +43,11 @@ class Encoder:
     _surfaces: dict[int, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.tokenizer.is_fast and not self._gives_offsets():
+        if not self._gives_offsets and not self._marks_pieces():
             raise ModelError(
                 f"{type(self.tokenizer).__name__} is a slow tokenizer, which does not give the "
-                f"positions of its tokens in the text. Expected a fast one; save the model with a "
+                f"positions of its tokens in the text, and its tokens are not the marked pieces of "
+                f"SentencePiece. Expected either, or a fast one; save the model with a "
                 "tokenizer.json (`AutoTokenizer.from_pretrained(...).save_pretrained(folder)` "
                 "writes it where a fast version exists)."
             )
@@ -73,7 +75,7 @@ class Encoder:
             return self.tokenizer(
                 *inputs,
                 return_special_tokens_mask=True,
-                return_offsets_mapping=True,
+                return_offsets_mapping=self._gives_offsets,
                 verbose=False,
                 **options,
             )
@@ -91,7 +93,9 @@ class Encoder:
         given = {"text_target" if is_target else "text": list(texts)}
         encoded = self._tokenize(**given, truncation=True, max_length=max_tokens)
         return [
-            self._read(example, encoded, row, text, [w.span() for w in WORD.finditer(text)])
+            self._read(
+                example, encoded, row, text, [w.span() for w in WORD.finditer(text)], is_target
+            )
             for row, (example, text) in enumerate(zip(examples, texts, strict=True))
         ]
 
@@ -112,11 +116,17 @@ class Encoder:
         )
 
     def _read(
-        self, example: Example, encoded: Any, row: int, given: Input, spans: list[Span] | None
+        self,
+        example: Example,
+        encoded: Any,
+        row: int,
+        given: Input,
+        spans: list[Span] | None,
+        is_target: bool = False,
     ) -> Encoding:
         ids = np.array(encoded["input_ids"][row], dtype=np.int64)
         added = np.array(encoded["special_tokens_mask"][row], dtype=np.int64) == 1
-        offsets = np.array(encoded["offset_mapping"][row], dtype=np.int64).reshape(-1, 2)
+        offsets = self._find_offsets(encoded, row, given, ids, added)
         kinds = self._kinds(ids, added)
         surfaces = tuple(map(self._surface, ids.tolist()))
         words, n_shared = np.full(len(ids), -1), 0
@@ -133,10 +143,22 @@ class Encoder:
             surfaces=surfaces,
             kinds=kinds,
             word_ids=words,
-            is_truncated=self._is_truncated(encoded, row, given),
+            is_truncated=self._is_truncated(encoded, row, given, is_target),
             n_shared=n_shared,
             tokenization=self._count(units, ids, surfaces, kinds == TokenKind.TEXT),
         )
+
+    def _find_offsets(
+        self, encoded: Any, row: int, given: Input, ids: Ints, added: Bools
+    ) -> Int[Ints, "token 2"]:
+        """Where each token stands in the text."""
+        if self._gives_offsets:
+            return np.array(encoded["offset_mapping"][row], dtype=np.int64).reshape(-1, 2)
+        text = given if isinstance(given, str) else " ".join(given)
+        offsets = np.zeros((len(ids), 2), dtype=np.int64)
+        pieces = self.tokenizer.convert_ids_to_tokens(ids[~added].tolist())
+        offsets[~added] = piece_offsets(text, pieces)
+        return offsets
 
     def _find_units(
         self, given: Input, encoded: Any, row: int, offsets: Ints, added: Bools
@@ -174,14 +196,24 @@ class Encoder:
             "single-character pieces": int((is_piece & is_single & ~is_unknown).sum()),
         }
 
-    def _is_truncated(self, encoded: Any, row: int, given: Input) -> bool:
+    def _is_truncated(self, encoded: Any, row: int, given: Input, is_target: bool) -> bool:
         if encoded.is_fast:
             return bool(encoded.encodings[row].overflowing)
-        whole = self.tokenizer([given], verbose=False)["input_ids"][0]
-        return len(whole) > len(encoded["input_ids"][row])
+        texts, tokenizer = [given], self.tokenizer
+        whole = tokenizer(text_target=texts) if is_target else tokenizer(texts, verbose=False)
+        return len(whole["input_ids"][0]) > len(encoded["input_ids"][row])
 
+    def _marks_pieces(self) -> bool:
+        """Whether tokens are pieces with SentencePiece's mark before each word."""
+        ids = self.tokenizer(["a b"], verbose=False)["input_ids"][0]
+        pieces = self.tokenizer.convert_ids_to_tokens(ids)
+        return sum(piece.startswith(MARK) for piece in pieces) == 2
+
+    @cached_property
     def _gives_offsets(self) -> bool:
-        """Whether a slow tokenizer says where its tokens stand."""
+        """Whether the tokenizer says where its tokens stand."""
+        if self.tokenizer.is_fast:
+            return True
         try:
             return "offset_mapping" in self.tokenizer(["a"], return_offsets_mapping=True)
         except (NotImplementedError, TypeError, ValueError):
@@ -230,6 +262,15 @@ class Encoder:
         """What stands before the later pieces of a word ("##"), where the tokenizer has it."""
         model = getattr(getattr(self.tokenizer, "backend_tokenizer", None), "model", None)
         return getattr(model, "continuing_subword_prefix", None) or ""
+
+
+def special_names(encoding: Encoding) -> dict[str, str]:
+    """What the tokenizer calls the tokens that open and close an input."""
+    tokens = list(zip(encoding.surfaces, encoding.kinds.tolist(), strict=True))
+    return {
+        side: " ".join(dict.fromkeys(surface for surface, own in tokens if own == kind))
+        for side, kind in (("opening", TokenKind.CLS), ("closing", TokenKind.SEP))
+    }
 
 
 def _as_input(example: Example) -> Input:

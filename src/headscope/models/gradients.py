@@ -17,7 +17,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from headscope.contracts import Watch
 from headscope.data.attention import LayerGradient
-from headscope.data.encoding import Batch
+from headscope.data.encoding import Batch, Encoding
 from headscope.errors import ModelError
 from headscope.models.anatomy import eval_mode, is_close
 from headscope.models.language import Task
@@ -51,6 +51,9 @@ class GradientSource(ModelView):
     @property
     def model(self) -> LoadedModel:
         return self.task.source
+
+    def explain_unusable(self, encoding: Encoding) -> str:
+        return self.task.explain_unusable(encoding)
 
     def attend(self, batch: Batch, observe: Callable[[LayerGradient], None]) -> None:
         """Run the model forward and backward and show every layer's gradients, last layer first."""

@@ -54,15 +54,21 @@ class Task:
             masked[row, positions] = replaced.to(ids.device)
         return {**inputs, "input_ids": masked}, targets
 
+    def explain_unusable(self, encoding: Encoding) -> str:
+        """Why an example has no loss; empty: it has one."""
+        is_next = self.objective == "next"
+        n_predicted = len(encoding) - 1 if is_next else (encoding.kinds == TokenKind.TEXT).sum()
+        return "" if n_predicted > 0 else "no token to predict"
+
     def losses(self, inputs: Inputs, targets: Tensor) -> Float[Tensor, " example"]:
-        """The mean loss of each example over the positions that predict."""
+        """The mean loss of each example over the positions that predict; NaN where none does."""
         extra = {"use_cache": False} if self.objective == "next" else {}
         output = self.source.model(**inputs, **extra)
         logits = at_least_float32(output.logits if "logits" in output else output.prediction_logits)
         losses = nn.functional.cross_entropy(
             logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=-100
         ).view_as(targets)
-        return losses.sum(dim=1) / (targets != -100).sum(dim=1).clamp(min=1)
+        return losses.sum(dim=1) / (targets != -100).sum(dim=1)
 
     def _mask(self, encoding: Encoding) -> tuple[Tensor, Tensor]:
         """Chosen positions and the tokens put there, by the seed and the example's id alone."""
@@ -85,9 +91,8 @@ def build_task(source: LoadedModel, seed: int = 0) -> Task:
     objective = find_objective(architecture)
     if objective is None:
         raise ModelError(
-            f"{source.name} ({architecture}) has no language-modelling head, so there is no loss "
-            "to take gradients of. Expected a masked or causal language model; choose one, or "
-            "leave the analysis out."
+            f"{source.name} ({architecture}) has no language-modelling head. Expected a masked "
+            "or causal language model; choose one, or leave the analysis out."
         )
     if objective == "masked" and source.encoder.tokenizer.mask_token_id is None:
         raise ModelError(
@@ -107,6 +112,10 @@ class LossOutcome:
     @property
     def source(self) -> LoadedModel:
         return self.task.source
+
+    def explain_unusable(self, encoding: Encoding) -> str:
+        """Why an example has no outcome; empty: it has one."""
+        return self.task.explain_unusable(encoding)
 
     def prepare(self, batch: Batch) -> dict[str, Tensor]:
         """What the outcome is computed from, each array by example."""
@@ -133,6 +142,9 @@ class HiddenStateOutcome:
 
     source: LoadedModel
     effect: str = "cosine"
+
+    def explain_unusable(self, encoding: Encoding) -> str:
+        return ""
 
     def prepare(self, batch: Batch) -> dict[str, Tensor]:
         return dict(batch.inputs)

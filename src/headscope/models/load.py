@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from logging import getLogger
 from pathlib import Path
@@ -25,9 +26,11 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
     PreTrainedModel,
+    modeling_gguf_pytorch_utils,
 )
 from transformers.utils import logging
 
+from headscope.arguments import checked
 from headscope.errors import HeadscopeError, ModelError, shorten, suggest
 from headscope.models.language import build_task, find_objective
 from headscope.models.loaded import LoadedModel, wrap_model
@@ -39,16 +42,18 @@ __all__ = ["load_model", "load_with_head"]
 DTYPES = ("float32", "float16", "bfloat16", "auto")
 GGUF = ".gguf"
 MOST_LAYERS = 10_000
+POOLER = "pooler"  # comes after all attention; checkpoints of language models often lack it
 
 Place = torch.device | dict[str, Any]  # one device, or what spreads a model over several
 
 
+@checked
 def load_model(
     name: str | Path,
     *,
     revision: str | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
+    device: str | torch.device = "auto",
+    dtype: str | torch.dtype = "auto",
     device_map: str | None = None,
     max_memory: Mapping[str, str] | None = None,
     trust_remote_code: bool = False,
@@ -63,7 +68,7 @@ def load_model(
     """
     trained = str(name).removeprefix(PREFIX)
     path = str(MODELS.find(trained).load()() if trained in MODELS.entries() else trained)
-    if not path.strip() or "\0" in path or path != path.encode(errors="replace").decode():
+    if not path.strip() or path != path.encode(errors="replace").decode():
         raise ModelError(
             f"No model {shorten(path)!r}. Expected a name or a folder; name one as plain text."
         )
@@ -97,8 +102,7 @@ def load_model(
             **(place if isinstance(place, dict) else {}),
             **options,
         )
-    # A pooler comes after all attention; checkpoints of language models often lack it.
-    if missing := sorted(key for key in info["missing_keys"] if "pooler" not in key):
+    if missing := _find_missing(model, info["missing_keys"]):
         raise ModelError(
             f"{trained} lacks {len(missing)} weights ({', '.join(missing[:3])} ...); they would be "
             "random. Expected a complete checkpoint of the model; check the folder or the name."
@@ -151,13 +155,30 @@ def _refuse_absurd_sizes(name: str, config: Any) -> None:
             )
 
 
+def _find_missing(model: PreTrainedModel, keys: Iterable[str]) -> list[str]:
+    """The weights that would be random: not those that the model computes, as Marian's positions.
+
+    Classes list what they compute, under the names that it has in the model with its head.
+    """
+    prefix = f"{model.base_model_prefix}."
+    computed = [*(model._keys_to_ignore_on_load_missing or ()), POOLER]
+    return sorted(
+        key
+        for key in keys
+        if not any(re.search(own, name) for own in computed for name in (key, prefix + key))
+    )
+
+
 def _refuse_left_over(name: str, model: PreTrainedModel, unexpected: Iterable[str]) -> None:
     """An error where the checkpoint has more layers than the configuration says."""
-    own = {re.sub(r"\d+", "N", key) for key in model.state_dict()}
+    prefix = rf"^(model\.|{re.escape(model.base_model_prefix)}\.)*"  # of a base model in its head's
+
+    def as_pattern(key: str) -> str:
+        return re.sub(r"\d+", "N", re.sub(prefix, "", key))
+
+    known = set(map(as_pattern, model.state_dict()))
     for key in sorted(unexpected):
-        if re.search(r"\.\d+\.", key) and re.sub(r"\d+", "N", key).removeprefix("model.") in {
-            known.removeprefix("model.") for known in own
-        }:
+        if re.search(r"\.\d+\.", key) and as_pattern(key) in known:
             raise ModelError(
                 f"The checkpoint of {name} has more layers than its configuration says "
                 f"({shorten(key)}). Expected config.json and weights of one model; save them "
@@ -170,9 +191,8 @@ def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
     config = AutoConfig.from_pretrained(path, **options)
     if config.is_encoder_decoder:
         raise ModelError(
-            f"{name} is an encoder-decoder. Its encoder has no language-modelling head, so there "
-            "is no loss to take gradients of. Expected a masked or causal language model; choose "
-            "one, or leave the analysis out."
+            f"{name} is an encoder-decoder, and its encoder has no language-modelling head. "
+            "Expected a masked or causal language model; choose one, or leave the analysis out."
         )
     if "gguf_file" in options and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
         return AutoModelForCausalLM  # the file does not say what it was saved as
@@ -182,18 +202,18 @@ def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
             return kind
     saved_as = " and ".join(config.architectures or ["no known class"])
     raise ModelError(
-        f"{name} was saved as {saved_as}, without a language-modelling head, so there is no loss "
-        "to take gradients of. Expected a masked or causal language model; choose one, or leave "
-        "the analysis out."
+        f"{name} was saved as {saved_as}, without a language-modelling head. Expected a masked "
+        "or causal language model; choose one, or leave the analysis out."
     )
 
 
-def _read_dtype(name: str, place: Place) -> Any:
+def _read_dtype(dtype: str | torch.dtype, place: Place) -> Any:
     """The type of the weights: by default the checkpoint's own, and float32 on a CPU."""
+    name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
         raise ModelError(
-            f"No dtype {name!r}.{suggest(name, DTYPES)} Expected {', '.join(DTYPES)}; change "
-            "--dtype, or leave it out."
+            f"No dtype {shorten(name)!r}.{suggest(name, DTYPES)} Expected {', '.join(DTYPES)}; "
+            "change --dtype, or leave it out."
         )
     if name != "auto":
         return getattr(torch, name)
@@ -201,7 +221,9 @@ def _read_dtype(name: str, place: Place) -> Any:
     return torch.float32 if is_cpu else "auto"
 
 
-def _read_place(device: str, device_map: str | None, max_memory: Mapping[str, str]) -> Place:
+def _read_place(
+    device: str | torch.device, device_map: str | None, max_memory: Mapping[str, str]
+) -> Place:
     """The device to put a model on, or how transformers is to spread it over all there are."""
     if device_map is None:
         if max_memory:
@@ -242,7 +264,7 @@ def _is_without_accelerator() -> bool:
     return not torch.accelerator.is_available()
 
 
-def _read_device(name: str) -> torch.device:
+def _read_device(name: str | torch.device) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -282,6 +304,12 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
                 "config.json, tokenizer.json and model.safetensors, a .gguf file, a hub name, or "
                 f"one of: {', '.join(MODELS.entries())}."
             ) from error
+        if isinstance(error, ImportError):
+            raise ModelError(
+                f"Model {shorten(name, 200)!r} needs a package that is not installed: "
+                f"{shorten(reason.partition('. ')[0], 200).rstrip('.')}. Expected it beside "
+                "headscope; install it, e.g. `pip install sentencepiece`."
+            ) from error
         raise ModelError(
             f"Model {shorten(name, 200)!r} cannot be loaded: {shorten(reason, 200).rstrip('.')}. "
             "Expected config.json, a tokenizer and weights in safetensors (pickled weights are "
@@ -298,9 +326,13 @@ def _quiet_loading() -> Iterator[None]:
     was_disabled, spreading.disabled = spreading.disabled, True
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    of_gguf = vars(modeling_gguf_pytorch_utils)
+    bar = of_gguf["tqdm"]
+    of_gguf["tqdm"] = partial(bar, disable=True)  # it does not ask whether bars are wanted
     try:
         yield
     finally:
+        of_gguf["tqdm"] = bar
         spreading.disabled = was_disabled
         logging.set_verbosity(level)
         if had_bar:

@@ -1,5 +1,6 @@
 """A transformers model in memory as a source of attention, and views of it that show more."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ from headscope.models.anatomy import (
     observe_scaled,
     run,
 )
-from headscope.models.encode import Encoder
+from headscope.models.encode import Encoder, special_names
 from headscope.models.norms import NormWeights, find_projections
 from headscope.models.slices import SlicedLayer, Slicing, find_slicing, observe_slices
 from headscope.models.tap import (
@@ -242,6 +243,8 @@ class LoadedModel:
             "revision": self.revision,
             "class": type(self.model).__name__,
             "digest": weights_digest(self.model),
+            "tokenizer": tokenizer_digest(self.encoder.tokenizer),
+            "special_tokens": special_names(self.batch_of_probe().encodings[0]),
             "weights": self.weights,
             "layers": self.n_layers,
             "heads": self.n_heads,
@@ -349,10 +352,16 @@ def wrap_model(
     revision: str | None = None,
 ) -> LoadedModel:
     """A model already in memory, with its tokenizer; of an encoder-decoder, the encoder."""
-    if tokenizer is None:
+    if not hasattr(model, "config"):
         raise ModelError(
-            f"A {type(model).__name__} object was given without its tokenizer. Expected both; pass "
-            f"tokenizer=... too."
+            f"A {type(model).__name__} object is not a model. Expected a name, a folder, or a "
+            "transformers model with its tokenizer; pass one of these."
+        )
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        given = "without its tokenizer" if tokenizer is None else f"with {shorten(tokenizer)}"
+        raise ModelError(
+            f"A {type(model).__name__} object was given {given}. Expected a transformers model and "
+            "its tokenizer; pass tokenizer=... too."
         )
     name = name or model.config.name_or_path or type(model).__name__
     whole = model if model.config.is_encoder_decoder else None
@@ -386,6 +395,18 @@ def weights_digest(model: nn.Module) -> str:
         values: Tensor = fetch_weight(model, name) if tensor.is_meta else tensor
         digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def tokenizer_digest(tokenizer: Any) -> str:
+    """The sha256 of all that a tokenizer does with text: other tokens give other numbers."""
+    if tokenizer.is_fast:
+        facts = json.loads(tokenizer.backend_tokenizer.to_str())
+        del facts["truncation"], facts["padding"]  # set by every call
+    else:
+        facts = {"class": type(tokenizer).__name__, "vocabulary": tokenizer.get_vocab()}
+    facts["special tokens"] = tokenizer.special_tokens_map
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return sha256(text.encode(errors="backslashreplace")).hexdigest()
 
 
 def refuse_offloaded(source: LoadedModel, why: str) -> None:

@@ -94,8 +94,8 @@ class ModelPair:
     def describe(self) -> dict[str, object]:
         """What the manifest says of both."""
         first, second = self.first.describe(), self.second.describe()
-        digest = f"{first['digest']}+{second['digest']}"
-        return {"name": self.name, "digest": digest, "first": first, "second": second}
+        both = {key: f"{first[key]}+{second[key]}" for key in ("digest", "tokenizer")}
+        return {"name": self.name, **both, "first": first, "second": second}
 
 
 def _join(one: Encoding, other: Encoding) -> Encoding:

@@ -22,6 +22,7 @@ from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.errors import ModelError
 from headscope.models.anatomy import ROUNDING, argument_names, eval_mode
+from headscope.models.encode import special_names
 from headscope.models.loaded import LoadedModel, ModelView, weights_digest
 from headscope.models.norms import NormWeights, find_projections
 from headscope.models.tap import (
@@ -93,8 +94,12 @@ class Seq2SeqModel(ModelView):
         """What the manifest says of the model; layers and heads are those of the encoder."""
         kinds = {kind.value: part._asdict() for kind, part in self.parts.items()}
         how = "tap" if self._probed[0] is observe_tap else "output_attentions"
+        (encoding,) = self.encode([PROBE], self.max_tokens)
+        assert encoding.target is not None  # PROBE has one
+        opening = special_names(encoding.target)["opening"]
         return {
             **self.encoder.describe(),
+            "special_tokens": {**special_names(encoding), "decoder opening": opening},
             "class": type(self.whole).__name__,
             "digest": weights_digest(self.whole),
             "attention": kinds,

@@ -10,7 +10,7 @@ import pandas as pd
 from headscope.data.table import Tables
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.charts import draw_curve, draw_parts, draw_structure
-from headscope.view.answer import Answer, AnswerMaker
+from headscope.view.answer import OPEN, Answer, AnswerMaker, in_hundred, weigh
 from headscope.view.best_bars import BestBars
 from headscope.view.card import FactMaker, Facts, add_rank, by_head
 from headscope.view.claim import Claim, Outcome, all_of, judge
@@ -27,6 +27,7 @@ ATTENTION, WORDS = "attention-only", "attention-and-words"
 UNTRAINED = f"{UNTRAINED_PREFIX}{WORDS}"
 # Clark et al. 2019, Table 3 (BERT-base on WSJ): UAS without punctuation.
 PAPER_UAS = {RIGHT: 26, DISTANCES: 58, UNTRAINED: 30, ATTENTION: 61, WORDS: 77}
+BASELINES = (RIGHT, "words-only", DISTANCES, UNTRAINED, f"{UNTRAINED_PREFIX}{ATTENTION}")
 STRUCTURAL = "structural-probe"
 PAPER_STRUCTURAL = "80 UUAS"
 WITH_VECTORS = "--train FILE --treebank FILE --vectors FILE"
@@ -91,18 +92,25 @@ def weight_facts(tables: Tables) -> Facts:
 
 
 def answer_probes(tables: Tables) -> list[Answer]:
-    """What the strongest probe over attention finds, beside branching to the right."""
+    """What the strongest probe over attention finds, beside the strongest baseline."""
     uas = {str(row["probe"]): row_estimate(row, "uas") for _, row in tables["probes"].iterrows()}
     name = next((probe for probe in (WORDS, ATTENTION) if probe in uas), None)
     if name is None:
         return []
+    found = uas[name]
     text = (
-        f"All heads together find the syntactic head of {100 * uas[name].value:.0f} of 100 words "
-        f"(probe {name})"
+        f"A probe over all heads ({name}) finds the syntactic head of "
+        f"{in_hundred(found.value)} of 100 words"
     )
-    if RIGHT in uas:
-        text += f"; taking the next word finds {100 * uas[RIGHT].value:.0f}"
-    return [Answer(f"{text}.", 0.95, f"UAS {SHARE.estimate(uas[name])}.", (), "probes")]
+    weight = weigh(0.95, found)
+    rules = {probe: uas[probe] for probe in BASELINES if probe in uas}
+    if rules:
+        rule = max(rules, key=lambda probe: rules[probe].value)
+        is_better = found.low > rules[rule].high
+        text += f"; the strongest baseline ({rule}) finds {in_hundred(rules[rule].value)}"
+        text += "" if is_better else ", so it is not clearly better"
+        weight = weight if is_better else OPEN
+    return [Answer(f"{text}.", weight, f"UAS {SHARE.estimate(found)}.", (), "probes")]
 
 
 def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:

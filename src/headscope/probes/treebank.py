@@ -24,17 +24,13 @@ class Sentence:
 
     key: int
     document: str
+    bucket: int  # that of its document
     words: tuple[str, ...]
     heads: Int[NDArray[np.int64], " word"]
     relations: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.words)
-
-    @cached_property
-    def bucket(self) -> int:
-        """That of its document."""
-        return bucket_of(self.document)
 
     @cached_property
     def is_word(self) -> Bool[NDArray[np.bool_], " word"]:
@@ -86,6 +82,7 @@ def keep_words(example: Example, kept: Sequence[int]) -> Sentence:
     return Sentence(
         key=example.key,
         document=example.own_document,
+        bucket=bucket_of(example),
         words=tuple(example.words[word] for word in kept),
         heads=np.array([index_of.get(tree.heads[word], NO_HEAD) for word in kept], dtype=np.int64),
         relations=tuple(tree.relations[word] for word in kept),

@@ -29,7 +29,7 @@ from headscope.report.sections import as_script, count_claims, fill_sections
 from headscope.view.answer import choose_answers
 from headscope.view.behaviour import OTHER, find_labelled
 from headscope.view.card import Card, Part, cards_of_kind, join_cards
-from headscope.view.claim import Finding, sum_up
+from headscope.view.claim import Finding, added_claims, count_verdicts, sum_up
 from headscope.view.drawing import draw_head
 from headscope.view.overview import Overview, make_overview, write_on
 from headscope.view.presentation import PAIR
@@ -98,7 +98,7 @@ def render_report(
         glossary=GLOSSARY,
         drawn=drawn,
         first_figure=next(iter(drawn), ""),
-        answers=choose_answers(tables),
+        answers=choose_answers(tables, model=manifest["model"]),
         has_intervals=_has_intervals(manifest),
         overview=overview,
         kinds=_list_colours(overview),
@@ -193,11 +193,13 @@ def _tiles(
     yield {"number": f"{n_tokens:,}", "label": "tokens"}
     if not findings:
         return
-    measured = [finding for finding in findings if finding.verdict != "not measured"]
-    n_holding = sum(finding.verdict == "holds" for finding in measured)
-    yield {"number": f"{n_holding} of {len(measured)}", "label": "of the paper's claims hold"}
-    if any(finding.untrained for finding in findings):
-        n_untrained = sum(bool(finding.note) for finding in findings)
+    added = added_claims()
+    own = [finding for finding in findings if finding.claim.name not in added]
+    first, _, rest = count_verdicts(finding.verdict for finding in own).partition(" hold, ")
+    n_holding = sum(finding.verdict == "holds" for finding in own)
+    yield {"number": first, "label": f"of the paper's claims hold; {rest}"}
+    if any(finding.untrained for finding in own):
+        n_untrained = sum(bool(finding.note) for finding in own)
         yield {"number": f"{n_untrained} of {n_holding}", "label": "of these hold untrained too"}
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from headscope.data.table import Tables
 from headscope.registry import load_presentations
-from headscope.view.claim import Finding, Verdict
+from headscope.view.claim import Finding, Verdict, added_claims
 from headscope.view.figure import Figure
 from headscope.view.presentation import (
     ALL_HEADS,
@@ -172,7 +172,8 @@ class ClaimGroup:
 
 @dataclass(frozen=True)
 class CountedClaims:
-    """All claims: how many have each verdict, here and in the untrained model, and the groups."""
+    """How many of the paper's claims have each verdict, here and in the untrained model; and all
+    claims in groups."""
 
     counts: Counts
     untrained: Counts  # none where no untrained model was measured
@@ -190,9 +191,11 @@ def count_claims(findings: Sequence[Finding]) -> CountedClaims:
     for finding in findings:
         by_title.setdefault(titles[finding.claim.name], []).append(finding)
     groups = (ClaimGroup(title, tuple(own)) for title, own in by_title.items())
-    untrained = [_most_common(f.untrained) for f in findings if f.untrained]
-    own = _count(finding.verdict for finding in findings)
-    return CountedClaims(own, _count(untrained) if untrained else [], tuple(groups))
+    added = added_claims()
+    own = [finding for finding in findings if finding.claim.name not in added]
+    untrained = [_most_common(f.untrained) for f in own if f.untrained]
+    counts = _count(finding.verdict for finding in own)
+    return CountedClaims(counts, _count(untrained) if untrained else [], tuple(groups))
 
 
 def _most_common(verdicts: Sequence[Verdict]) -> Verdict:

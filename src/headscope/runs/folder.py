@@ -7,7 +7,7 @@ examples.json      the examples where notable heads do best and worst
 tallies/PASS.safetensors   the sums so far of one pass, and which shards they hold
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from filelock import FileLock, Timeout
 from pyarrow.lib import ArrowException
 from pyarrow.parquet import ParquetFile
 
@@ -34,6 +35,8 @@ from headscope.runs.manifest import FORMAT, refuse_other_study, upgrade_manifest
 __all__ = ["TABLES", "UNTRAINED", "RunFolder"]
 
 MANIFEST = "manifest.json"
+LOCK = ".lock"  # held by the command that writes to the folder
+MOST_HEADS = 1_000_000  # or layers
 TABLES, UNTRAINED = "tables", "untrained"
 
 
@@ -43,20 +46,13 @@ class RunFolder:
 
     path: Path
 
-    @staticmethod
-    def at(path: str | Path) -> "RunFolder":
-        """The folder of this path; an error for what cannot be one."""
-        if not isinstance(path, (str, Path)) or "\0" in str(path):
-            raise OutputError(
-                f"--out {shorten(path)} cannot be used. Expected the path of a folder; choose one."
-            )
-        return RunFolder(Path(path))
-
     def refuse_if_taken(self) -> None:
         """An error if the folder holds anything: no run is written over."""
         with explain_write_errors(self.path):  # a name may be too long to be looked for
             sweep_temporaries(self.path, is_deep=False)  # of a run killed before it began
-            is_taken = self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir()))
+            is_folder = self.path.is_dir()
+            files = [file for file in self.path.iterdir() if file.name != LOCK] if is_folder else []
+            is_taken = bool(files) or (self.path.exists() and not is_folder)
         if is_taken:
             raise OutputError(
                 f"{self.path} is not empty. Expected a new or empty folder; continue the run in it "
@@ -70,6 +66,20 @@ class RunFolder:
         Where a new run fails before any of its results was kept, or because of its corpus, which
         must change first, no folder is left behind.
         """
+        if not (resume and self.has_run):
+            self.refuse_if_taken()
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        self.create()
+        try:
+            with self.locked():
+                yield from self._begin(manifest, resume)
+        except BaseException:
+            for folder in made:
+                with suppress(OSError):  # it holds something, or somebody took it away
+                    folder.rmdir()
+            raise
+
+    def _begin(self, manifest: Mapping[str, Any], resume: bool) -> Iterator[None]:
         if resume and self.has_run:
             sweep_temporaries(self.path)
             begun = self.read_manifest()
@@ -77,27 +87,43 @@ class RunFolder:
             self.write_manifest(begun)  # in the format of what is written from now on
             yield
             return
-        self.refuse_if_taken()
-        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
-        self.create()
+        self.refuse_if_taken()  # by a command that ended just now
         self.write_manifest({**manifest, "status": "running"})
         try:
             yield
         except BaseException as error:
             has_results = any(self.path.glob("tallies/*.safetensors"))
             is_ours = isinstance(error, HeadscopeError) and not isinstance(error, WriteError)
-            is_only_begun = [file.name for file in self.path.iterdir()] == [MANIFEST]
+            is_only_begun = {file.name for file in self.path.iterdir()} == {MANIFEST, LOCK}
             if isinstance(error, InputError) or is_only_begun or (is_ours and not has_results):
-                self._remove(made)
+                self._remove()
             raise
 
-    def _remove(self, made: Sequence[Path]) -> None:
-        """Take away what a new run wrote while it ran, and the folders that were made for it."""
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other commands from writing here for as long as the block runs."""
+        path = self.path / LOCK
+        lock = FileLock(path, timeout=0)
+        with explain_write_errors(self.path):
+            try:
+                lock.acquire()
+            except Timeout as error:
+                raise OutputError(
+                    f"Another headscope command is writing to {self.path}. Expected a folder that "
+                    "no other command uses; wait until it ends, or choose another --out."
+                ) from error
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            lock.release()
+
+    def _remove(self) -> None:
+        """Take away what a new run wrote while it ran."""
         for file in (self.path / MANIFEST, *self.path.glob("tallies/*.safetensors")):
             file.unlink(missing_ok=True)
-        for folder in (self.path / "tallies", *made):
-            with suppress(OSError):  # somebody else put something there
-                folder.rmdir()
+        with suppress(OSError):  # somebody else put something there
+            (self.path / "tallies").rmdir()
 
     def create(self) -> None:
         """Make the folder, or say why it cannot be made."""
@@ -108,8 +134,13 @@ class RunFolder:
         self, tables: Tables, manifest: Mapping[str, Any], untrained: Tables | None = None
     ) -> None:
         """Write these tables, and then the manifest that says they are there."""
-        checksums = dict(manifest.get("checksums", {}))
-        for place, own in ((TABLES, tables), (UNTRAINED, untrained or {})):
+        places = {TABLES: tables, UNTRAINED: untrained or {}}
+        new = {f"{place}/{name}" for place, own in places.items() for name in own}
+        checksums = {k: v for k, v in manifest.get("checksums", {}).items() if k not in new}
+        begun = read_sealed(self.path / MANIFEST) if self.has_run else {}
+        if not new.isdisjoint(begun.get("checksums", {})):  # a kill here leaves what can be read
+            self.write_manifest({**begun, "checksums": checksums})
+        for place, own in places.items():
             for name, table in own.items():
                 checksums[f"{place}/{name}"] = self.write_table(name, table, place)
         self.write_manifest({**manifest, "checksums": checksums})
@@ -179,11 +210,21 @@ class RunFolder:
 
 
 def _check_columns(table: pd.DataFrame) -> None:
-    """ValueError for a table that cannot be one of a run: layers and heads count from 1."""
+    """ValueError for a table that cannot be one of a run.
+
+    A column holds texts or finite numbers; layers and heads count from 1.
+    """
+    for name, column in table.items():
+        if pd.api.types.is_numeric_dtype(column):
+            is_wrong = np.isinf(column.to_numpy(float, na_value=np.nan)).any()
+        else:
+            is_wrong = not column.dropna().map(lambda value: isinstance(value, (str, bool))).all()
+        if is_wrong:
+            raise ValueError(f"its column {name} holds something that is no text or number")
     for name in ("layer", "head"):
         if name in table.columns:
             numbers = pd.to_numeric(table[name]).to_numpy(float, na_value=np.nan)
             with np.errstate(invalid="ignore"):  # infinity is no whole number
-                is_wrong = (numbers < 1) | (numbers % 1 != 0)
+                is_wrong = (numbers < 1) | (numbers % 1 != 0) | (numbers > MOST_HEADS)
             if (is_wrong & ~np.isnan(numbers)).any():
                 raise ValueError(f"its column {name} holds something that is not a number from 1")

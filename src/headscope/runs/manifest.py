@@ -27,7 +27,7 @@ UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {3: dict, 4
 # What may differ between a run and the same command that resumes it.
 NOT_COMPARED = frozenset(
     {"format", "started", "versions", "status", "tables", "counts", "coverage", "left_out"}
-    | {"seconds", "derived", "untrained_tables", "checksums", "failed"}
+    | {"seconds", "derived", "untrained_tables", "checksums", "failed", "failed_analyses"}
 )
 SPEED_ONLY = [n for n, o in collect_options(RunOptions).items() if not o.changes_numbers]
 
@@ -76,7 +76,7 @@ def find_difference(begun: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 def _comparable(name: str, value: Any) -> Any:
     value = json.loads(json.dumps(value, sort_keys=True))
     if name == "model":
-        return [value["digest"], value.get("weights")]
+        return {name: value.get(name) for name in ("digest", "tokenizer", "weights")}
     if name == "options":
         # batches are a matter of memory; shards must stay the same
         return {"shard": None} | value | {"batch_tokens": None}

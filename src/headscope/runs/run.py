@@ -1,6 +1,7 @@
 """A finished run: its tables, figures, cards, examples and report."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from logging import getLogger
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from headscope.arguments import checked
 from headscope.data.head_view import ShownExample, read_examples
 from headscope.data.table import split_kinds
-from headscope.errors import OutputError, StudyError, suggest
+from headscope.errors import HeadscopeError, OutputError, StudyError, shorten, suggest
+from headscope.registry import PROBES
 from headscope.runs.folder import TABLES, UNTRAINED, RunFolder
 
 if TYPE_CHECKING:
@@ -19,9 +22,14 @@ if TYPE_CHECKING:
     from headscope.view.claim import Finding
     from headscope.view.svg import Drawing
 
-__all__ = ["Run", "add_tables", "load_run"]
+__all__ = ["Run", "add_tables", "explain_damage", "load_run"]
 
 log = getLogger("headscope")
+
+BAD_TABLES = (  # what comes of tables that do not fit together
+    *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
+    pd.errors.InvalidIndexError,
+)
 
 
 class RunTables(dict[str, pd.DataFrame]):
@@ -29,7 +37,9 @@ class RunTables(dict[str, pd.DataFrame]):
 
     def __missing__(self, name: str) -> pd.DataFrame:
         known = ", ".join(self)
-        raise UnknownTable(f"No table {name!r} in this run.{suggest(name, self)} Known: {known}.")
+        raise UnknownTable(
+            f"No table {shorten(name)!r} in this run.{suggest(shorten(name), self)} Known: {known}."
+        )
 
 
 class UnknownTable(StudyError, KeyError):
@@ -45,6 +55,7 @@ class Run:
     folder: Path | None = None
     examples: list[ShownExample] = field(default_factory=list)  # notable heads, best and worst
     untrained: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # by draw (--null)
+    is_loaded: bool = field(default=False, repr=False)  # from a folder, where others may write
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", RunTables(self.tables))
@@ -56,8 +67,10 @@ class Run:
     def _repr_html_(self) -> str:
         from headscope.report.notebook import describe_run  # altair: only to show it
 
-        return describe_run(self.tables, self.manifest)
+        with explain_damage(self):
+            return describe_run(self.tables, self.manifest)
 
+    @checked
     def report(self, path: str | Path | None = None) -> Path:
         """Write the run as one HTML page, by default into its folder, and return the path."""
         from headscope.report.page import write_report  # altair: only to show it
@@ -68,7 +81,8 @@ class Run:
                 "the analysis with --out."
             )
         target = Path(path) if path is not None else Path(str(self.folder)) / "report.html"
-        write_report(target, self.tables, self.manifest, self.examples, self.findings)
+        with explain_damage(self):
+            write_report(target, self.tables, self.manifest, self.examples, self.findings)
         return target
 
     @cached_property
@@ -76,22 +90,27 @@ class Run:
         """What the run shows of every claim of the paper, in the paper's order."""
         from headscope.view.claim import check_claims  # altair: only to show it
 
-        return check_claims(self.tables, self.untrained)
+        with explain_damage(self):
+            return check_claims(self.tables, self.untrained, self.manifest["model"])
 
     @cached_property
     def labelled(self) -> dict[str, list[pd.DataFrame]]:
         """What heads are measured for and what they find, by kind of attention."""
         from headscope.view.behaviour import find_labelled  # altair: only to show it
 
-        return {kind: find_labelled(own) for kind, own in split_kinds(self.tables).items()}
+        with explain_damage(self):
+            return {kind: find_labelled(own) for kind, own in split_kinds(self.tables).items()}
 
+    @checked
     def card(self, head: str | tuple[int, int]) -> "Card":
         """All that the run knows about one head, named "8-10" or (8, 10)."""
         from headscope.view.card import make_card, read_head  # altair: only to show it
 
         name = head if isinstance(head, str) else "-".join(map(str, head))
-        return make_card(self.tables, *read_head(name, self.tables))
+        with explain_damage(self):
+            return make_card(self.tables, *read_head(name, self.tables))
 
+    @checked
     def figure(
         self,
         name: str,
@@ -110,7 +129,8 @@ class Run:
 
         size = read_length(width), read_length(height)
         style = PaperStyle(*size, font, palette, background)
-        return fit_figure(self.figures[name], style, name)
+        with explain_damage(self):
+            return fit_figure(self.figures[name], style, name)
 
     @property
     def figures(self) -> "RunFigures":
@@ -128,10 +148,12 @@ class RunFigures(Mapping[str, Any]):
         known = self._list()
         if name not in known:
             raise UnknownTable(
-                f"No figure named {name!r}.{suggest(name, known)} Known: "
+                f"No figure named {shorten(name)!r}.{suggest(shorten(name), known)} Known: "
                 f"{', '.join(sorted(known))} (see `headscope list figures`)."
             )
-        return known[name].draw(self.tables)
+        from headscope.view.figure import save_alike  # altair: only to show it
+
+        return save_alike(known[name].draw(self.tables))
 
     def __contains__(self, name: object) -> bool:
         return any(name == own for own in self)
@@ -148,13 +170,42 @@ class RunFigures(Mapping[str, Any]):
         return list_figures()
 
 
+@contextmanager
+def explain_damage(*runs: Run) -> Iterator[None]:
+    """An error that says so if tables or manifests of loaded runs do not fit together.
+
+    Their types are checked when they are read; that is what no type tells.
+    """
+    try:
+        yield
+    except HeadscopeError:
+        raise
+    except BAD_TABLES as error:
+        loaded = [str(run.folder) for run in runs if run.is_loaded]
+        if not loaded:
+            raise
+        raise OutputError(
+            f"{shorten(', '.join(loaded), 200)} cannot be shown: a table or the manifest is not "
+            f"what headscope writes ({type(error).__name__}: {shorten(str(error))}). Expected a "
+            "run that nobody changed; rebuild its tables with `headscope analyze ... --resume`, or "
+            "report this as a bug if nobody did."
+        ) from error
+
+
+@checked
 def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
     """A finished run, read back from its folder.
 
     A missing table file is an error; with `skip_missing` it is left out with a warning. The tables
-    of runs in subfolders (from `analyze --train`) are included.
+    of the probes of `analyze --train` are included; another run in a subfolder is not.
     """
-    store = RunFolder(Path(folder))
+    run, probes = _load_alone(Path(folder), skip_missing), RunFolder(Path(folder) / PROBES.plural)
+    return add_tables(run, _load_alone(probes.path, False)) if probes.has_run else run
+
+
+def _load_alone(folder: Path, skip_missing: bool) -> Run:
+    """A run without its probes."""
+    store = RunFolder(folder)
     manifest = store.read_manifest()
     if manifest["status"] not in ("complete", "partial"):
         if part := manifest.get("options", {}).get("shard"):
@@ -180,10 +231,7 @@ def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
             else:
                 tables[place][name] = store.read_table(name, place, checksums)
     examples = read_examples(store.path)
-    run = Run(tables[TABLES], manifest, store.path, examples, tables[UNTRAINED])
-    for manifest_file in sorted(store.path.glob("*/manifest.json")):
-        run = add_tables(run, load_run(manifest_file.parent))
-    return run
+    return Run(tables[TABLES], manifest, store.path, examples, tables[UNTRAINED], is_loaded=True)
 
 
 def add_tables(run: Run, part: Run) -> Run:

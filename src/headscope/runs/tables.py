@@ -1,6 +1,6 @@
 """The tables of a run, put together from those of its passes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -16,6 +16,7 @@ __all__ = [
 
 CORPUS_COLUMNS = ("treebank", "corpus")
 Frames = dict[str, pd.DataFrame]
+Summarize = Callable[[Analysis, Tally], Mapping[str, pd.DataFrame]]
 
 
 class Repeat(Enum):
@@ -35,6 +36,7 @@ def summarize_passes(
     analyses: Mapping[str, Analysis],
     tallies: Mapping[str, Mapping[str, Tally]],
     n_documents: Mapping[str, int],
+    summarize: Summarize = lambda analysis, tally: analysis.summarize(tally),
 ) -> tuple[Frames, Frames]:
     """Every table of every pass, and those of the untrained models with the column `draw`.
 
@@ -43,16 +45,20 @@ def summarize_passes(
     and `cut` where documents were truncated.
     A pass that repeats another adds to the tables of the other.
     """
-    by_pass = {key: _summarize(one, analyses, tallies[key]) for key, one in passes.items()}
+    draws = {
+        key: [tallies[k] for k, e in passes.items() if e["repeats"] == key and _is_untrained(e)]
+        for key in passes
+    }
+    by_pass = {
+        k: _summarize(e, analyses, tallies[k], draws[k], summarize) for k, e in passes.items()
+    }
     firsts = {key: entry for key, entry in passes.items() if entry["repeats"] is None}
-    for key in firsts:
-        again = {k: e for k, e in passes.items() if e["repeats"] == key}
-        draws = [k for k, e in again.items() if Repeat(e["repeat"]) is Repeat.UNTRAINED]
-        for name, frames in by_pass[key].items():
-            _add_repeats(
-                analyses[name], frames, [by_pass[k].get(name) for k in again if k not in draws]
-            )
-            _add_untrained(analyses[name], frames, tallies[key], [tallies[k] for k in draws])
+    for key, entry in passes.items():
+        if entry["repeats"] is not None and not _is_untrained(entry):
+            for name, frames in by_pass[key].items():
+                first = by_pass[entry["repeats"]].get(name)
+                if first is not None:
+                    _add_repeat(analyses[name], first, frames)
     trained = _combine(analyses.values(), _join_passes(firsts, by_pass, n_documents))
     drawn = {k: e for k, e in passes.items() if e.get("draw") is not None}
     numbers = sorted({entry["draw"] for entry in drawn.values()})
@@ -78,20 +84,33 @@ def _join_passes(
     return {name: _join(tables) for name, tables in parts.items()}
 
 
+def _is_untrained(entry: Mapping[str, Any]) -> bool:
+    return entry["repeat"] is not None and Repeat(entry["repeat"]) is Repeat.UNTRAINED
+
+
 def _summarize(
-    entry: Mapping[str, Any], analyses: Mapping[str, Analysis], tallies: Mapping[str, Tally]
+    entry: Mapping[str, Any],
+    analyses: Mapping[str, Analysis],
+    tallies: Mapping[str, Tally],
+    untrained: Sequence[Mapping[str, Tally]],
+    summarize: Summarize,
 ) -> dict[str, Frames]:
     """The tables of a pass, by analysis; those of all kinds of attention one under the other."""
+
+    def tables_of(name: str, key: str) -> Frames:
+        tally = tallies.get(key, Tally())
+        tables = dict(summarize(analyses[name], tally))
+        drawn = [draw[key] for draw in untrained if draw.get(key)]
+        return _add_untrained(analyses[name], tables, tally, drawn)
+
     kinds: Mapping[str, Sequence[str]] = entry.get(KIND) or {}
     if not kinds:
-        names: Sequence[str] = entry["analyses"]
-        return {n: dict(analyses[n].summarize(tallies.get(n, Tally()))) for n in names}
-    found: dict[str, dict[str, Frames]] = {}
+        return {name: tables_of(name, name) for name in entry["analyses"]}
+    by_kind: dict[str, dict[str, Frames]] = {}
     for kind, names in kinds.items():
         for name in names:
-            tally = tallies.get(tally_name(kind, name), Tally())
-            found.setdefault(name, {})[kind] = dict(analyses[name].summarize(tally))
-    return {name: join_kinds(by_kind) for name, by_kind in found.items()}
+            by_kind.setdefault(name, {})[kind] = tables_of(name, tally_name(kind, name))
+    return {name: join_kinds(frames) for name, frames in by_kind.items()}
 
 
 def _combine(analyses: Iterable[Any], tables: Frames) -> Frames:
@@ -140,23 +159,16 @@ def rows_of_pass(
     return table
 
 
-def _add_repeats(analysis: Any, tables: Frames, repeated: Sequence[Frames | None]) -> None:
+def _add_repeat(analysis: Any, tables: Frames, repeated: Frames) -> None:
     """Let an analysis put what its second reading gave beside what it gave first."""
-    for frames in repeated:
-        if frames is not None:
-            tables.update(analysis.add_repeat(dict(tables), frames))
+    tables.update(analysis.add_repeat(dict(tables), repeated))
 
 
-def _add_untrained(
-    analysis: Any,
-    tables: Frames,
-    tallies: Mapping[str, Tally],
-    untrained: Sequence[Mapping[str, Tally]],
-) -> None:
-    """Let an analysis put what untrained models do beside what the model does."""
-    drawn = [draw[analysis.name] for draw in untrained if draw.get(analysis.name)]
-    if drawn and tallies.get(analysis.name) and hasattr(analysis, "add_untrained"):
-        tables.update(analysis.add_untrained(dict(tables), tallies[analysis.name], drawn))
+def _add_untrained(analysis: Any, tables: Frames, tally: Tally, drawn: Sequence[Tally]) -> Frames:
+    """The tables; an analysis may put what untrained models do beside what the model does."""
+    if drawn and tally and hasattr(analysis, "add_untrained"):
+        return tables | dict(analysis.add_untrained(tables, tally, drawn))
+    return tables
 
 
 def _join(parts: Sequence[tuple[Mapping[str, Any], pd.DataFrame]]) -> pd.DataFrame:

@@ -99,12 +99,16 @@ def best_head(
 
 
 def difference_columns(best: Choice, baseline: Float[Array, " bucket"]) -> dict[str, float]:
-    """The held-out head against a baseline over the same words, as columns of a table."""
+    """The held-out head against a baseline over the same words, as columns of a table.
+
+    `p_raw` is one-sided: small where the head is better, near 1 where the baseline is.
+    """
     is_heldout = best.heldout_count > 0
     difference: Difference = compare(
         best.heldout, np.where(is_heldout, baseline, 0.0), best.heldout_count
     )
-    return dict(zip(DIFFERENCE_COLUMNS, difference, strict=True))
+    numbers = (*difference[:4], difference.p_better, difference.detectable)
+    return dict(zip(DIFFERENCE_COLUMNS, numbers, strict=True))
 
 
 def add_untrained(

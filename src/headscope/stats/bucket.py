@@ -1,34 +1,58 @@
 """The one statistical axis: documents in 64 buckets, and buckets in 8 folds.
 
-Words of one document are alike, so they are no independent evidence. A stable hash puts every
-document whole into a bucket, and totals are kept by bucket. Intervals come from leaving out one
-bucket after another, held-out scores from choosing on the buckets of seven folds and scoring on the
-eighth. No random number is drawn, so the result is the same in any order, batch or shard.
+Words of one document are alike, so they are no independent evidence. A stable hash of its content
+puts every document whole into a bucket, whatever it is called, and totals are kept by bucket.
+Intervals come from leaving out one bucket after another, held-out scores from choosing on the
+buckets of seven folds and scoring on the eighth. No random number is drawn, so the result is the
+same in any order, batch or shard.
 """
 
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from headscope.data.example import stable_hash
+from headscope.data.example import Example, stable_hash
 
-__all__ = ["N_BUCKETS", "N_FOLDS", "add_folds", "bucket_of", "fold_of", "leave_one_out"]
+__all__ = [
+    "N_BUCKETS", "N_FOLDS", "N_PARTITIONS", "add_folds", "bucket_of", "fold_of", "leave_one_out",
+    "make_partitions",
+]  # fmt: skip
 
 N_BUCKETS = 64
 N_FOLDS = 8
+N_PARTITIONS = 8  # ways to make folds, over which held-out scores are averaged
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
-def bucket_of(document: str) -> int:
-    """The bucket of a document, the same on every machine and in every run.
+def bucket_of(example: Example) -> int:
+    """The bucket of an example's document, the same on every machine and in every run.
 
-    >>> bucket_of("wiki.txt:1"), bucket_of("wiki.txt:1")
-    (14, 14)
+    An example that is not of a sample goes by the name of its document.
     """
-    return stable_hash(document) % N_BUCKETS
+    key = example.document_key
+    return (stable_hash(example.own_document) if key is None else key) % N_BUCKETS
+
+
+def make_partitions(count: Float[Array, " bucket"]) -> Int[Ints, "partition bucket"]:
+    """Several ways to put the buckets into folds, each fold with about as many words.
+
+    In the order of their size, each eight buckets go to the eight folds, there and back again; the
+    next way begins each eight at another fold.
+
+    >>> make_partitions(np.arange(16.0))[0]
+    array([0, 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1, 0])
+    """
+    order = np.lexsort((np.arange(len(count)), -count))
+    turn, place = np.divmod(np.arange(len(count)), N_FOLDS)
+    place = np.where(turn % 2, N_FOLDS - 1 - place, place)
+    ways = np.arange(N_PARTITIONS)[:, None]  # [partition, 1]
+    folds = np.empty((N_PARTITIONS, len(count)), np.int64)
+    folds[:, order] = (place + ways * turn) % N_FOLDS
+    return folds
 
 
 def fold_of(bucket: Any) -> Any:

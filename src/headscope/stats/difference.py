@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from headscope.stats.bucket import N_FOLDS, fold_of
+from headscope.stats.bucket import N_FOLDS, make_partitions
 from headscope.stats.interval import LEVEL, align, count_buckets, estimate, standard_error
 from headscope.stats.tests import FEW, sign_flip_p
 
@@ -88,7 +88,7 @@ def best_of(replicates: Float[Array, "replicate number"]) -> Best:
 
     What a bucket adds to a number is its pseudo-value, n whole - (n - 1) rest. For each of 8 folds
     the largest is chosen by the buckets of the other seven and scored by its pseudo-values in the
-    fold; the held-out value is the mean score. Where one fold has all documents, both are the same.
+    fold; the held-out value is the mean score over 8 ways to make the folds.
     """
     whole, rest = replicates[0], replicates[1:]
     is_used = ~np.isnan(rest).all(axis=1)
@@ -98,12 +98,15 @@ def best_of(replicates: Float[Array, "replicate number"]) -> Best:
     place, n_buckets = int(whole.argmax()), int(is_used.sum())
     pseudo = n_buckets * whole - (n_buckets - 1) * rest  # [bucket, number]
     buckets = np.arange(len(rest))
-    in_fold = (np.arange(N_FOLDS)[:, None] == fold_of(buckets)) & is_used  # [fold, bucket]
-    if np.count_nonzero(in_fold.any(axis=1)) < 2:
+    if n_buckets < 2:
         return Best(place, largest, largest)
-    by_fold = in_fold @ pseudo  # [fold, number]
-    chosen = (by_fold.sum(axis=0) - by_fold).argmax(axis=1)[fold_of(buckets)]
-    scored = pseudo[buckets, chosen]  # [bucket]
+    scores = []
+    for folds in make_partitions(is_used.astype(float)):
+        in_fold = (np.arange(N_FOLDS)[:, None] == folds) & is_used  # [fold, bucket]
+        by_fold = in_fold @ pseudo  # [fold, number]
+        chosen = (by_fold.sum(axis=0) - by_fold).argmax(axis=1)[folds]
+        scores.append(pseudo[buckets, chosen])
+    scored = np.mean(scores, axis=0)  # [bucket]
     mean = scored[is_used].mean()
     # the mean without each bucket's score
     without = np.where(is_used, (n_buckets * mean - scored) / (n_buckets - 1), np.nan)

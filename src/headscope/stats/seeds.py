@@ -57,6 +57,9 @@ def add_seeds(difference: Difference, n_buckets: int, *values: Float[Array, " se
     freedom = variance**2 / sum(part**2 / n for part, n in parts)
     error, value = float(np.sqrt(variance)), difference.value
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
-    p_value = 2 * float(stdtr(freedom, -abs(value) / error))
+    p_value, p_better = (
+        2 * float(stdtr(freedom, -abs(value) / error)),
+        float(stdtr(freedom, -value / error)),
+    )
     detectable = half + float(stdtrit(freedom, POWER)) * error
-    return Difference(value, value - half, value + half, error, p_value, detectable)
+    return Difference(value, value - half, value + half, error, p_value, p_better, detectable)

@@ -54,16 +54,20 @@ class Tally:
         self,
         buckets: Int[NDArray[np.int64], " example"],
         values: Mapping[str, Float[NDArray[np.floating[Any]], "example layer ..."]],
+        weights: Float[Array, " example"] | None = None,
     ) -> None:
-        """Add every example's values to the totals of its bucket."""
+        """Add every example's values, or its weight times them, to the totals of its bucket."""
         used, places = np.unique(np.asarray(buckets, np.int64), return_inverse=True)
         for name, value in values.items():
             is_plain = name.startswith(PLAIN)
             columns = torch.from_numpy(value).flatten(1)  # [example, column]
             kept = columns.any(1)  # a relation is in few examples, the others have zeros
-            into = torch.from_numpy(np.zeros_like(places) if is_plain else places)[kept]
+            into = torch.from_numpy(np.zeros(len(value), int) if is_plain else places)[kept]
             sums = torch.zeros(1 if is_plain else len(used), columns.shape[1], dtype=torch.double)
-            sums.index_add_(0, into, columns[kept].double())  # [bucket, column]
+            added_up = columns[kept].double()
+            if weights is not None and len(value) == len(weights):  # else they are in its sum
+                added_up *= torch.from_numpy(weights)[kept, None]
+            sums.index_add_(0, into, added_up)  # [bucket, column]
             added = on_grid(sums.numpy()).reshape(-1, *value.shape[1:])
             shape = (1 if is_plain else N_BUCKETS, *value.shape[1:])
             self._put(name, shape, np.zeros(1, int) if is_plain else used, ExactSum(added))

@@ -20,6 +20,7 @@ from headscope.stats.interval import (
 __all__ = ["Difference", "compare", "holm", "max_null_p", "pool_random_effects", "sign_flip_p"]
 
 FEW = 12  # buckets up to which all ways to flip their signs are tried: 4,096
+ROUNDING = 1e-9
 POWER = 0.8  # with which a difference is to be found
 
 Array = NDArray[np.float64]
@@ -33,6 +34,7 @@ class Difference(NamedTuple):
     high: float
     error: float  # its standard error
     p_value: float  # two-sided; NaN where there is nothing to test
+    p_better: float  # one-sided: how often a system that is no better gains as much
     detectable: float  # the smallest true difference that would be found in 4 of 5 studies
 
 
@@ -47,14 +49,18 @@ def compare(
     value, low, high = (float(np.clip(part, -1, 1)) for part in estimate(replicates))  # of shares
     n_buckets, error = int(count_buckets(replicates)), float(standard_error(replicates))
     if n_buckets < 2:
-        return Difference(value, low, high, np.nan, np.nan, np.nan)
+        return Difference(value, low, high, *[np.nan] * 4)
     if n_buckets <= FEW:
-        p_value = float(sign_flip_p((found - other)[count > 0]))
+        differences = (found - other)[count > 0]
+        p_value, p_better = float(sign_flip_p(differences)), float(sign_flip_better_p(differences))
     else:
-        p_value = 2 * float(stdtr(n_buckets - 1, -abs(value) / error)) if error > 0 else np.nan
+        t = value / error if error > 0 else np.nan
+        p_value, p_better = (
+            float(p) for p in (2 * stdtr(n_buckets - 1, -abs(t)), stdtr(n_buckets - 1, -t))
+        )
     both = quantile(np.array(n_buckets)) + quantile(np.array(n_buckets), 2 * POWER - 1)
     detectable = float(both * error) if error > 0 else np.nan
-    return Difference(value, low, high, error, p_value, detectable)
+    return Difference(value, low, high, error, p_value, p_better, detectable)
 
 
 def sign_flip_p(differences: Float[Array, "bucket ..."]) -> Float[Array, "..."]:
@@ -63,11 +69,25 @@ def sign_flip_p(differences: Float[Array, "bucket ..."]) -> Float[Array, "..."]:
     >>> sign_flip_p(np.array([[1.0], [2.0], [3.0]]))
     array([0.25])
     """
+    sums = np.abs(_flip_signs(differences))  # [way, number]
+    p_value: Array = (sums >= np.abs(differences.sum(axis=0)) - ROUNDING).mean(axis=0)
+    return p_value
+
+
+def sign_flip_better_p(differences: Float[Array, " bucket"]) -> np.float64:
+    """How many of all ways to turn the signs of the differences give as large a sum, one-sided.
+
+    >>> float(sign_flip_better_p(np.array([1.0, 2.0, 3.0])))
+    0.125
+    """
+    return np.float64((_flip_signs(differences) >= differences.sum() - ROUNDING).mean())
+
+
+def _flip_signs(differences: Float[Array, "bucket ..."]) -> Float[Array, "way ..."]:
+    """The sums for all ways to turn signs."""
     n_buckets = len(differences)
     signs = 1 - 2.0 * ((np.arange(2**n_buckets)[:, None] >> np.arange(n_buckets)) & 1)
-    sums = np.abs(signs @ differences)  # [way, number]
-    p_value: Array = (sums >= np.abs(differences.sum(axis=0)) - 1e-9).mean(axis=0)
-    return p_value
+    return np.asarray(signs @ differences)
 
 
 def max_null_p(best: float, null_best: Float[Array, " draw"]) -> float:

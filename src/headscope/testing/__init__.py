@@ -20,7 +20,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headscope.comparison.replicates import by_fold, find_estimates
 from headscope.contracts import Analysis, Annotation, Corpus, CorpusRole, Source, Watch
 from headscope.data.attention import AttentionRows, LayerAttention, LayerChange, LayerGradient
 from headscope.data.encoding import Encoding
@@ -70,7 +69,6 @@ def check_analysis(analysis: Analysis, precision: torch.dtype = torch.float32) -
     columns = {name: tuple(table.columns) for name, table in empty.items() if not len(table)}
     require(columns == dict(analysis.tables), "no examples give empty tables with their columns")
     _check_addition(analysis, source, examples, tally, require)
-    _check_folds(tables, analysis.summarize(by_fold(tally)), require)
     _check_equivariance(analysis, source, examples, tables, require)
     for n_words, n_pieces in ((1, 1), (1, 3), (2, 1), (7, 3)):  # short, and all words split
         few = [make(seed, n_words) for seed in range(3)]
@@ -240,20 +238,6 @@ def _check_addition(
     law = "neither the order of examples nor the size of batches changes the sums"
     turned = _measure(examples[::-1], analysis, source, batch_tokens=1)
     require(_is_same(turned.tallies[analysis.name], whole), law)
-
-
-def _check_folds(
-    tables: Mapping[str, pd.DataFrame], folded: Mapping[str, pd.DataFrame], require: Require
-) -> None:
-    """What `headscope compare` relies on: its tallies have a bucket for each fold alone."""
-    law = "buckets may be added to those of their fold: numbers with intervals stay the same"
-    for name, table in tables.items():
-        for column in find_estimates(table):
-            one, other = (frame[column].to_numpy(float) for frame in (table, folded[name]))
-            require(
-                one.shape == other.shape and np.allclose(one, other, 1e-9, 1e-12, equal_nan=True),
-                law,
-            )
 
 
 def _check_equivariance(

@@ -1,25 +1,34 @@
 """The answer in short: a few plain sentences that the analyses write from their tables."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
 from headscope.data.table import Tables, split_kinds
 from headscope.registry import load_presentations
 from headscope.stats.interval import Estimate
-from headscope.view.numbers import SHARE, is_agreed
+from headscope.view.claim import Passing
+from headscope.view.numbers import SHARE, WHOLE, WHOLE_PERCENT, is_agreed, row_estimate
+from headscope.view.own_names import name_specials
 
 __all__ = [
+    "OPEN",
     "Answer",
     "AnswerMaker",
     "answer_by_heads",
     "cases",
     "choose_answers",
+    "in_hundred",
+    "is_wide",
     "join_words",
     "name_best",
     "name_heads",
+    "note_rough",
+    "say_more",
+    "say_none",
     "weigh",
     "write_percent",
 ]
@@ -28,6 +37,7 @@ MOST = 5  # sentences
 NAMED_HEADS = 3
 AGAIN = 0.7  # what a further sentence of the same analysis or kind of attention is worth
 WIDE, OPEN = 0.5, 0.2  # an interval that says little, and the weight of what it is of
+ROUGH = 0.3  # an interval that must be told with its number
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 KINDS = {"cross": "cross attention"}
 HEAD = re.compile(r"\b\d+-\d+\b")
@@ -66,15 +76,20 @@ class AnswerMaker:
     make: Callable[[Tables], list[Answer]]
 
 
-def choose_answers(tables: Tables, most: int = MOST) -> list[Answer]:
-    """The sentences that say most, from different analyses where possible."""
+def choose_answers(
+    tables: Tables, most: int = MOST, model: Mapping[str, Any] | None = None
+) -> list[Answer]:
+    """The sentences that say most, from different analyses where possible.
+
+    `model` is what the manifest says of it: special tokens have the names that they have there.
+    """
     found = [
         (answer, (analysis, kind))
         for kind, own in split_kinds(tables).items()
         for analysis, shown in load_presentations().items()
         for maker in shown.answers
         if all(len(own.get(name, ())) for name in maker.needs)
-        for answer in _of_kind(maker.make(own), kind)
+        for answer in _of_kind(maker.make(own), kind, model)
     ]
     chosen: list[Answer] = []
     told: list[str] = []
@@ -91,35 +106,41 @@ def choose_answers(tables: Tables, most: int = MOST) -> list[Answer]:
     return chosen
 
 
-def _of_kind(answers: Sequence[Answer], kind: str) -> list[Answer]:
+def _of_kind(answers: Sequence[Answer], kind: str, model: Mapping[str, Any] | None) -> list[Answer]:
     """The sentences with the kind of attention that they are about, where there are several."""
-    if not kind:
-        return list(answers)
-    said = KINDS.get(kind, kind).capitalize()
-    return [replace(answer, text=f"{said}: {answer.text}") for answer in answers]
+    said = f"{KINDS.get(kind, kind).capitalize()}: " * bool(kind)
+    return [
+        replace(
+            answer,
+            text=said + name_specials(answer.text, model, kind),
+            detail=name_specials(answer.detail, model, kind),
+        )
+        for answer in answers
+    ]
 
 
 # The parts of sentences, for `show.py`.
 
 
 def answer_by_heads(
-    rows: pd.DataFrame, does: str, do: str, weight: float, figure: str, column: str = "share"
+    found: Passing, does: str, do: str, weight: float, figure: str, column: str = "share"
 ) -> Answer:
     """How many heads do something, and which do it most: "Two heads look at ...: 3-3 (97 %)".
 
-    `does` is said of one head, `do` of several; the rows are the heads that do it.
+    `does` is said of one head, `do` of several; of those that may do it only the number is said.
     """
-    ranked = rows.sort_values(column, ascending=False, kind="stable")
+    ranked = found.sure.sort_values(column, ascending=False, kind="stable")
     n_heads = len(ranked)
     shown = ranked.head(n_heads if n_heads <= NAMED_HEADS + 1 else NAMED_HEADS)
     heads = name_heads(shown)
     said = [
-        f"{name} ({write_percent(share)})" for name, share in zip(heads, shown[column], strict=True)
+        f"{name} ({write_percent(row[column])}{note_rough(row_estimate(row, column))})"
+        for name, row in zip(heads, shown.to_dict("records"), strict=True)
     ]
     count = NUMBERS[n_heads] if n_heads < len(NUMBERS) else f"{n_heads:,}"
     which = ": " if len(shown) == n_heads else ", most of all "
     subject = f"{count} head {does}" if n_heads == 1 else f"{count} heads {do}"
-    text = f"{subject[0].upper()}{subject[1:]}{which}{join_words(said)}."
+    text = f"{subject[0].upper()}{subject[1:]}{which}{join_words(said)}{say_more(found)}."
     numbers = [
         f"{name} {SHARE.row(row, column)}"
         for name, row in zip(heads, shown.to_dict("records"), strict=True)
@@ -148,7 +169,7 @@ def write_percent(share: float) -> str:
     >>> write_percent(0.974)
     '97 %'
     """
-    return f"{100 * share:.0f} %"
+    return WHOLE_PERCENT.number(share)
 
 
 def cases(share: float) -> str:
@@ -157,7 +178,47 @@ def cases(share: float) -> str:
     >>> cases(0.903)
     '90 of 100 cases'
     """
-    return f"{100 * share:.0f} of 100 cases"
+    return f"{in_hundred(share)} of 100 cases"
+
+
+def in_hundred(share: float) -> str:
+    """A share as a count of a hundred, without a unit.
+
+    >>> in_hundred(0.405)
+    '41'
+    """
+    return WHOLE.number(share)
+
+
+def say_more(found: Passing) -> str:
+    """How many heads may do it too, as their interval includes the threshold; "" where none."""
+    return f"; undecided: {len(found.open):,} more" * bool(len(found.open))
+
+
+def say_none(does: str, found: Passing) -> str:
+    """That no head does something; or that it is undecided, where the interval of some may."""
+    return f"Whether some head {does} is undecided" if len(found.open) else f"No head {does}"
+
+
+def note_rough(found: Estimate[float]) -> str:
+    """The interval of a share where it is wide, or that there is none, in words; "" of others.
+
+    >>> note_rough(Estimate(0.5, 0.31, 0.68)), note_rough(Estimate(0.5, 0.49, 0.51))
+    (', interval 31-68 %', '')
+    """
+    if pd.isna(found.low):
+        return ", no interval"
+    ends = f"{WHOLE.interval(found.low, found.high)} %"
+    return f", interval {ends}" * (found.high - found.low > ROUGH)
+
+
+def is_wide(found: Estimate[float]) -> bool:
+    """Whether an interval of a share leaves nearly all open, so that the share says nothing.
+
+    >>> is_wide(Estimate(0.7, 0.02, 0.99)), is_wide(Estimate(0.7, 0.6, 0.8))
+    (True, False)
+    """
+    return found.high - found.low > WIDE
 
 
 def weigh(weight: float, found: Estimate[float]) -> float:
@@ -166,7 +227,7 @@ def weigh(weight: float, found: Estimate[float]) -> float:
     >>> weigh(0.9, Estimate(0.7, 0.6, 0.8)), weigh(0.9, Estimate(0.7, 0.02, 0.99))
     (0.9, 0.2)
     """
-    return OPEN if found.high - found.low > WIDE else weight
+    return OPEN if is_wide(found) else weight
 
 
 def name_best(row: pd.Series, head: str) -> str:

@@ -1,7 +1,7 @@
 """What a claim of the paper is, how it is judged, and what a run shows of it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, NamedTuple
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from headscope.data.depth import halves, name_layers
 from headscope.data.table import Tables, rows_where, split_kinds
-from headscope.registry import load_presentations
+from headscope.registry import is_built_in, load_presentations
 from headscope.stats.interval import Estimate
 from headscope.view.numbers import POINTS, SHARE, Form, row_estimate
+from headscope.view.own_names import name_specials
 
 __all__ = [
     "CAUSAL",
@@ -26,9 +27,11 @@ __all__ = [
     "Passing",
     "Replicated",
     "Verdict",
+    "added_claims",
     "all_of",
     "beside_untrained",
     "check_claims",
+    "count_verdicts",
     "fill_exact",
     "in_paper_window",
     "judge",
@@ -145,11 +148,14 @@ def list_claims() -> list[Claim]:
     return sorted(claims, key=lambda claim: claim.section)
 
 
-def check_claims(tables: Tables, untrained: Tables | None = None) -> list[Finding]:
+def check_claims(
+    tables: Tables, untrained: Tables | None = None, model: Mapping[str, Any] | None = None
+) -> list[Finding]:
     """What the run shows of every claim, in the order of the paper.
 
     `untrained` are the tables of the same model without training, with the column `draw`. The paper
-    is about an encoder, so of an encoder-decoder the encoder is judged.
+    is about an encoder, so of an encoder-decoder the encoder is judged. `model` is what the
+    manifest says of the model.
     """
     kind, own = next(iter(split_kinds(tables).items()))
     said = f"{kind.capitalize()}: " * bool(kind)
@@ -159,30 +165,50 @@ def check_claims(tables: Tables, untrained: Tables | None = None) -> list[Findin
         Finding(
             claim,
             outcome.verdict,
-            said * (outcome.verdict != "not measured") + outcome.shows,
+            said * (outcome.verdict != "not measured") + name_specials(outcome.shows, model, kind),
             () if claim.is_of_data else tuple(draw[place].verdict for draw in draws),
         )
         for place, (claim, outcome) in enumerate(found)
     ]
 
 
-def sum_up(findings: Sequence[Finding]) -> str:
-    """How many claims hold, how many do not, and how many hold without training too."""
-    counts = Counter(finding.verdict for finding in findings)
-    n_measured = len(findings) - counts["not measured"]
-    if not n_measured:
-        return "None of the paper's claims was measured."
-    said = (
-        f"The paper's claims: {counts['holds']} of {n_measured} hold, {counts['does not hold']} do "
-        f"not hold, {counts['undecided']} undecided, {counts['not measured']} not measured."
+def added_claims() -> frozenset[str]:
+    """The names of claims that are not the paper's: those of plug-ins."""
+    added = (shown for name, shown in load_presentations().items() if not is_built_in(name))
+    return frozenset(claim.name for shown in added for claim in shown.claims)
+
+
+def count_verdicts(verdicts: Iterable[Verdict]) -> str:
+    """How many claims have each verdict, in words.
+
+    >>> count_verdicts(["holds", "undecided", "not measured"])
+    '1 of 2 hold, 0 do not hold, 1 undecided, 1 not measured'
+    """
+    counts = Counter(verdicts)
+    n_measured = counts.total() - counts["not measured"]
+    return (
+        f"{counts['holds']} of {n_measured} hold, {counts['does not hold']} do not hold, "
+        f"{counts['undecided']} undecided, {counts['not measured']} not measured"
     )
-    n_draws = max(len(finding.untrained) for finding in findings)
+
+
+def sum_up(findings: Sequence[Finding]) -> str:
+    """How many claims hold, how many do not, and how many hold without training too; those of
+    plug-ins apart."""
+    names = added_claims()
+    added = [finding.verdict for finding in findings if finding.claim.name in names]
+    others = f" Claims of plug-ins: {count_verdicts(added)}." * bool(added)
+    own = [finding for finding in findings if finding.claim.name not in names]
+    if all(finding.verdict == "not measured" for finding in own):
+        return f"None of the paper's claims was measured.{others}"
+    said = f"The paper's claims: {count_verdicts(finding.verdict for finding in own)}."
+    n_draws = max(len(finding.untrained) for finding in own)
     if not n_draws:
-        return f"{said} {ASK_UNTRAINED}"
-    n_untrained = sum(bool(finding.note) for finding in findings)
+        return f"{said} {ASK_UNTRAINED}{others}"
+    n_untrained = sum(bool(finding.note) for finding in own)
     drawn = "the untrained model" if n_draws == 1 else f"most of {n_draws} untrained models"
     also = "holds" if n_untrained == 1 else "hold"
-    return f"{said} Of those that hold, {n_untrained} {also} for {drawn} too."
+    return f"{said} Of those that hold, {n_untrained} {also} for {drawn} too.{others}"
 
 
 def _check_all(tables: Tables) -> list[Outcome]:
@@ -239,9 +265,11 @@ def judge(
     value, low, high = estimate
     if pd.isna(value):
         return Outcome("not measured", f"{shows} There is no value to test.".strip())
+    if pd.isna(low) and value == 0:  # it is 0 in every document: exact
+        low = high = value
     if pd.isna(low):
         return Outcome("undecided", f"{shows} {NO_INTERVAL}")
-    if low <= threshold <= high:
+    if low < threshold < high or (low <= threshold <= high and low < high):
         line = form.number(threshold)
         return Outcome("undecided", f"{shows} The 95 % interval includes {line}: undecided.")
     return Outcome("holds" if (low > threshold) == is_above else "does not hold", shows)

@@ -30,11 +30,14 @@ __all__ = [
     "Chart",
     "Figure",
     "calculate",
+    "clean_label",
+    "clean_labels",
     "list_figures",
     "mark_data",
     "name_and_interval",
     "number",
     "render",
+    "save_alike",
     "save_figures",
     "style",
 ]
@@ -68,7 +71,8 @@ NAMES_OF_ALL_OBJECTS = frozenset(
     ]
 )
 INVISIBLE = "\u2060"  # joins words, and is not seen
-UNPRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# U+2028 and U+2029 end lines of Vega's expressions.
+UNPRINTABLE = re.compile("[^\t\n\r -\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,7 @@ def number(field: str, title: str, form: str = ".3~g") -> alt.Tooltip:
 
 
 def clean_label(label: object) -> object:
-    """The label with what no file can hold replaced; what is no text stays as it is.
+    """The label with what no file or chart can hold replaced; what is no text stays as it is.
 
     >>> clean_label("obj" + chr(0))
     'obj\ufffd'
@@ -258,21 +262,37 @@ def save_figures(
     return paths
 
 
-def render(chart: Chart, format: str) -> bytes:
+def render(chart: Chart, format: str, **options: Any) -> bytes:
     """A chart as the content of a file; a PNG is on white, the others on nothing."""
     _refuse_format(format)
     if format == "svg":
         text = StringIO()
-        chart.save(text, format="svg")
+        chart.save(text, format="svg", **options)
         return text.getvalue().encode()
     content = BytesIO()
     if format == "png":
         white = chart.copy(deep=True)
         white.config.background = "white"
-        white.save(content, format="png", ppi=DOTS_PER_INCH)
+        white.save(content, format="png", **{"ppi": DOTS_PER_INCH, **options})
     else:
-        chart.save(content, format="pdf")
+        chart.save(content, format="pdf", **options)
     return content.getvalue()
+
+
+def save_alike(chart: Chart) -> Chart:
+    """The chart itself, whose `save` writes the same pictures as `save_figures`; what these are
+    not, such as a page, is left to Altair."""
+
+    def save(file: Any, format: str | None = None, **options: Any) -> None:
+        is_named = isinstance(file, str | Path)
+        kind = format or (Path(file).suffix.removeprefix(".").lower() if is_named else None)
+        if is_named and kind in FORMATS:
+            write_atomically(Path(file), render(chart, kind, **options))
+        else:
+            type(chart).save(chart, file, format=format, **options)
+
+    object.__setattr__(chart, "save", save)  # Altair takes other attributes for its own
+    return chart
 
 
 def _refuse_format(format: str) -> None:

@@ -16,6 +16,8 @@ __all__ = [
     "ROUND_PERCENT",
     "SHARE",
     "SMALL",
+    "WHOLE",
+    "WHOLE_PERCENT",
     "Form",
     "held_out",
     "is_agreed",
@@ -24,6 +26,9 @@ __all__ = [
     "row_estimate",
     "say_held_out",
 ]
+
+
+HALF_UP = 1 + 1e-12  # lifts a number over a tie, so that 40.5 becomes 41 and not the even 40
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class Form:
     def number(self, value: float) -> str:
         """The number with its unit, or a dash where there is none.
 
-        >>> SHARE.number(0.3456), SHARE.number(float("nan"))
-        ('34.6 %', '-')
+        >>> SHARE.number(0.3456), SHARE.number(float("nan")), WHOLE.number(0.405)
+        ('34.6 %', '-', '41')
         """
         return "-" if pd.isna(value) else f"{self._plain(value)}{self.unit}"
 
@@ -65,12 +70,14 @@ class Form:
         return self.estimate(row_estimate(row, column))
 
     def _plain(self, value: float) -> str:
-        return format(self.scale * value, self.digits)
+        return format(self.scale * value * HALF_UP, self.digits)
 
 
 PERCENT = Form(".1f", 100)  # under a heading that says %
 SHARE = Form(".1f", 100, " %")
 ROUND_PERCENT = Form(".0f", 100, "%")
+WHOLE = Form(".0f", 100)
+WHOLE_PERCENT = Form(".0f", 100, " %")
 POINTS = Form("+.1f", 100, " points", " to ")
 NATS = Form(".3f")
 RATIO = Form(".2f")

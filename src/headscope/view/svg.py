@@ -7,6 +7,7 @@ from pathlib import Path
 from unicodedata import combining, east_asian_width
 from xml.sax.saxutils import escape
 
+from headscope.arguments import checked
 from headscope.errors import OutputError, suggest
 from headscope.files import write_atomically
 
@@ -65,6 +66,7 @@ class Drawing:
         # Notebooks put SVG in an image, where it neither sees the page's colour nor the mouse.
         return self.svg
 
+    @checked
     def save(self, path: str | Path) -> Path:
         """Write the picture as its ending says: .svg, .html, .png or .pdf."""
         path = Path(path)

@@ -116,6 +116,9 @@ def print_table(table: TextTable, format: Format = Format.TABLE) -> None:
         print(render(table, format), end="")
         return
     width = terminal_width(sys.stdout, PIPE_WIDTH)
+    if table.note and not table.rows:  # a heading over nothing says nothing
+        print(wrap_text(table.note, width))
+        return
     print("\n".join(lay_out(table, width, is_bold=sys.stdout.isatty())))
 
 

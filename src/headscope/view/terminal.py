@@ -46,7 +46,11 @@ def print_run(tables: Tables, format: Format, min_count: int) -> None:
     """
     shown = [printed for one in load_presentations().values() for printed in one.printed]
     printed = {one.name: one for one in shown if one.name in tables}
-    frames = {BEHAVIOURS: behaviour_table(tables)} | {name: tables[name] for name in printed}
+    frames = {BEHAVIOURS: behaviour_table(tables)} | {
+        name: tables[name]
+        for name, one in printed.items()
+        if one.read is None or one.read(tables[name], min_count)
+    }
     frames = {name: frame for name, frame in frames.items() if len(frame)}
     if format is Format.JSON:
         print(json.dumps({name: _as_records(frame) for name, frame in frames.items()}))
@@ -103,7 +107,8 @@ def describe_counts(counts: Mapping[str, Any], read: Mapping[str, Any]) -> str:
         what = f"{counts['used']:,} windows from {n_read}{available:,} documents used"
     parts = [f"{what} ({counts['tokens']:,} tokens)"]
     if "documents" in counts and " documents " not in what:
-        parts.append(_count(counts["documents"], "document"))
+        known_by = f": {read['documents']}" if read.get("documents") else ""
+        parts.append(_count(counts["documents"], "document") + known_by)
     if counts["truncated"]:
         parts.append(f"{counts['truncated']:,} cut to the token limit")
     for reason, n in counts["skipped"].items():

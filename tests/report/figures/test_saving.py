@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from headscope.errors import StudyError
+from headscope.runs.run import RunFigures
 from headscope.view.figure import FORMATS, save_figures
 from tests.report.figures.made import make_tables
 
@@ -22,6 +23,27 @@ def first_pixel(png: bytes) -> bytes:
             parts += png[place + 8 : place + 8 + length]
         place += 12 + length
     return zlib.decompress(parts)[1:5]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_figure_of_a_run_is_saved_as_the_command_saves_it(format: str, tmp_path: Path) -> None:
+    tables = {"position": make_tables(2, 3)["position"]}
+    save_figures(tables, tmp_path / "command", [format])
+    saved = tmp_path / "command" / f"position.{format}"
+    own = tmp_path / f"own.{format}"
+    RunFigures(tables)["position"].save(str(own))
+    # a PDF has the time of its making
+    assert own.stat().st_size == saved.stat().st_size
+    assert format == "pdf" or own.read_bytes() == saved.read_bytes()
+
+
+def test_a_figure_of_a_run_can_still_be_saved_as_a_page_or_larger(tmp_path: Path) -> None:
+    figure = RunFigures({"position": make_tables(2, 3)["position"]})["position"]
+    figure.save(tmp_path / "a.html")
+    figure.save(tmp_path / "a.png")
+    figure.save(tmp_path / "b.png", ppi=400)
+    assert "vega" in (tmp_path / "a.html").read_text()
+    assert (tmp_path / "b.png").stat().st_size > (tmp_path / "a.png").stat().st_size
 
 
 def test_every_figure_with_tables_is_saved_in_every_format(tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import pandas as pd
 from torch import Tensor
 
+from headscope.arguments import fits
 from headscope.contracts import Watch
 from headscope.data.attention import LayerChange, parse_head_name
 from headscope.data.table import empty_tables, head_axes, tidy_table
-from headscope.errors import StudyError
+from headscope.errors import StudyError, shorten
 from headscope.options import option
 from headscope.stats.tally import Tally, pair_sums
 
@@ -29,12 +30,12 @@ def read_heads(heads: Any) -> Heads:
     (((2, 4), (7, 9)), ((2, 4),))
     """
     named = heads.split(",") if isinstance(heads, str) else heads
-    named = list(named) if isinstance(named, Iterable) else [named]
+    named = list(named) if fits(named, Iterable[Any]) else [named]
     found = [parse_head_name(head) if isinstance(head, str) else _as_pair(head) for head in named]
     if not found or None in found:
         raise StudyError(
-            f"--heads {heads} cannot be read. Expected pairs of layer and head, counted from 1; "
-            f"separate them by commas, e.g. --heads 3-5,8-10."
+            f"--heads {shorten(heads)} cannot be read. Expected pairs of layer and head, counted "
+            "from 1; separate them by commas, e.g. --heads 3-5,8-10."
         )
     return tuple(head for head in found if head is not None)
 
@@ -54,12 +55,13 @@ class Ablation:
     that of the difference. `heads` (layer, head, from 0) are those to alter; None: all.
     """
 
-    heads: Heads | None = option(
+    heads: Any = option(  # Heads or None; Python and JSON may give names, lists or tuples
         None, "Heads to ablate, e.g. 3-5,8-10.", parse=read_heads, shown_default="all"
     )
 
     name: ClassVar[str] = "ablation"
     watches: ClassVar[Watch] = Watch.CHANGE
+    weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {"ablation": COLUMNS}
     not_mergeable: ClassVar[str] = (
@@ -68,7 +70,7 @@ class Ablation:
     )
 
     def __post_init__(self) -> None:
-        if self.heads is not None:  # Python and JSON may give names, lists or tuples
+        if self.heads is not None:
             object.__setattr__(self, "heads", read_heads(self.heads))
 
     def measure(self, change: LayerChange) -> Mapping[str, Tensor]:

@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker
+from headscope.view.answer import OPEN, Answer, AnswerMaker
 from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
 from headscope.view.claim import name_head, top_row
 from headscope.view.figure import Chart, Figure
@@ -25,7 +25,9 @@ MODES = {
     "mean": "output replaced by its mean",
     "sink": "attention to the sink moved",
 }
-CHANGES = {"loss": "change of the loss", "cosine": "change of the hidden states"}
+WHAT = {"loss": "loss", "cosine": "hidden states"}
+CHANGED = {"loss": ("rises", "falls"), "cosine": ("change", "change")}
+CHANGES = {effect: f"change of the {what}" for effect, what in WHAT.items()}
 EFFECTS = {"loss": "the loss changes by", "cosine": "the hidden states change by"}
 SHOWN_HEADS = 5
 
@@ -70,19 +72,34 @@ def ablation_facts(tables: Tables) -> Facts:
 
 
 def answer_ablation(tables: Tables) -> list[Answer]:
-    """The head without which most changes."""
+    """The head that changes most in any mode, if its interval does not include 0."""
     table = tables["ablation"]
-    rows = table[(table["mode"] == table["mode"].iloc[0]) & table["change"].notna()]
+    rows = table[table["change"].notna()]
     if rows.empty:
         return []
-    row = top_row(rows, "change")
-    name = name_head(row)
+    row = top_row(rows.assign(size=rows["change"].abs()), "size")
+    name, mode = name_head(row), MODES.get(row["mode"], row["mode"])
+    change = SMALL.number(abs(row["change"]))
+    tested = f"{_count(rows[['layer', 'head']], 'head')} tested in {_count(rows[['mode']], 'mode')}"
+    detail = f"Head {name}, {mode}: {SMALL.row(row, 'change')}."
+    if not (row["low"] > 0 or row["high"] < 0):
+        why = "has no interval" if pd.isna(row["low"]) else "has an interval that includes 0"
+        text = (
+            f"Which of the {tested} matters most is undecided: the largest change of the "
+            f"{WHAT[row['effect']]}, {change} by {name} ({mode}), {why}."
+        )
+        return [Answer(text, OPEN, detail, (name,), "ablation")]
+    verb = CHANGED[row["effect"]][int(row["change"] < 0)]
     text = (
-        f"Head {name} matters most: without it {EFFECTS[row['effect']]} "
-        f"{SMALL.number(row['change'])}."
+        f"Of the {tested}, {name} has the largest effect: the {WHAT[row['effect']]} {verb} by "
+        f"{change} ({mode})."
     )
-    detail = f"Head {name}, {MODES.get(row['mode'], row['mode'])}: {SMALL.row(row, 'change')}."
     return [Answer(text, 0.85, detail, (name,), "ablation")]
+
+
+def _count(rows: pd.DataFrame, noun: str) -> str:
+    n = len(rows.drop_duplicates())
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def read_changes(table: pd.DataFrame, min_count: int) -> list[TextTable]:

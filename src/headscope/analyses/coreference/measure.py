@@ -37,14 +37,12 @@ from headscope.data.words import (
 )
 from headscope.options import option
 from headscope.stats import accuracy
-from headscope.stats.bucket import fold_of, leave_one_out
+from headscope.stats.bucket import leave_one_out
 from headscope.stats.heldout import choose_best
 from headscope.stats.interval import (
     align,
-    count_independent,
     estimate,
     share,
-    standard_error,
 )
 from headscope.stats.ranking import Values
 from headscope.stats.tally import Tally, group_squares
@@ -64,7 +62,7 @@ BEST_COLUMNS = (
     *(*accuracy.DIFFERENCE_COLUMNS, "p_value"),
     *("singletons", *(f"{rule}_with_singletons" for rule in RULES)),
 )
-CONTRAST_COLUMNS = ("candidates", "mention_type", "than", "difference", "low", "high", "effective")
+CONTRAST_COLUMNS = ("candidates", "mention_type", "than", "difference", "low", "high")
 TYPES = ["all", *KINDS]
 NOMINAL = "nominal"
 DISTANCES = {"1-4": 4, "5-9": 9, "10-19": 19, "20-49": 49, "50+": inf}  # words apart, at most
@@ -163,7 +161,7 @@ class Coreference:
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """Right answers by example, head, direction and candidates, for each group; counts once."""
-        values = measure_questions(self, attention, GROUPS, len(TYPES))
+        values = measure_questions(self, attention, GROUPS)
         if attention.layer == 0:
             batch = attention.batch
             values |= batch.remember(("links", self), lambda: self._measure_links(batch))
@@ -280,21 +278,14 @@ def read_questions(analysis: Any) -> tuple[Reading, ...]:
 
 
 def measure_questions(
-    analysis: Any, attention: LayerAttention, groups: Sequence[str], n_beside_rules: int = 0
+    analysis: Any, attention: LayerAttention, groups: Sequence[str]
 ) -> dict[str, Tensor]:
-    """What heads find of each group; with the first layer also counts and what rules find.
-
-    Of the first `n_beside_rules` groups also what both a head and a rule find.
-    """
+    """What heads find of each group; with the first layer also counts and what rules find."""
     questions: QuestionBatch = analysis.ask(attention.batch)
     found = _find_right(attention, questions, analysis)
-    beside = questions.counts_for[:, :, :n_beside_rules, None] * questions.by_rule[:, :, None]
-    asked = torch.cat([questions.counts_for, beside.flatten(2)], dim=2).to(found.dtype)
-    sums = torch.einsum("ehdcq,eqk->ekhdc", found, asked)  # groups, then rules by group
+    asked = questions.counts_for.to(found.dtype)  # [example, question, group]
+    sums = torch.einsum("ehdcq,eqk->ekhdc", found, asked)
     values = {f"correct/{group}": sums[:, i] for i, group in enumerate(groups)}
-    shape = (len(sums), n_beside_rules, len(SYSTEMS), *sums.shape[2:])
-    both = sums[:, len(groups) :].reshape(shape).movedim(2, -1)
-    values |= {f"both/{group}": both[:, i] for i, group in enumerate(groups[:n_beside_rules])}
     if attention.layer == 0:
         counts = questions.counts_for.sum(dim=1)[:, :, None]  # [example, group, 1]
         values |= {f"count/{group}": counts[:, i] for i, group in enumerate(groups)}
@@ -395,11 +386,10 @@ def _contrast_table(tally: Tally) -> pd.DataFrame:
         gains = _gains(tally, place)
         parts = dict(gains)
         for other in [kind for kind in ("pronoun", "proper") if kind in gains and NOMINAL in gains]:
-            parts[f"{NOMINAL} - {other}"] = gains[NOMINAL].minus(gains[other])
+            one, rest = align(gains[NOMINAL], gains[other])
+            parts[f"{NOMINAL} - {other}"] = one - rest
         for name, gain in parts.items():
-            error = standard_error(gain.replicates)
-            effective = count_independent(gain.n * gain.variance, error**2, np.asarray(gain.n))
-            found = (*estimate(gain.replicates), effective)
+            found = estimate(gain)
             rows += [
                 (candidates, name, rule, *(float(part[i]) for part in found))
                 for i, rule in enumerate(SYSTEMS)
@@ -407,44 +397,21 @@ def _contrast_table(tally: Tally) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(CONTRAST_COLUMNS))
 
 
-class Gain(NamedTuple):
-    """Shares of right answers over those of rules, and their variance if mentions were independent.
-
-    The latter is NaN where it is not known which answers of a head and of a rule are both right.
-    """
-
-    replicates: Float[Any, "replicate system"]
-    variance: Float[Any, " system"]
-    n: float  # mentions
-
-    def minus(self, other: "Gain") -> "Gain":
-        """The difference of gains over different mentions."""
-        one, rest = align(self.replicates, other.replicates)
-        return Gain(one - rest, self.variance + other.variance, self.n + other.n)
-
-
-def _gains(tally: Tally, candidates: int) -> dict[str, Gain]:
-    """By type of mention, the held-out head's accuracy minus that of each rule."""
+def _gains(tally: Tally, candidates: int) -> dict[str, Float[Any, "replicate system"]]:
+    """By type of mention, replicates of the held-out head's accuracy minus that of each rule."""
     count = tally.totals["count/all"][:, 0, 0]  # [bucket]
     buckets = np.arange(len(count))
     every = tally.totals["correct/all"][..., candidates].reshape(len(count), -1)
-    chosen = choose_best(every, count).by_fold[fold_of(buckets)]  # [bucket]
+    chosen = choose_best(every, count).by_bucket  # [partition, bucket]
+    is_scored = np.asarray((chosen >= 0).all(axis=0))  # [bucket]
     gains = {}
     for kind in TYPES:
-        n = np.where(chosen >= 0, tally.totals[f"count/{kind}"][:, 0, 0], 0.0)
+        n = np.where(is_scored, tally.totals[f"count/{kind}"][:, 0, 0], 0.0)
         if not n.sum():
             continue
         heads = tally.totals[f"correct/{kind}"][..., candidates].reshape(len(count), -1)
-        found = heads[buckets, np.maximum(chosen, 0)][:, None]  # [bucket, 1]
-        rules, is_scored = tally.totals[f"baseline/{kind}"][:, 0], (chosen >= 0)[:, None]
-        more = (found - rules) * is_scored  # [bucket, system]
-        replicates = share(leave_one_out(more), leave_one_out(n)[:, None])
-        both = tally.totals.get(f"both/{kind}")
-        same = np.full(rules.shape, np.nan)  # [bucket, system]
-        if both is not None:
-            by_head = both[..., candidates, :].reshape(*heads.shape, -1)
-            same = by_head[buckets, np.maximum(chosen, 0)]
-        n_apart = ((found + rules - 2 * same) * is_scored).sum(axis=0)  # one right, one wrong
-        gain = n_apart / n.sum() - replicates[0] ** 2
-        gains[kind] = Gain(replicates, gain / n.sum(), float(n.sum()))
+        found = heads[buckets, chosen].mean(axis=0)[:, None]  # [bucket, 1]
+        rules = tally.totals[f"baseline/{kind}"][:, 0]  # [bucket, system]
+        more = (found - rules) * is_scored[:, None]  # [bucket, system]
+        gains[kind] = share(leave_one_out(more), leave_one_out(n)[:, None])
     return gains

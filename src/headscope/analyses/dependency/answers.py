@@ -4,7 +4,7 @@ import pandas as pd
 
 from headscope.analyses.dependency.claims import beats_offsets, is_relation
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, cases, join_words, name_best
+from headscope.view.answer import Answer, AnswerMaker, cases, in_hundred, join_words, name_best
 from headscope.view.card import name_corpus
 from headscope.view.claim import name_head
 from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
@@ -13,6 +13,7 @@ __all__ = ["ANSWERS", "list_synonyms", "name_plainly"]
 
 SHOWN_HEADS = 3
 FIGURE = "dependency-best"
+OPEN_END = " (undecided: no documents could be held out)"
 # The dependent and its head in plain words, of Universal Dependencies and of Stanford's labels.
 WORDS = {
     "acl:relcl": ("relative clause", "noun"),
@@ -93,7 +94,7 @@ def answer_relations(tables: Tables) -> list[Answer]:
     if relations["heldout_accuracy"].isna().all():
         gains = relations["accuracy"] - relations["baseline_accuracy"]
         top = relations.loc[[gains.idxmax()]]
-        return [_say_relation(top.iloc[0], 0.5, top.iloc[1:])]
+        return [_say_relation(top.iloc[0], 0.3, top.iloc[1:])]
     found = relations[beats_offsets(relations)]
     found = found.sort_values("heldout_difference", ascending=False, kind="stable")
     if found.empty:
@@ -114,9 +115,9 @@ def _say_relation(row: pd.Series, weight: float, others: pd.DataFrame) -> Answer
     share = accuracy.value if is_held_out else row["accuracy"]
     way = "held out" if is_held_out else "chosen on the same words"
     text = (
-        f"{name_best(row, head)} finds {_name_relation(row)} in {cases(share)} "
-        f"({way}){name_corpus(row)}; the best fixed distance finds "
-        f"{100 * row['baseline_accuracy']:.0f}."
+        f"{name_best(row, head)}: {_say_what(row)} in {cases(share)} ({way}){name_corpus(row)}; "
+        f"the best fixed distance is right in {in_hundred(row['baseline_accuracy'])}"
+        f"{_say_choice(row)}{'' if is_held_out else OPEN_END}."
     )
     gain = row_estimate(row, "heldout_difference", "difference_low", "difference_high")
     numbers = SHARE.estimate(accuracy) if is_held_out else SHARE.row(row, "accuracy")
@@ -132,15 +133,23 @@ def _say_relation(row: pd.Series, weight: float, others: pd.DataFrame) -> Answer
     return Answer(text, weight, detail, (head,), FIGURE)
 
 
-def _name_relation(row: pd.Series) -> str:
-    """What the head finds: of a dependent its head, or the other way."""
-    is_to_head = row["direction"] == "dependent-to-head"
-    if row["relation"] not in WORDS:
-        return f"the {'head' if is_to_head else 'dependent'} of the relation {row['relation']}"
-    dependent, head = WORDS[row["relation"]]
-    found, given = (head, dependent) if is_to_head else (dependent, head)
-    article = "an" if given[0] in "aeiou" else "a"
-    return f"the {found} of {article} {given}"
+def _say_what(row: pd.Series) -> str:
+    """What is counted: the dependent's row, or its column."""
+    dependent, head = WORDS.get(row["relation"], (f"dependent of {row['relation']}", "head"))
+    article = "an" if dependent[0] in "aeiou" else "a"
+    its = "the" if " that " in head else "its"
+    if row["direction"] == "dependent-to-head":
+        return f"{article} {dependent} attends most to {its} {head}"
+    return f"{article} {dependent} gets its strongest attention from {its} {head}"
+
+
+def _say_choice(row: pd.Series) -> str:
+    """The other number where the column was read: what the head word's own row chooses."""
+    share = row.get("choice_share")
+    if share is None or pd.isna(share):
+        return ""
+    _, head = WORDS.get(row["relation"], ("dependent", "head"))
+    return f" (the {head} itself attends most to it in {in_hundred(share)})"
 
 
 def _count_relations(relations: pd.DataFrame, found: pd.DataFrame) -> Answer:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.analyses.dependency.languages import find_shared_heads
@@ -113,8 +114,8 @@ class Dependency:
     query_pieces: str = query_pieces_option()
     ignore_first_word: bool = first_word_option()
     null_arcs: int = option(
-        0,
-        "Also score N random draws in which arcs are moved within their sentence, for comparison.",
+        20,
+        "Also score N random draws in which arcs are moved within their sentence; 0: none.",
     )
     seed: int = 0  # of these draws; the engine sets it to the run's
 
@@ -154,8 +155,8 @@ class Dependency:
         sums |= _count_found("visible", by_word, lambda: by_mark, gold)
         if self.null_arcs:
             drawn = self._draw_null_arcs(batch, gold)
-            layers = [_count_null(layer, drawn, gold) for layer in words.unbind(1)]
-            sums |= {name: torch.stack([own[name] for own in layers], 1) for name in layers[0]}
+            sums |= _count_null(words, drawn, gold)
+        sums |= _count_choices(words[:, :, :, 0], gold)
         once = _measure_once(gold, by_word[:, 0, 0], by_mark[:, 0, 0])
         return sums | {name: value[:, None] for name, value in once.items()}
 
@@ -200,18 +201,15 @@ class Dependency:
         examples, dependents = np.nonzero(
             (gold.is_relation[..., 0].cpu().numpy() > 0) & (heads >= 0)
         )
+        lengths = heads[examples, dependents] - dependents  # [arc]
         moved = np.zeros((len(examples), self.null_arcs), np.int64)  # [arc, draw]
         for i, encoding in enumerate(batch.encodings):
             bits = np.random.Philox(key=[self.seed, encoding.example.key])
-            generator = np.random.Generator(bits)
-            for arc in np.flatnonzero(examples == i):
-                length = heads[i, dependents[arc]] - dependents[arc]
-                words = np.flatnonzero(has_tokens[i])
-                fits = words[np.isin(words + length, words)]
-                moved[arc] = generator.choice(fits, self.null_arcs)
-        lengths = heads[examples, dependents] - dependents
+            own = examples == i
+            random = np.random.Generator(bits).random((int(own.sum()), self.null_arcs))
+            moved[own] = _choose_fitting(has_tokens[i], lengths[own], random)
         parts = (examples, dependents, moved, moved + lengths[:, None])
-        return NullArcs(*(torch.from_numpy(part).to(batch.device) for part in parts))
+        return NullArcs(*map(torch.from_numpy, parts))
 
     def _read_trees(self, batch: Batch) -> Gold:
         has_tokens = words_with_tokens(batch)
@@ -375,17 +373,57 @@ def _by_relation(kind: str, numbers: Tensor, gold: Gold) -> dict[str, Tensor]:
     return {f"{kind}/{n}": s for n, s in zip(gold.relations, sums.unbind(1), strict=True)}
 
 
+def _count_choices(rows: Int[Tensor, "example layer head word"], gold: Gold) -> dict[str, Tensor]:
+    """How often a head word's own row chooses its dependent, where it has one of the relation."""
+    heads = gold.heads.clamp(min=0)  # [example, word]
+    is_single_relation = [is_single(name) for name in gold.relations]
+    names = [name for name in gold.relations if is_single(name)]
+    members = gold.is_relation[..., is_single_relation] * (gold.heads >= 0)[..., None]
+    index = heads[..., None].expand_as(members)
+    siblings = torch.zeros_like(members).scatter_add(1, index, members).gather(1, index)
+    is_only = members * (siblings == 1)  # [example, word, relation]
+    places = torch.arange(heads.shape[1], device=heads.device)
+    chosen = rows.gather(-1, heads[:, None, None].expand(*rows.shape[:3], -1)) == places
+    found = torch.einsum("elhw,ewr->relh", chosen.to(is_only.dtype), is_only)
+    counts = is_only.sum(1)[:, None]  # [example, 1, relation]
+    return {f"choice/{name}": found[i] for i, name in enumerate(names)} | {
+        f"choices/{name}": counts[..., i] for i, name in enumerate(names)
+    }
+
+
+def _choose_fitting(
+    has_tokens: Bool[NDArray[np.bool_], " word"],
+    lengths: Int[NDArray[np.int64], " arc"],
+    parts: Float[NDArray[np.float64], "arc draw"],
+) -> Int[NDArray[np.int64], "arc draw"]:
+    """Of the words from which an arc of a length leads to a word, the one at a part of the way.
+
+    >>> _choose_fitting(np.ones(4, bool), np.array([2]), np.array([[0.0, 0.6]])).tolist()
+    [[0, 1]]
+    """
+    ends = np.arange(len(has_tokens)) + lengths[:, None]  # [arc, word]
+    is_inside = (ends >= 0) & (ends < len(has_tokens))
+    fits = has_tokens & is_inside & has_tokens[np.where(is_inside, ends, 0)]
+    nth = (parts * fits.sum(axis=1, keepdims=True)).astype(np.int64)  # [arc, draw]
+    return np.asarray((fits.cumsum(axis=1)[:, None] <= nth[..., None]).sum(axis=-1))
+
+
 def _count_null(
-    found: Int[Tensor, "example head direction word"], drawn: NullArcs, gold: Gold
+    words: Int[Tensor, "example layer head direction word"], drawn: NullArcs, gold: Gold
 ) -> dict[str, Tensor]:
-    """How many moved arcs of each relation are found, by example, head, direction and draw."""
-    examples = drawn.examples[:, None].expand_as(drawn.dependents)
-    predicted = found[examples, :, :, drawn.dependents]  # [arc, draw, head, direction]
-    is_found = (predicted == drawn.heads[:, :, None, None]).to(gold.is_relation.dtype)
-    relations = gold.is_relation[drawn.examples, drawn.words]  # [arc, relation]
-    in_example = torch.nn.functional.one_hot(drawn.examples, len(found)).to(relations)
-    counts = torch.einsum("ae,ar,adhx->erhxd", in_example, relations, is_found)
-    return {f"{NULL}{name}": counts[:, i] for i, name in enumerate(gold.relations)}
+    """How many moved arcs of each relation the batch has, by layer, head, direction and draw."""
+    from headscope.kernels.moved_arcs import count_moved  # numba: only where it is used
+
+    n_words, n_draws = words.shape[-1], drawn.heads.shape[1]
+    by_word = words.permute(0, 4, 1, 2, 3).to("cpu", torch.int16)  # [example, word, ...]
+    predicted = by_word.reshape(len(words) * n_words, -1)  # [row, cell]
+    rows = drawn.examples[:, None] * n_words + drawn.dependents  # [arc, draw]
+    arcs, relations = gold.is_relation.cpu()[drawn.examples, drawn.words].nonzero(as_tuple=True)
+    counts = torch.zeros(len(gold.relations), n_draws, predicted.shape[1])
+    parts = (predicted, rows, drawn.heads.to(torch.int16), arcs, relations, counts)
+    count_moved(*(part.contiguous().numpy() for part in parts))
+    shaped = counts.mT.reshape(-1, *words.shape[1:4], n_draws)
+    return {f"{NULL}{name}": shaped[i][None] for i, name in enumerate(gold.relations)}
 
 
 def _measure_once(

@@ -12,11 +12,9 @@ from headscope.analyses.dependency.answers import ANSWERS, list_synonyms, name_p
 from headscope.analyses.dependency.claims import (
     CLAIMS,
     MIN_COUNT,
-    PAPER_TABLE_1,
+    WAYS,
     beats_offsets,
     is_relation,
-    is_universal,
-    name_in_paper,
 )
 from headscope.analyses.dependency.languages_chart import TREEBANKS_FIGURE, build_shared_heads
 from headscope.analyses.dependency.measure import (
@@ -24,6 +22,11 @@ from headscope.analyses.dependency.measure import (
     Dependency,
     is_single,
     relation_name,
+)
+from headscope.analyses.dependency.paper_table import (
+    PAPER_TABLE_1,
+    is_universal,
+    name_in_paper,
 )
 from headscope.data.example import Example
 from headscope.data.table import Tables
@@ -35,6 +38,7 @@ from headscope.view.figure import COLOURS, Chart, Figure, number
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.numbers import (
     PERCENT,
+    ROUND_PERCENT,
     SHARE,
     held_out,
     is_agreed,
@@ -57,10 +61,6 @@ SHOWN_RELATIONS = 25  # of a treebank, in the figure
 NOTABLE_RELATIONS = 10  # shown on examples
 CARD_RELATIONS = 6  # of a head
 ARROWS = {"dependent-to-head": "dep>head", "head-to-dependent": "head>dep"}
-WAYS = {
-    "dependent-to-head": "the dependent attends to its head",
-    "head-to-dependent": "the head attends to its dependent",
-}
 
 # What Universal Dependencies mean by a label that the paper's table has in another sense.
 OTHER_IN_UD = {
@@ -138,6 +138,8 @@ def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
     columns = (*corpus_columns(best), *TERMINAL_COLUMNS, *sight, *untrained, paper)
     n_rare = len(best) - len(shown)
     note = f"{n_rare} relations have fewer than {min_count} words and are in the tables only."
+    if shown.empty:
+        note = f"No relation is printed: {note} Lower --min-count to print them."
     table = build_table(shown.to_dict("records"), columns, note=note * (n_rare > 0))
     return [table, _compare_treebanks(shown)] if "treebank" in best else [table]
 
@@ -146,9 +148,14 @@ def _compare_treebanks(best: pd.DataFrame) -> TextTable:
     """Which relations a single head finds significantly better than any offset, and where."""
     rows = []
     for relation, found in best[beats_offsets(best)].groupby("relation", sort=False):
-        where = [f"{row.treebank} {row.heldout_accuracy:.0%}" for row in card.rows_of(found)]
+        where = [
+            f"{row.treebank} {ROUND_PERCENT.number(row.heldout_accuracy)}"
+            for row in card.rows_of(found)
+        ]
         rows.append((str(relation), ", ".join(where)))
-    return TextTable(("found by a head", "in (held-out accuracy)"), tuple(rows))
+    none = "In no treebank does a head find a relation clearly better than any fixed offset."
+    note = none * (not rows)
+    return TextTable(("found by a head", "in (held-out accuracy)"), tuple(rows), note=note)
 
 
 def build_table_1(tables: Tables) -> list[TextTable]:
@@ -279,12 +286,21 @@ def best_head_facts(tables: Tables) -> card.Facts:
         text = (
             f"{say_held_out(row, is_own)} (best offset "
             f"{percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
+            f"{_say_choice(row)}"
         )
         topic = f"best head for {row.relation}{card.name_corpus(row)}"
         plain = name_plainly(str(row.relation))
         called = f"{row.relation} ({plain})" if plain else str(row.relation)
         gist = f"the best head for {called}, at {SHARE.number(row.heldout_accuracy)}" * bool(is_own)
         yield (int(row.layer), int(row.head)), card.Fact(topic, text, gist=gist)
+
+
+def _say_choice(row: Any) -> str:
+    """What the head word's own row chooses, where the dependent's column was read."""
+    share = getattr(row, "choice_share", None)  # older runs have none
+    if pd.isna(share):
+        return ""
+    return f"; the head itself attends most to the dependent in {percent(share)} %"
 
 
 def relation_facts(tables: Tables) -> card.Facts:
@@ -366,8 +382,9 @@ FIGURES = (
         title="The best head of each syntactic relation",
         caption=(
             "One row per relation, most frequent first. Bar: accuracy of the best head (named on "
-            "the right), that is, how often the word it attends to most is the right one, with its "
-            "95 % interval. The head is chosen on some documents and scored on the others. "
+            "the right) with its 95 % interval: how often the dependent attends most to its head, "
+            "or gets its strongest attention from it, whichever is more (hover to see which). The "
+            "head is chosen on some documents and scored on the others. "
             "Diamond: chosen and scored on all documents, as in the paper. Tick: the best fixed "
             f"distance, which needs no model. {IN_BRACKETS}"
         ),

@@ -46,7 +46,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "dependency-best": (
         *("relation", *accuracy.BEST_HEAD_COLUMNS, "offset", "baseline_accuracy"),
         *(*accuracy.DIFFERENCE_COLUMNS, "p_value", "chance_accuracy", "chance_p_value"),
-        *("visible_share", "visible_accuracy"),
+        *("visible_share", "visible_accuracy", "choice_count", "choice_share"),
     ),
     "dependency-special": (
         *("direction", "layer", "head", "accuracy", "with_special"),
@@ -74,7 +74,8 @@ def make_tables(tally: Tally) -> dict[str, pd.DataFrame]:
         every[column] = _ratios(tally, *ratio, (n_layers, n_heads, len(DIRECTIONS)))
     columns = ["relation", "layer", "head", "direction", "visible_share", "visible_accuracy"]
     rows = [_best_row(tally, relation) for relation in relations]
-    best = accuracy.best_table(rows, TABLES["dependency-best"][: -len(columns[4:])])
+    own = [name for name in TABLES["dependency-best"] if name not in columns[4:]]
+    best = accuracy.best_table(rows, own)
     best["p_value"] = correct_p(best["relation"], best["p_raw"])
     tables = {
         "dependency": every,
@@ -228,7 +229,22 @@ def _best_row(tally: Tally, relation: str) -> dict[str, object]:
         "baseline_accuracy": offsets[:, best_offset].sum() / count.sum(),
         **accuracy.difference_columns(head, offsets[:, best_offset]),
         **_chance(tally, relation, float(str(columns["accuracy"])), count.sum()),
+        **_choice(tally, relation, columns),
     }
+
+
+def _choice(tally: Tally, relation: str, best: Mapping[str, Any]) -> dict[str, float]:
+    """How often the head word's own row chooses its dependent, where it has one such dependent.
+
+    For a best head that reads the dependent's column; the column's winner may well attend to
+    another word more.
+    """
+    found = tally.totals.get(f"choice/{relation}")  # [bucket, layer, head]
+    if found is None or best["direction"] == DIRECTIONS[0]:
+        return {"choice_count": np.nan, "choice_share": np.nan}
+    count = tally.totals[f"choices/{relation}"].sum()
+    n_found = found[:, best["layer"] - 1, best["head"] - 1].sum()
+    return {"choice_count": count, "choice_share": n_found / count if count else np.nan}
 
 
 def _direction_table(tally: Tally, relations: Sequence[str]) -> pd.DataFrame:

@@ -76,6 +76,7 @@ class Distance:
 
     name: ClassVar[str] = "distance"
     watches: ClassVar[Watch] = Watch.ALL_LAYERS
+    weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     tables: ClassVar[dict[str, tuple[str, ...]]] = COLUMNS

@@ -13,7 +13,7 @@ from headscope.analyses.distance.charts import (
     draw_matrix,
 )
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker
+from headscope.view.answer import OPEN, Answer, AnswerMaker
 from headscope.view.behaviour import OTHER
 from headscope.view.card import FactMaker, Facts, Part, by_head
 from headscope.view.claim import Claim, Outcome, judge
@@ -263,15 +263,17 @@ def answer_layers(tables: Tables) -> list[Answer]:
     if rows.empty:
         return []
     row = rows.iloc[0]
-    is_alike = row["difference"] > 0
-    text = (
-        f"Heads of the same layer attend {'more' if is_alike else 'no more'} alike than heads of "
-        f"different layers (mean divergence {NATS.number(row['within'])} against "
-        f"{NATS.number(row['between'])} nats; the maximum is 0.69)."
-    )
     more = row_estimate(row, "difference", "difference_low", "difference_high")
+    is_alike = more.low > 0 and row["p_value"] < ALPHA
+    said = "attend more alike" if is_alike else "do not clearly attend more alike"
+    said = "attend less alike" if more.high < 0 else said
+    text = (
+        f"Heads of the same layer {said} than heads of different layers (mean divergence "
+        f"{NATS.number(row['within'])} against {NATS.number(row['between'])} nats; "
+        "the maximum is 0.69)."
+    )
     detail = f"Difference {NATS.estimate(more)} nats."
-    return [Answer(text, 0.45 if is_alike else 0.3, detail, (), "heads-map-layers")]
+    return [Answer(text, 0.45 if is_alike else OPEN, detail, (), "heads-map-layers")]
 
 
 LAYERS = (

@@ -49,6 +49,7 @@ class Entropy:
 
     name: ClassVar[str] = "entropy"
     watches: ClassVar[Watch] = Watch.ATTENTION
+    weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     reads: ClassVar[tuple[Reading, ...]] = (SUMS,)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from headscope.data.depth import count_layers
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, write_percent
+from headscope.view.answer import OPEN, Answer, AnswerMaker, say_more, say_none, write_percent
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
 from headscope.view.claim import (
@@ -34,7 +34,7 @@ from headscope.view.presentation import SURFACE, Presentation
 
 __all__ = ["BROAD", "PRESENTATION", "breadth"]
 
-PANELS = {"all": "from all tokens", "cls": "from the opening token ([CLS])"}
+PANELS = {"all": "from all tokens", "cls": "from the opening token"}
 EVEN = log(128)  # nats of even attention over the paper's segments
 THRESHOLD = Threshold(
     "broad",
@@ -100,7 +100,7 @@ def entropy_facts(tables: Tables) -> Facts:
     n_heads = len(table[table["rows"] == "all"])
 
     def phrase(row: Any) -> Part:
-        source = "from [CLS]" if row.rows == "cls" else ""
+        source = "from the opening token" if row.rows == "cls" else ""
         note = f"{SHARE.number(row.share)} of even attention, {row.uniform:.2f}"
         nats = NATS.row(row, "nats")
         return Part(source, nats, row.share, nan, read_rank(row), n_heads, note)
@@ -110,23 +110,26 @@ def entropy_facts(tables: Tables) -> Facts:
 
 def answer_breadth(tables: Tables) -> list[Answer]:
     """How many heads attend broadly, and the broadest."""
-    shares = breadth(tables["entropy"])
+    shares = _shares(tables, "all")
     shares = shares[shares["share"].notna()]
     if shares.empty:
         return []
-    top, n_found = top_row(shares, "share"), int((shares["share"] > BROAD).sum())
-    head, attend = name_head(top), "head attends" if n_found == 1 else "heads attend"
+    found = passing(shares, BROAD, "share")
+    n_found = len(found.sure)
+    top = top_row(found.sure if n_found else shares, "share")
+    head, attend = name_head(top), "attends" if n_found == 1 else "attend"
     text = (
-        f"{n_found} of {len(shares)} {attend} broadly, to most of the text rather than to a few "
-        f"tokens; the broadest is {head}."
+        f"{n_found} of {len(shares)} heads {attend} broadly, to most of the text rather than to a "
+        f"few tokens{': ' if n_found == 1 else ', most of all '}{head}{say_more(found)}."
     )
     if not n_found:
-        text = f"No head attends broadly, to most of the text; the broadest is {head}."
+        none = say_none("attends broadly, to most of the text", found)
+        text = f"{none}; the broadest is {head} ({write_percent(top['share'])})."
     detail = (
         f"Broad: over {write_percent(BROAD)} of the entropy of even attention. {head} has "
         f"{SHARE.row(top, 'share')}."
     )
-    return [Answer(text, 0.65 if n_found else 0.25, detail, (head,), "entropy")]
+    return [Answer(text, 0.65 if n_found else OPEN, detail, (head,), "entropy")]
 
 
 def check_broad(tables: Tables) -> Outcome:
@@ -233,7 +236,7 @@ FIGURES = (
         caption=(
             f"{how_to_read('entropy of its attention, in nats')} 0: all attention on one token. "
             f"Dashed line: attention spread evenly over all visible tokens. One panel: attention "
-            f"from all tokens. The other: from the opening token ([CLS]), if there is one."
+            f"from all tokens. The other: from the opening token, if there is one."
         ),
         needs=("entropy",),
         made_by="--text FILE",

@@ -4,10 +4,10 @@ import pandas as pd
 
 from headscope.analyses.coreference.show import WAYS
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, name_best, weigh
+from headscope.view.answer import Answer, AnswerMaker, in_hundred, name_best, weigh
 from headscope.view.best_bars import corpus_columns
 from headscope.view.card import FactMaker, Facts, accuracy_facts
-from headscope.view.claim import name_head
+from headscope.view.claim import name_head, top_row
 from headscope.view.numbers import PERCENT, RATIO, SHARE, held_out, percent, row_estimate
 from headscope.view.presentation import ANTECEDENTS, Presentation, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
@@ -44,19 +44,25 @@ def gap_facts(tables: Tables) -> Facts:
 
 
 def answer_names(tables: Tables) -> list[Answer]:
-    """How often the best head picks the right one of two names."""
+    """How often the best head picks the right name, beside the strongest baseline."""
     best = tables["gap-best"]
-    rows = best[(best["system"] == "head") & (best["candidates"] == "mentions")]
+    best = best[best["candidates"] == "mentions"]
+    is_head = best["system"] == "best head"
+    rows = best[is_head]
     if rows.empty or pd.isna(rows["heldout_accuracy"].iloc[0]):
         return []
     row = rows.iloc[0]
     head, found = name_head(row), held_out(row)
+    rule = top_row(best[~is_head], "accuracy")
+    is_better = found.low > rule["accuracy"]
     text = (
-        f"{name_best(row, head)} attends to the right one of two names for "
-        f"{100 * found.value:.0f} of 100 pronouns (held out)."
+        f"{name_best(row, head)} finds the right one of the annotated names for "
+        f"{in_hundred(found.value)} of 100 pronouns (held out; {WAYS[row['direction']]}); the "
+        f"strongest baseline, {rule['system']}, finds {in_hundred(rule['accuracy'])}"
+        f"{'' if is_better else ', so it is not clearly better'}."
     )
     detail = f"{SHARE.estimate(found)} of {row['count']} pronouns."
-    return [Answer(text, weigh(0.75, found), detail, (head,))]
+    return [Answer(text, weigh(0.75 if is_better else 0.5, found), detail, (head,))]
 
 
 PRESENTATION = Presentation(

@@ -51,6 +51,7 @@ class Gradient:
 
     name: ClassVar[str] = "gradient"
     watches: ClassVar[Watch] = Watch.GRADIENT
+    weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "gradient": ("layer", "head", "target", "gradient", "low", "high", "effective"),

@@ -9,7 +9,7 @@ from headscope.analyses.gradient.measure import UPPER
 from headscope.analyses.special_tokens.show import PANELS, TARGETS, check_step, find_sink
 from headscope.data.depth import count_layers, like_paper, name_layers
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker
+from headscope.view.answer import OPEN, Answer, AnswerMaker
 from headscope.view.card import FactMaker, Facts, Part, by_head
 from headscope.view.claim import Claim, Outcome, fill_exact, judge
 from headscope.view.figure import Chart, Figure
@@ -82,13 +82,19 @@ def answer_gradient(tables: Tables) -> list[Answer]:
     row, n_layers = rows.iloc[0], count_layers(tables["gradient"])
     where = name_layers(like_paper(5, 12, n_layers), n_layers)
     times = f"{RATIO.number(row['ratio'])} times"
-    is_alike = ALIKE[0] <= row["ratio"] <= ALIKE[1]
+    detail = f"Ratio of the gradients: {RATIO.row(row, 'ratio')}."
+    is_alike = row["low"] >= ALIKE[0] and row["high"] <= ALIKE[1]
+    if not (is_alike or row["low"] > 1 or row["high"] < 1):
+        text = (
+            f"In {where}, whether the loss depends more on attention to {called} or on attention "
+            f"to ordinary tokens is undecided ({times} as much)."
+        )
+        return [Answer(text, OPEN, detail, (), "gradient")]
     as_much = f"about as much ({times})" if is_alike else f"{times} as much"
     text = (
         f"In {where}, the loss depends {as_much} on attention to {called} as on attention to "
         "ordinary tokens."
     )
-    detail = f"Ratio of the gradients: {RATIO.row(row, 'ratio')}."
     return [Answer(text, 0.65, detail, (), "gradient")]
 
 

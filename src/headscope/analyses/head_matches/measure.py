@@ -26,7 +26,7 @@ from headscope.data.attention import AttentionRows
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_between, divergence_within
 from headscope.options import require
-from headscope.stats.bucket import N_FOLDS, fold_of, leave_one_out
+from headscope.stats.bucket import N_FOLDS, leave_one_out, make_partitions
 from headscope.stats.interval import Measured, estimate, share
 from headscope.stats.tally import PRODUCT, SQUARE, Tally
 
@@ -53,6 +53,7 @@ class HeadMatches:
 
     name: ClassVar[str] = "head-matches"
     watches: ClassVar[Watch] = Watch.MODEL_PAIR
+    weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "head-matches": MATCH_COLUMNS,
@@ -196,8 +197,9 @@ def _held_out(
 ) -> Float[Array, " replicate"]:
     """Replicates of the mean divergence of matches that other folds chose."""
     scored, is_scored = np.zeros(len(rows)), np.zeros(len(rows), bool)
+    folds = make_partitions(rows)[0]
     for fold in range(N_FOLDS):
-        inside = fold_of(np.arange(len(rows))) == fold
+        inside = folds == fold
         if rows[inside].sum() and rows[~inside].sum():
             one, other = _assign(above[~inside].sum(axis=0))
             scored[inside] = above[inside][:, one, other].mean(axis=1)
@@ -210,7 +212,7 @@ def _find_again(
 ) -> tuple[float, float]:
     """How far the first model's heads are from themselves on other documents, and how many of them
     are found again; NaN where half of the folds have no documents."""
-    half_of = fold_of(np.arange(len(rows))) % 2  # [bucket]
+    half_of = make_partitions(rows)[0] % 2  # [bucket]
     halves = [above[part == half_of].sum(axis=0) for part in (0, 1)]
     n_rows = [rows[part == half_of].sum() for part in (0, 1)]
     if not all(n_rows):

@@ -45,6 +45,7 @@ class MaxWeight:
 
     name: ClassVar[str] = "max-weight"
     watches: ClassVar[Watch] = Watch.ATTENTION
+    weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     reads: ClassVar[tuple[Reading, ...]] = (LARGEST,)

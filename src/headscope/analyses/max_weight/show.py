@@ -4,12 +4,12 @@ from typing import Any
 
 from headscope.analyses.entropy.show import BROAD
 from headscope.data.table import Tables, rows_where
-from headscope.view.answer import Answer, AnswerMaker, write_percent
+from headscope.view.answer import Answer, AnswerMaker, is_wide, note_rough, write_percent
 from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
 from headscope.view.claim import Claim, Outcome, judge_count, name_head, note_open, passing, top_row
 from headscope.view.figure import Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
-from headscope.view.numbers import SHARE, percent
+from headscope.view.numbers import SHARE, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 
 __all__ = ["PRESENTATION"]
@@ -36,10 +36,15 @@ def answer_largest(tables: Tables) -> list[Answer]:
     if table.empty:
         return []
     top = top_row(table, "weight")
+    middle = table.sort_values("weight", kind="stable").iloc[len(table) // 2]
+    found = row_estimate(top, "weight")
+    if is_wide(found) or is_wide(row_estimate(middle, "weight")):
+        return []
     head = name_head(top)
     text = (
-        f"Half of the heads put over {write_percent(table['weight'].median())} of their attention "
-        f"on a single token; the narrowest, {head}, puts {write_percent(top['weight'])}."
+        f"On average, the median head puts {write_percent(table['weight'].median())} of its "
+        f"attention on a single token; the highest, {head}, {write_percent(top['weight'])}"
+        f"{note_rough(found)}."
     )
     detail = f"Mean largest weight of a row: {head} {SHARE.row(top, 'weight')}."
     return [Answer(text, 0.35, detail, (head,), "max-weight")]

@@ -34,6 +34,7 @@ class Monotonicity:
 
     name: ClassVar[str] = "monotonicity"
     watches: ClassVar[Watch] = Watch.CROSS_ATTENTION
+    weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.TARGETS})
     tables: ClassVar[dict[str, tuple[str, ...]]] = {"monotonicity": ("layer", "head", *CORRELATION)}
 

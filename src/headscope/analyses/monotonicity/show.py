@@ -5,10 +5,10 @@ from typing import Any
 import pandas as pd
 
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker
+from headscope.view.answer import Answer, AnswerMaker, say_more, say_none
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
-from headscope.view.claim import name_head, top_row
+from headscope.view.claim import name_head, passing, top_row
 from headscope.view.figure import COLOURS, Figure
 from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
 from headscope.view.numbers import Form
@@ -41,14 +41,23 @@ def answer_order(tables: Tables) -> list[Answer]:
         return []
     is_back = abs(table["correlation"].min()) > table["correlation"].max()
     order = "backwards" if is_back else "in order"
-    sizes = -table["correlation"] if is_back else table["correlation"]
-    top = top_row(table.assign(size=sizes), "size")
-    name, n_found = name_head(top), int((sizes > THRESHOLD.default).sum())
+    names = ("correlation", "high", "low") if is_back else ("correlation", "low", "high")
+    sizes = {
+        new: -table[old] if is_back else table[old]
+        for new, old in zip(("size", "size_low", "size_high"), names, strict=True)
+    }
+    table = table.assign(**sizes)
+    found = passing(table, THRESHOLD.default, "size", "size_low", "size_high")
+    n_found = len(found.sure)
+    top = top_row(found.sure if n_found else table, "size")
+    name = name_head(top)
     correlation = f"{name} (correlation {CORRELATION.number(top['correlation'])})"
-    read = "head reads" if n_found == 1 else "heads read"
-    text = f"{n_found} of {len(table)} {read} the source {order}, most of all {correlation}."
+    read = "reads" if n_found == 1 else "read"
+    more = f"most of all {correlation}{say_more(found)}"
+    text = f"{n_found} of {len(table)} heads {read} the source {order}, {more}."
     if not n_found:
-        text = f"No head reads the source in order or backwards; the closest is {correlation}."
+        none = say_none("reads the source in order or backwards", found)
+        text = f"{none}; the closest is {correlation}."
     detail = f"{name} {CORRELATION.row(top, 'correlation')}; 1 is a straight diagonal."
     return [Answer(text, 0.9 if n_found else 0.3, detail, (name,), "monotonicity")]
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pandas as pd
 
-from headscope.analyses.dependency.claims import MIN_COUNT, name_in_paper
+from headscope.analyses.dependency.claims import MIN_COUNT
+from headscope.analyses.dependency.paper_table import name_in_paper
 from headscope.analyses.parts_of_speech.measure import NOT_NOUNS, NOUNS
 from headscope.analyses.special_tokens.show import TARGETS, find_sink
 from headscope.data.table import Tables

@@ -31,6 +31,7 @@ class Position:
 
     name: ClassVar[str] = "position"
     watches: ClassVar[Watch] = Watch.ATTENTION
+    weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     reads: ClassVar[tuple[Reading, ...]] = (SUMS,)

@@ -6,7 +6,15 @@ import pandas as pd
 
 from headscope.data.depth import count_layers
 from headscope.data.table import Tables, rows_where
-from headscope.view.answer import Answer, AnswerMaker, answer_by_heads, write_percent
+from headscope.view.answer import (
+    OPEN,
+    Answer,
+    AnswerMaker,
+    answer_by_heads,
+    note_rough,
+    say_none,
+    write_percent,
+)
 from headscope.view.behaviour import Behaviour, Kind, Threshold
 from headscope.view.card import FactMaker, share_facts
 from headscope.view.claim import (
@@ -26,7 +34,7 @@ from headscope.view.claim import (
 from headscope.view.figure import COLOURS, Chart, Figure
 from headscope.view.heads_grid import grid_figure
 from headscope.view.layer_dots import LayerDots, how_to_read
-from headscope.view.numbers import SHARE, percent
+from headscope.view.numbers import SHARE, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 
 __all__ = ["PRESENTATION"]
@@ -63,24 +71,25 @@ def _behaviour(name: str, target: str, at: str, short: str, also: str) -> Behavi
 
 def answer_position(tables: Tables) -> list[Answer]:
     """The heads that look at a neighbour or at the token itself; or what comes nearest."""
-    table = tables["position"]
+    table = fill_exact(tables["position"])
     found = []
     for target, (at, weight) in ANSWERED.items():
-        rows = _to(table, target)
-        rows = rows[rows["weight"] > MOST]
-        if len(rows):
+        heads = passing(_to(table, target), MOST)
+        if len(heads.sure):
             does, do = f"looks at {at}", f"look at {at}"
-            found.append(answer_by_heads(rows, does, do, weight, "position", "weight"))
+            found.append(answer_by_heads(heads, does, do, weight, "position", "weight"))
     if found or table.empty:
         return found
     top = top_row(table, "weight")
     head = name_head(top)
+    heads = passing(table, MOST)
+    none = say_none("puts over half of its attention on a neighbour or the token itself", heads)
     text = (
-        "No head puts over half of its attention on a neighbour or the token itself; the closest "
-        f"is {head} with {write_percent(top['weight'])} on {ANSWERED[top['target']][0]}."
+        f"{none}; the closest is {head} with {write_percent(top['weight'])} on "
+        f"{ANSWERED[top['target']][0]}{note_rough(row_estimate(top, 'weight'))}."
     )
     detail = f"{head} {SHARE.row(top, 'weight')}."
-    return [Answer(text, 0.3, detail, (head,), "position")]
+    return [Answer(text, OPEN if len(heads.open) else 0.3, detail, (head,), "position")]
 
 
 def draw_position(tables: Tables) -> Chart:

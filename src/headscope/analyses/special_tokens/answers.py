@@ -1,15 +1,27 @@
-"""How much attention goes to special tokens, in plain sentences."""
+"""How much attention goes to special tokens, in plain sentences; and to classes of the user."""
 
 import pandas as pd
 
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, write_percent
-from headscope.view.claim import name_head, top_row
-from headscope.view.numbers import RATIO, SHARE, row_estimate
+from headscope.view.answer import (
+    OPEN,
+    Answer,
+    AnswerMaker,
+    is_wide,
+    name_heads,
+    note_rough,
+    say_more,
+    say_none,
+    write_percent,
+)
+from headscope.view.claim import fill_exact, name_head, passing, top_row
+from headscope.view.numbers import RATIO, ROUND_PERCENT, SHARE, row_estimate
+from headscope.view.table import FIRM, TextTable
 
-__all__ = ["ANSWERS"]
+__all__ = ["ANSWERS", "read_own_classes"]
 
 HALF = 0.5
+SHOWN_HEADS = 5
 CLEAR_RISE = 1.5  # times as much as before, to be said in the answer
 FIGURE = "special-tokens"
 CALLED = {
@@ -29,11 +41,14 @@ def answer_sink(tables: Tables) -> list[Answer]:
     if means.empty:
         return []
     row = top_row(means, "weight")
+    found = row_estimate(row, "weight")
+    if is_wide(found):
+        return []
     called, share = CALLED[row["target"]], write_percent(row["weight"])
     detail = f"Over all layers and heads {SHARE.row(row, 'weight')}."
     step = _find_step(tables, row["target"])
     if step is None:
-        text = f"{share} of all attention goes to {called}."
+        text = f"{share} of all attention goes to {called}{note_rough(found)}."
         return [Answer(text, _weigh(row["weight"]), detail, (), FIGURE)]
     text = (
         f"From layer {step['layer']:.0f} on, {write_percent(step['after'])} of attention goes to "
@@ -52,33 +67,51 @@ def _weigh(share: float) -> float:
 
 
 def _find_step(tables: Tables, target: str) -> pd.Series | None:
-    """Where attention to a class rises to one and a half times what it was, or more."""
-    steps = tables.get("special-tokens-steps", pd.DataFrame(columns=["target", "ratio"]))
-    rows = steps[(steps["target"] == target) & (steps["ratio"] > CLEAR_RISE)]
+    """Where attention to a class clearly rises to over one and a half times what it was."""
+    steps = tables.get("special-tokens-steps", pd.DataFrame(columns=["target", "ratio_low"]))
+    rows = steps[(steps["target"] == target) & (steps["ratio_low"] > CLEAR_RISE)]
     return None if rows.empty else rows.iloc[0]
 
 
 def answer_often_half(tables: Tables) -> list[Answer]:
     """How many heads give most of their attention to a few tokens."""
-    table = tables["special-tokens-heads"]
-    n_heads, n_found = len(table), int((table["weight"] > HALF).sum())
-    targets = tables.get("special-tokens-layers", pd.DataFrame(columns=["target"]))["target"]
-    special = "the first token" if "first" in set(targets) else "special tokens"
-    few = f"{special}, periods and commas"
+    table = fill_exact(tables["special-tokens-heads"])
+    found = passing(table, HALF)
+    n_heads, n_found = len(table), len(found.sure)
+    means = tables.get("special-tokens-layers", pd.DataFrame(columns=["target", "weight"]))
+    has_first = bool(((means["target"] == "first") & (means["weight"] > 0)).any())
+    few = f"{'the first token' if has_first else 'special tokens'}, periods and commas"
     if not n_found:
         top = top_row(table, "weight")
         head = name_head(top)
-        text = f"No head puts over half of its attention on {few}."
-        return [
-            Answer(text, 0.2, f"The most is {SHARE.row(top, 'weight')}, by {head}.", (), FIGURE)
-        ]
+        none = say_none(f"puts over half of its attention on {few}", found)
+        detail = f"The most is {SHARE.row(top, 'weight')}, by {head}."
+        return [Answer(f"{none}.", OPEN, detail, (), FIGURE)]
     verb, whose = ("puts", "its") if n_found == 1 else ("put", "their")
-    text = f"{n_found} of {n_heads} heads {verb} over half of {whose} attention on {few}."
+    much = f"over half of {whose} attention on {few}"
+    text = f"{n_found} of {n_heads} heads {verb} {much}{say_more(found)}."
     shares = table["weight"]
     detail = (
         f"{write_percent(n_found / n_heads)} of the heads; median {SHARE.number(shares.median())}."
     )
     return [Answer(text, 0.7 * n_found / n_heads + 0.3, detail, (), FIGURE)]
+
+
+def read_own_classes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """For each class of tokens that the user named, how much attention it gets."""
+    own = table[(table["source"] == "all") & ~table["target"].isin([*CALLED, "other"])]
+    rows = []
+    for target, heads in own.groupby("target", sort=False):
+        top = heads.sort_values("weight", ascending=False, kind="stable").head(SHOWN_HEADS)
+        told = [
+            f"{name} {ROUND_PERCENT.row(row, 'weight')}".replace(" ", FIRM)
+            for name, row in zip(name_heads(top), top.to_dict("records"), strict=True)
+        ]
+        is_seen = bool((heads["weight"] > 0).any())
+        said = ", ".join(told) if is_seen else "the text has no such token"
+        rows.append((str(target), SHARE.number(heads["weight"].mean()), said))
+    columns = ("own token class", "mean of all heads", "strongest heads (95 % interval)")
+    return [TextTable(columns, tuple(rows))] if rows else []
 
 
 ANSWERS = (

@@ -76,6 +76,7 @@ class SpecialTokens:
 
     name: ClassVar[str] = "special-tokens"
     watches: ClassVar[Watch] = Watch.ATTENTION
+    weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     reads: ClassVar[tuple[Reading, ...]] = (SUMS,)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from headscope.analyses.special_tokens.answers import ANSWERS
+from headscope.analyses.special_tokens.answers import ANSWERS, read_own_classes
 from headscope.analyses.special_tokens.measure import MIDDLE, THIRDS
 from headscope.data.depth import PAPER_LAYERS, count_layers, like_paper, name_layers, thirds
 from headscope.data.table import Tables, rows_where
@@ -31,7 +31,7 @@ from headscope.view.figure import COLOURS, Chart, Figure
 from headscope.view.heads_grid import grid_figure
 from headscope.view.layer_dots import LayerDots, how_to_read
 from headscope.view.numbers import POINTS, RATIO, SHARE, Form, percent, row_estimate
-from headscope.view.presentation import SURFACE, Presentation
+from headscope.view.presentation import SURFACE, Presentation, PrintedTable
 
 __all__ = ["PANELS", "PRESENTATION", "TARGETS", "check_step", "find_sink"]
 
@@ -44,8 +44,8 @@ TARGETS = {
     "sink": "learned sink",
 }
 PANELS = {
-    "cls": "to opening tokens ([CLS])",
-    "sep": "to closing tokens ([SEP])",
+    "cls": "to opening tokens",
+    "sep": "to closing tokens",
     "first": "to the first token",
     "punctuation": "to periods and commas",
     "other": "to all other tokens",
@@ -184,10 +184,18 @@ def check_often_half(tables: Tables) -> Outcome:
     found = passing(table, HALF)
     n_sure, n_heads = len(found.sure), len(table)
     shows = (
-        f"{n_sure} of {n_heads} heads ({percent(n_sure / n_heads)} %) put over half on special "
-        f"tokens, periods and commas.{note_open(found, '50 %')}"
+        f"{n_sure} of {n_heads} heads ({percent(n_sure / n_heads)} %) put over half on "
+        f"{_name_few(tables)}, periods and commas.{note_open(found, '50 %')}"
     )
     return judge_count(n_sure, len(found.open), OFTEN * n_heads, shows)
+
+
+def _name_few(tables: Tables) -> str:
+    """The special tokens of the model's input; the first token where it has none."""
+    table = tables.get("special-tokens", pd.DataFrame({"target": ["cls"], "weight": [1.0]}))
+    if (table.loc[table["target"].isin(["cls", "sep"]), "weight"] > 0).any():
+        return "special tokens"
+    return "the first token (the input has no special tokens)"
 
 
 def check_sep_to_sep(tables: Tables) -> Outcome:
@@ -315,7 +323,7 @@ FIGURES = (
         name="special-tokens-from-sep",
         title="Where closing tokens look",
         caption=(
-            f"{DOTS} Only attention from the closing tokens ([SEP]) is counted. In the paper they "
+            f"{DOTS} Only attention from the closing tokens is counted. In the paper they "
             f"attend to themselves and each other in the layers where other tokens attend to them."
         ),
         needs=("special-tokens",),
@@ -329,7 +337,7 @@ FIGURES = (
         "heads-sep",
         "special-tokens",
         lambda table: _rows(table, "all", "sep"),
-        "closing tokens ([SEP])",
+        "closing tokens",
         "attention to closing tokens (a decoder's input has none)",
     ),
 )
@@ -427,10 +435,11 @@ PRESENTATION = Presentation(
     pair_claims=PAIR_CLAIMS,
     answers=ANSWERS,
     facts=(FactMaker(("special-tokens",), special_token_facts),),
+    printed=(PrintedTable("special-tokens", read_own_classes),),
     behaviours=(
-        _behaviour("opening token (cls)", "cls", "the opening token", "[CLS]", "bos start"),
+        _behaviour("opening token (cls)", "cls", "the opening token", "open", "[CLS] bos start"),
         _behaviour(
-            "closing tokens (sep)", "sep", "the closing tokens", "[SEP]", "separator eos end"
+            "closing tokens (sep)", "sep", "the closing tokens", "close", "[SEP] separator eos end"
         ),
         _behaviour("learned sink", "sink", "no token, but the learned sink", "sink", "nothing"),
         _behaviour("first token (sink)", "first", "the first token", "first", "sink start bos"),

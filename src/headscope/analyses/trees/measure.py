@@ -126,7 +126,7 @@ class Trees:
     def _add_heads(self, total: Tensor, weights: Tensor, attention: LayerAttention) -> None:
         """Add the chosen heads of this layer, each turned so that rows are dependents."""
         for i, encoding in enumerate(attention.batch.encodings):
-            heads = self.chosen[fold_of(bucket_of(encoding.example.own_document))]
+            heads = self.chosen[fold_of(bucket_of(encoding.example))]
             for layer, head, direction in heads:
                 if layer == attention.layer:
                     total[i, 0] += weights[i, head].T if direction else weights[i, head]

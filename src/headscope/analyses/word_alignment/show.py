@@ -55,12 +55,16 @@ def answer_alignment(tables: Tables) -> list[Answer]:
         return []
     row = top_row(table.assign(right=1 - table["aer"]), "right")
     name = name_head(row)
-    text = (
-        f"Head {name} aligns words best: its alignment error rate is {write_percent(row['aer'])} "
-        f"(the diagonal has {write_percent(row['diagonal_aer'])}; 0 % is perfect)."
+    rates = (
+        f"its alignment error rate is {write_percent(row['aer'])} (chosen on the same words; the "
+        f"diagonal has {write_percent(row['diagonal_aer'])}; 0 % is perfect)"
     )
+    is_better = row["high"] < row["diagonal_aer"]
+    clearly = "" if row["low"] > row["diagonal_aer"] else "clearly "
+    none = f"No head {clearly}aligns words better than the diagonal; the best is {name}"
+    text = f"{f'Head {name} aligns words best' if is_better else none}: {rates}."
     detail = f"{SHARE.row(row, 'aer')}, read {STEPS[row['step']]}."
-    return [Answer(text, 0.95, detail, (name,), "word-alignment")]
+    return [Answer(text, 0.95 if is_better else 0.3, detail, (name,), "word-alignment")]
 
 
 def find_aligner(tables: Tables) -> list[NotableHead]:
