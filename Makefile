@@ -63,6 +63,11 @@ $(NAMED): bench ; @:
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage
 
+# The tables of fixed runs, to compare before and after a change: see benchmarks/golden.py.
+.PHONY: golden
+golden: setup
+	$(BIN)/python -m benchmarks.golden write runs/golden $(if $(DECODER),--decoder $(DECODER))
+
 fix: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
