@@ -15,7 +15,6 @@ from headscope.engine.analyze import analyze
 from headscope.engine.measure import Result, _Observer, measure_examples, name_analyses
 from headscope.errors import StudyError
 from headscope.options import RunOptions, collect_options
-from headscope.stats.bucket import bucket_of
 from tests.making import N_HEADS, N_LAYERS, MadeSource, encode_words, make_example, random_maps
 from tests.planted import TWINS, plant_twins
 from tests.references.distance import distance, jensen_shannon
@@ -73,21 +72,6 @@ def test_sums_of_all_pairs_need_no_second_float() -> None:
         first += other
     assert "divergence" not in first.rests
     assert first.totals["divergence"].any()
-
-
-def test_the_effective_number_of_segments_is_that_of_independent_ones() -> None:
-    encodings = [encode_words(example) for example in EXAMPLES]
-    rows = np.array([len(encoding) for encoding in encodings])
-    pair = (1, 1, 2, 3)  # layer and head, twice
-    sums = rows * [distance([random_maps(e).numpy()], [e])[pair] for e in encodings]
-    whole, buckets = sums.sum() / rows.sum(), np.array([bucket_of(e) for e in EXAMPLES])
-    used = sorted(set(buckets.tolist()))
-    rest = np.array([sums[buckets != b].sum() / rows[buckets != b].sum() for b in used])
-    variance = (len(used) - 1) / len(used) * ((rest - whole) ** 2).sum()
-    independent = ((sums - whole * rows) ** 2).sum() / rows.sum() ** 2  # variance of the ratio
-    found = tables(MadeSource())["distance"].set_index(["layer_a", "head_a", "layer_b", "head_b"])
-    expected = min(len(EXAMPLES) * independent / variance, len(EXAMPLES))
-    assert found.loc[pair, "effective"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_means_within_and_between_layers_equal_plain_means() -> None:

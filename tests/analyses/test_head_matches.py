@@ -1,7 +1,6 @@
 """Matches of heads: found again from their totals, and what is printed of them."""
 
 from dataclasses import replace
-from statistics import fmean
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,6 @@ from headscope.options import RunOptions, build_options
 from headscope.stats.bucket import bucket_of
 from tests.making import N_HEADS, N_LAYERS, MadeSource, make_example
 from tests.references import head_matches as reference
-from tests.references.effective import effective, ratio
 
 EXAMPLES = [make_example(seed, n_words=3 + seed % 6) for seed in range(12)]
 
@@ -51,10 +49,6 @@ def test_matches_beside_chance_equal_all_ways_to_match() -> None:
     for name, numbers in expected.items():
         found = chance.loc[name, ["divergence", "low", "high"]].astype(float)
         np.testing.assert_allclose(found, numbers, rtol=1e-5, err_msg=name)
-    random = [fmean(cell for row in e.across for cell in row) for e in examples]
-    number = ratio(random, [e.n_rows for e in examples])
-    expected = effective(number, [e.bucket for e in examples])
-    assert chance.loc["at random", "effective"] == pytest.approx(expected, rel=1e-4)
     again = chance.loc["first model with itself, other documents", ["divergence", "same_head"]]
     np.testing.assert_allclose(again.astype(float), reference.find_again(examples), rtol=1e-4)
     matched = reference.best_match(reference.add(example.across for example in examples))

@@ -338,7 +338,7 @@ class RowsOfNothing(Toy):
         if tally:
             return super().summarize(tally)
         return {
-            "toy": pd.DataFrame([(1, 1, "self", 0.0, 0.0, 0.0, 1.0)], columns=list(TABLES["toy"]))
+            "toy": pd.DataFrame([(1, 1, "self", 0.0, 0.0, 0.0)], columns=list(TABLES["toy"]))
         }
 
 

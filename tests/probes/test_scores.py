@@ -22,22 +22,18 @@ from headscope.probes.baselines import (
     count_correct,
 )
 from headscope.probes.batches import mask_scores, score_sentences
-from headscope.probes.parts import Part, score_parts
 from headscope.probes.scores import (
     SCORES,
     compare_uas,
-    count_words,
-    estimate_relations,
     estimate_scores,
     score_probe,
 )
 from headscope.probes.suite import ProbeResult
-from headscope.probes.tables import difference_table, part_table
+from headscope.probes.tables import difference_table
 from headscope.probes.treebank import is_punctuation
 from headscope.probes.word_net import WordNet, offset_features
 from tests.making import N_HEADS, N_LAYERS, MadeSource
 from tests.probes.made import PLANTED_TREE, SYNTAX, made_vectors, make_examples, store
-from tests.references.effective import effective, effective_share, ratio
 from tests.references.probes import attachment_counts, best_tree_score, uas_difference
 
 N_MAPS = N_LAYERS * N_HEADS
@@ -109,17 +105,6 @@ def test_intervals_hold_the_estimate_and_one_document_has_none(tmp_path: Path) -
     assert np.isnan(estimate_scores(alone)["uas"].low)
 
 
-def test_words_count_for_less_where_documents_differ(tmp_path: Path) -> None:
-    found = score_probe(random_probe(), store(tmp_path, make_examples(30)))
-    expected = effective_share(found.correct[:, 0], found.count[:, 0], found.buckets.tolist())
-    assert count_words(found) == pytest.approx(expected)
-    relations = estimate_relations(found)
-    for i in range(len(found.relations)):
-        parts = found.relation_correct[:, i], found.relation_count[:, i]
-        expected = effective_share(*parts, found.buckets.tolist())
-        assert relations.effective[i] == pytest.approx(expected)
-
-
 def in_documents(n_sentences: int) -> list[Example]:
     """Examples of which two make a document."""
     examples = make_examples(n_sentences)
@@ -143,18 +128,6 @@ def test_differences_of_probes_equal_plain_loops_over_documents(tmp_path: Path) 
     ]
     found = table[["difference", "low", "high", "p_raw"]].to_numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    buckets = [sentence.bucket for sentence in treebank.sentences]
-    for (name, other), found_size in zip(pairs, table["effective"], strict=True):
-        counts = [
-            (attachment_counts(sentence, one)[:2], attachment_counts(sentence, rest)[0])
-            for sentence, one, rest in zip(
-                treebank.sentences, by_sentence[name], by_sentence[other], strict=True
-            )
-        ]
-        below = [count for (_, count), _ in counts]
-        number = ratio([found - rest for (found, _), rest in counts], below)
-        expected_size = effective(number, buckets, [count > 0 for count in below])
-        assert found_size == pytest.approx(expected_size, rel=1e-4)
     assert list(zip(table["probe"], table["other"], strict=True)) == pairs
     smallest, middle, largest = np.argsort(table["p_raw"])
     p, corrected = table["p_raw"], table["p_value"]  # Holm: 3 times the smallest, and so on
@@ -237,16 +210,3 @@ def test_the_distance_baseline_has_the_papers_size() -> None:
     # without a constant that no choice depends on; with the vectors of ROOT and unknown words
     assert net.n_parameters == 54_016 + 2 * 100
     assert WordNet(made_vectors(100), has_distances=False).n_parameters == 54_216 - 9 * 256
-
-
-def test_words_of_a_part_count_as_those_of_a_probe(tmp_path: Path) -> None:
-    treebank, probe = store(tmp_path, in_documents(60)), random_probe()
-    table = part_table([(Part("some", (0, 2), probe), *score_parts([probe], treebank), 60)], [1], 5)
-    counts = [
-        attachment_counts(treebank.sentences[place], scores)[:2]
-        for place, scores in sorted(score_sentences(probe, treebank), key=itemgetter(0))
-    ]
-    buckets = [sentence.bucket for sentence in treebank.sentences]
-    expected = effective_share(*zip(*counts, strict=True), buckets)
-    assert table["effective"].tolist() == pytest.approx([expected])
-    assert expected < sum(count for _, count in counts)

@@ -29,7 +29,6 @@ from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.trust import give_control_heads
 from tests.probes.made import DIMENSION, make_examples, store_vectors
 from tests.references import structure as slow
-from tests.references.effective import effective_share
 
 
 @pytest.fixture(scope="module")
@@ -150,25 +149,6 @@ def test_measures_are_those_of_hewitt_and_manning(test_set: ProbeTreebank) -> No
         assert low < value < high
         wider = estimate_geometry([found, probe_geometry(probe, test_set)[0]], measure)
         assert wider.high - wider.low > 0
-
-
-def test_edges_of_uuas_count_for_less_where_documents_differ(test_set: ProbeTreebank) -> None:
-    sentences = [replace(one, document=f"d{i // 3}") for i, one in enumerate(test_set.sentences)]
-    treebank = replace(test_set, sentences=sentences)
-    found, count = [], []
-    for sentence in sentences:
-        n = len(sentence)
-        gold = np.array([[slow.tree_distance(sentence, i, j) for j in range(n)] for i in range(n)])
-        words = [i for i in range(n) if sentence.is_word[i]]
-        chain = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-        edges = slow.spanning_edges(gold, words)
-        found.append(len(edges & slow.spanning_edges(chain, words)))
-        count.append(len(edges))
-    expected = effective_share(found, count, [sentence.bucket for sentence in sentences])
-    assert expected < sum(count)
-    for by_seed in ([chain_geometry(treebank)], [chain_geometry(treebank)] * 2):
-        table = structure_table([("linear-chain", None, 0, by_seed)])
-        assert table["uuas_effective"].tolist() == pytest.approx([expected])
 
 
 def test_a_planted_tree_is_found_at_its_layer(suite: Suite) -> None:

@@ -29,7 +29,7 @@ from headscope.probes.parts import (
 from headscope.probes.scores import score_probe
 from headscope.probes.suite import ATTENTION_ONLY, Suite
 from headscope.probes.train import NoStateStore, TrainingOptions
-from headscope.probes.treebank import NO_HEAD, ProbeTreebank
+from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.trust import (
     BLOCKS,
     control_treebank,
@@ -44,7 +44,6 @@ from headscope.stats.tests import Difference
 from tests.making import N_HEADS, N_LAYERS, MadeSource, random_maps
 from tests.probes.made import PLANTED_TREE, SYNTAX, made_vectors, make_examples, store
 from tests.references import structure as slow
-from tests.references.effective import effective, ratio
 
 SYNTAX_MAP = SYNTAX[0] * N_HEADS + SYNTAX[1]
 
@@ -101,16 +100,6 @@ def test_codes_equal_plain_loops(treebank: ProbeTreebank) -> None:
     assert code.online.sum() == pytest.approx(expected)
     assert code.uniform.sum() == pytest.approx(sum(map(slow.uniform_length, treebank.sentences)))
     assert code.words.sum() == treebank.n_arcs
-    bits = [
-        slow.uniform_length(sentence)
-        if place in known.stored_at
-        else slow.code_length(sentence, scores[place])
-        for place, sentence in enumerate(treebank.sentences)
-    ]
-    words = [int((sentence.heads > NO_HEAD).sum()) for sentence in treebank.sentences]
-    buckets = [sentence.bucket for sentence in treebank.sentences]
-    expected = effective(ratio(bits, words), buckets, [n > 0 for n in words])
-    assert code.n_effective == pytest.approx(expected, rel=1e-4)
     value, low, high = code.compression
     assert value == pytest.approx(code.uniform.sum() / code.online.sum())
     assert low < value < high

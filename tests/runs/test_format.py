@@ -13,7 +13,6 @@ from headscope.runs import manifest as run_format
 from headscope.runs.folder import RunFolder
 from headscope.runs.manifest import FORMAT, upgrade_manifest
 from headscope.runs.run import load_run
-from headscope.stats.tally import PLAIN
 from tests.engine.made import run
 
 
@@ -60,25 +59,6 @@ def test_sums_without_rests_are_read_and_a_resumed_run_is_of_the_new_format(tmp_
     run(out=tmp_path / "run", resume=True, **quick)
     assert read_sealed(manifest)["format"] == FORMAT
     assert {f.name: f.read_bytes() for f in (tmp_path / "run/tables").iterdir()} == tables
-
-
-def test_squares_by_bucket_of_an_older_run_are_added_up(tmp_path: Path) -> None:
-    quick: dict[str, Any] = {"only": ["position"], "examples": False, "shard_examples": 8}
-    table = run(out=tmp_path / "run", **quick).tables["position"]
-    manifest, sums = tmp_path / "run/manifest.json", tmp_path / "run/tallies/text.safetensors"
-    checkpoint = read_checkpoint(sums)
-    (tally,) = checkpoint.result.tallies.values()
-    (name,) = (name for name in tally.totals if name.endswith("^2"))
-    square = tally.totals.pop(name)
-    assert len(square) == 1
-    by_bucket = tally.totals[name.removeprefix(PLAIN).removesuffix("^2")]
-    weights = by_bucket / by_bucket.sum(axis=0)  # any numbers that add up to the square
-    tally.totals[name.removeprefix(PLAIN)] = square * weights
-    write_checkpoint(sums, checkpoint)
-    manifest.write_bytes(seal(read_sealed(manifest) | {"format": 4}))
-    again = run(out=tmp_path / "run", resume=True, **quick)
-    assert read_sealed(manifest)["format"] == FORMAT
-    pd.testing.assert_frame_equal(again.tables["position"], table)
 
 
 def test_a_table_says_its_format(tmp_path: Path) -> None:

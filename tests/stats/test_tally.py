@@ -2,35 +2,32 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headscope.data.example import stable_hash
 from headscope.stats.bucket import N_BUCKETS
-from headscope.stats.interval import Measured
-from headscope.stats.tally import PLAIN, Tally, pair_sums, segment_means
+from headscope.stats.tally import PLAIN, Tally
 
 
 def tally_of(values: np.ndarray, documents: list[str] | None = None) -> Tally:
     names = documents or [f"document {i}" for i in range(len(values))]
     tally = Tally()
-    arrays = segment_means("x", torch.from_numpy(values)[:, None])  # [example, layer]
     buckets = np.array([stable_hash(name) % N_BUCKETS for name in names])
-    counted = {n: v.numpy().reshape(len(values), 1) for n, v in arrays.items()}
-    tally.add(buckets, counted)
+    column = values[:, None]  # [example, layer]
+    tally.add(buckets, {"x": column, "segments": np.ones_like(column)})
     return tally
 
 
 def test_the_estimate_is_the_plain_mean() -> None:
     values = np.random.default_rng(0).normal(size=100)
-    assert tally_of(values).mean("x").value[0] == pytest.approx(values.mean())
+    assert tally_of(values).ratio("x", "segments").value[0] == pytest.approx(values.mean())
 
 
 def test_the_interval_is_that_of_leaving_out_one_bucket_after_the_other() -> None:
     rng = np.random.default_rng(0)
     values, documents = rng.normal(size=40), [f"d{i % 9}" for i in range(40)]
-    measured = tally_of(values, documents).mean("x")
+    measured = tally_of(values, documents).ratio("x", "segments")
     buckets = np.array([stable_hash(d) % N_BUCKETS for d in documents])
     used = sorted(set(buckets.tolist()))
     left = [values[buckets != bucket].mean() for bucket in used]
@@ -40,60 +37,31 @@ def test_the_interval_is_that_of_leaving_out_one_bucket_after_the_other() -> Non
     assert measured.high[0] == pytest.approx(values.mean() + t * error, rel=1e-6)
 
 
-def test_examples_of_one_document_widen_the_interval_and_count_for_less() -> None:
+def test_examples_of_one_document_widen_the_interval() -> None:
     rng = np.random.default_rng(1)
     shared = np.repeat(rng.normal(size=40), 10)  # ten copies of what each document shows
-    together = tally_of(shared, [f"d{i // 10}" for i in range(400)]).mean("x")
-    apart = tally_of(shared).mean("x")
+    together = tally_of(shared, [f"d{i // 10}" for i in range(400)]).ratio("x", "segments")
+    apart = tally_of(shared).ratio("x", "segments")
     assert together.high - together.low > 2 * (apart.high - apart.low)
-    assert together.effective[0] < 80
-    assert apart.effective[0] > 200
-
-
-def pooled(sums: np.ndarray, counts: np.ndarray, documents: list[str]) -> Measured:
-    tally = Tally()
-    above, below = torch.from_numpy(sums)[:, None], torch.from_numpy(counts)  # [example, head]
-    arrays = pair_sums("x", above, "n", below)
-    buckets = np.array([stable_hash(name) % N_BUCKETS for name in documents])
-    tally.add(buckets, {name: value.numpy()[:, None] for name, value in arrays.items()})
-    return tally.pooled("x", "n")
-
-
-def test_the_effective_number_of_a_ratio_is_that_of_independent_examples() -> None:
-    rng = np.random.default_rng(2)
-    counts = rng.integers(5, 30, size=600).astype(float)
-    sums = counts * rng.gamma(2.0, size=600)
-    found = pooled(sums, counts, [f"d{i}" for i in range(600)])
-    assert found.value[0, 0] == pytest.approx(sums.sum() / counts.sum())
-    assert found.effective[0, 0] == pytest.approx(600, rel=0.3)
-
-
-def test_copies_within_a_document_add_nothing_to_the_effective_number_of_a_ratio() -> None:
-    rng = np.random.default_rng(3)
-    counts = rng.integers(5, 30, size=60).astype(float)
-    sums = counts * rng.gamma(2.0, size=60)
-    documents = [f"d{i // 10}" for i in range(600)]
-    found = pooled(np.repeat(sums, 10), np.repeat(counts, 10), documents)
-    assert found.effective[0, 0] == pytest.approx(60, rel=0.4)
 
 
 def test_one_document_gives_a_number_without_an_interval() -> None:
-    measured = tally_of(np.arange(5.0), ["the only one"] * 5).mean("x")
+    measured = tally_of(np.arange(5.0), ["the only one"] * 5).ratio("x", "segments")
     assert measured.value[0] == 2
     assert np.isnan([measured.low[0], measured.high[0]]).all()
 
 
 def test_what_never_varies_has_no_interval_of_zero_width() -> None:
-    measured = tally_of(np.ones(50)).mean("x")
+    measured = tally_of(np.ones(50)).ratio("x", "segments")
     assert measured.value[0] == 1
     assert np.isnan(measured.low[0])
 
 
 def test_an_interval_ends_where_its_number_cannot_go() -> None:
     values = np.array([0.0] * 20 + [0.5])
-    measured = tally_of(values).mean("x", within=(0, 1))
+    measured = tally_of(values).ratio("x", "segments", (0, 1))
     assert measured.low[0] == 0
-    assert tally_of(values).mean("x").low[0] < 0
+    assert tally_of(values).ratio("x", "segments").low[0] < 0
 
 
 def test_nothing_over_nothing_is_no_number() -> None:

@@ -87,7 +87,7 @@ def analyze(
     >>> texts = headscope.texts(["A small text.", "Another one."])
     >>> run = headscope.analyze("demo", text=texts, progress=False)
     >>> run.tables["entropy"].columns.tolist()  # doctest: +ELLIPSIS
-    ['layer', 'head', 'rows', 'nats', 'low', 'high', 'effective', 'uniform', 'share', ...]
+    ['layer', 'head', 'rows', 'nats', 'low', 'high', 'uniform', 'share', ...]
     """
     run, loading, cluster, of_analyses = split_options(options)
     if run.shard is not None:

@@ -138,8 +138,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
         for key, rest in rests.items():
             _, analysis, name = key.split("/", 2)
             tallies[analysis].rests[name] = rest
-        for tally in tallies.values():
-            tally.join_squares()
         counts = ExampleCounts(**facts["counts"])
         result = Result(tallies, counts, facts["seconds"], rankings, documents)
         return Checkpoint(result, tuple(facts["shards"]))

@@ -32,7 +32,7 @@ from headscope.stats.seeds import add_spread
 
 __all__ = [
     "GEOMETRY", "Geometry", "GeometrySums", "LayerFit", "Structure", "chain_geometry",
-    "choose_layer", "count_edges", "estimate_geometry", "fit_layers", "list_structures",
+    "choose_layer", "estimate_geometry", "fit_layers", "list_structures",
     "probe_geometry", "spearman", "tree_edges",
 ]  # fmt: skip
 
@@ -83,17 +83,11 @@ def estimate_geometry(by_seed: Sequence[Geometry], measure: str) -> Estimate[flo
     bounds = (0.0 if is_share else -1.0, 1.0)
     if is_share:
         sums = mean.edges if measure == "uuas" else mean.roots
-        value, low, high = (float(part) for part in proportion(sums[:, 0], sums[:, 1])[:3])
+        value, low, high = (float(part) for part in proportion(sums[:, 0], sums[:, 1]))
     else:
         value, low, high = (float(p) for p in estimate(mean.replicates(measure), bounds))
     values = np.array([one.value(measure) for one in by_seed])
     return add_spread(Estimate(value, low, high), values, bounds)
-
-
-def count_edges(by_seed: Sequence[Geometry]) -> float:
-    """The effective number of edges of the UUAS, over documents."""
-    edges = np.mean([one.edges for one in by_seed], axis=0)  # [bucket, 2]
-    return float(proportion(edges[:, 0], edges[:, 1]).effective)
 
 
 class GeometrySums:

@@ -12,14 +12,14 @@ from headscope.data.tree import ROOT
 from headscope.kernels.spanning_tree import best_trees
 from headscope.probes.batches import NeuralScorer, RowOf, Scorer, SentenceBatch, make_batches
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank
-from headscope.stats.interval import Estimate, Measured, count_independent, proportion
+from headscope.stats.interval import Estimate, proportion
 from headscope.stats.seeds import add_seeds, add_spread
 from headscope.stats.tally import Tally
 from headscope.stats.tests import Difference, compare
 
 __all__ = [
-    "SCORES", "Label", "ProbeScores", "compare_relations", "compare_uas", "count_sentences",
-    "count_words", "estimate_relations", "estimate_scores", "score_probe",
+    "SCORES", "Label", "ProbeScores", "compare_relations", "compare_uas",
+    "estimate_relations", "estimate_scores", "score_probe",
 ]  # fmt: skip
 
 SCORES = ("uas", "uas_with_punctuation", "uuas", "mst_uas", "las")
@@ -132,7 +132,7 @@ def _share(correct: Array, count: Array) -> Array:
 
 def estimate_scores(scores: ProbeScores) -> Mapping[str, Estimate[float]]:
     """Each score with its 95 % interval: over documents, and over seeds where there are several."""
-    parts = _estimate(scores.buckets, scores.correct, scores.count)[:3]
+    parts = _estimate(scores.buckets, scores.correct, scores.count)
     estimates = {}
     for i, name in enumerate(SCORES):
         over_documents = Estimate(*(float(part[i]) for part in parts))
@@ -140,12 +140,7 @@ def estimate_scores(scores: ProbeScores) -> Mapping[str, Estimate[float]]:
     return estimates
 
 
-def count_words(scores: ProbeScores) -> float:
-    """The effective number of words of the UAS, over documents."""
-    return float(_estimate(scores.buckets, scores.correct, scores.count).effective[UAS])
-
-
-def estimate_relations(scores: ProbeScores) -> Measured:
+def estimate_relations(scores: ProbeScores) -> Estimate[Array]:
     """The share found of each relation, with its 95 % interval."""
     return _estimate(scores.buckets, scores.relation_correct, scores.relation_count)
 
@@ -155,15 +150,6 @@ def compare_uas(scores: ProbeScores, others: ProbeScores) -> Difference:
     spread between the seeds of both."""
     paired, n_buckets = _compare_over_documents(scores, others)
     return add_seeds(paired, n_buckets, scores.by_seed[:, UAS], others.by_seed[:, UAS])
-
-
-def count_sentences(scores: ProbeScores, others: ProbeScores) -> float:
-    """The effective number of sentences of the difference of two UAS, over documents."""
-    paired, _ = _compare_over_documents(scores, others)
-    count = scores.count[:, UAS]
-    apart = scores.correct[:, UAS] - others.correct[:, UAS] - paired.value * count  # [sentence]
-    variance, n = (apart**2).sum() / count.sum() ** 2, (count > 0).sum()
-    return float(count_independent(n * variance, np.asarray(paired.error**2), n))
 
 
 def _compare_over_documents(scores: ProbeScores, others: ProbeScores) -> tuple[Difference, int]:
@@ -183,7 +169,7 @@ def compare_relations(
     return compare(own[:, relation], found, count[:, relation])
 
 
-def _estimate(buckets: NDArray[np.int64], correct: Array, count: Array) -> Measured:
+def _estimate(buckets: NDArray[np.int64], correct: Array, count: Array) -> Estimate[Array]:
     return proportion(*_sum_by_bucket(buckets, correct, count))
 
 

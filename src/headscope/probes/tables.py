@@ -10,14 +10,12 @@ import pandas as pd
 from headscope.data.attention import head_name
 from headscope.probes.attention_only import KINDS, AttentionOnly
 from headscope.probes.baselines import HeadCounts, choose_heads
-from headscope.probes.geometry import GEOMETRY, Structure, count_edges, estimate_geometry
+from headscope.probes.geometry import GEOMETRY, Structure, estimate_geometry
 from headscope.probes.parts import Part, PartScores
 from headscope.probes.scores import (
     SCORES,
     compare_relations,
     compare_uas,
-    count_sentences,
-    count_words,
     estimate_relations,
     estimate_scores,
 )
@@ -40,34 +38,34 @@ def _with_ends(*names: str) -> tuple[str, ...]:
 
 TABLES: dict[str, tuple[str, ...]] = {
     "probes": (
-        "probe", "uas", "low", "high", "effective", *_with_ends(*SCORES[1:]),
+        "probe", "uas", "low", "high", *_with_ends(*SCORES[1:]),
         "seeds", "seed_spread", "sentences", "parameters", "documents",
     ),
     "probe-differences": (
-        "probe", "other", "difference", "low", "high", "effective", "p_raw", "p_value",
+        "probe", "other", "difference", "low", "high", "p_raw", "p_value",
         "detectable", "documents",
     ),
     "probe-weights": ("probe", "layer", "head", "direction", "weight", "documents"),
     "probe-relations": (
-        "relation", "probe", "count", "accuracy", "low", "high", "effective", "best_layer",
+        "relation", "probe", "count", "accuracy", "low", "high", "best_layer",
         "best_head", "best_direction", "best_head_accuracy", "gain", "gain_low", "gain_high",
         "documents",
     ),
-    "probe-curve": ("probe", "sentences", "uas", "low", "high", "effective", "documents"),
+    "probe-curve": ("probe", "sentences", "uas", "low", "high", "documents"),
     "probe-selectivity": (
-        "probe", "sentences", "uas", "control", "selectivity", "low", "high", "effective",
+        "probe", "sentences", "uas", "control", "selectivity", "low", "high",
         "documents",
     ),
     "probe-description": (
-        "probe", "sentences", "words", "bits", "bits_per_word", "low", "high", "effective",
+        "probe", "sentences", "words", "bits", "bits_per_word", "low", "high",
         *_with_ends("compression"), "documents",
     ),
     "probe-parts": (
-        "part", "n_heads", "heads", "uas", "low", "high", "effective", *_with_ends(*SIDES[1:]),
+        "part", "n_heads", "heads", "uas", "low", "high", *_with_ends(*SIDES[1:]),
         "sentences", "documents",
     ),
     "probe-structure": (
-        "probe", "hidden", "sentences", "uuas", "uuas_low", "uuas_high", "uuas_effective",
+        "probe", "hidden", "sentences", "uuas", "uuas_low", "uuas_high",
         *_with_ends(*GEOMETRY[1:]), "documents",
     ),
 }  # fmt: skip
@@ -126,7 +124,6 @@ def probe_table(results: Mapping[str, ProbeResult]) -> pd.DataFrame:
         for score, (value, low, high) in estimate_scores(result.scores).items():
             prefix = "" if score == "uas" else f"{score}_"
             row |= {score: value, f"{prefix}low": low, f"{prefix}high": high}
-        row["effective"] = count_words(result.scores)
         by_seed = result.scores.by_seed[:, SCORES.index("uas")]
         row |= {"seeds": max(len(by_seed), 1), "seed_spread": seed_spread(by_seed)}
         rows.append(row | {"sentences": result.sentences, "parameters": result.parameters})
@@ -141,8 +138,7 @@ def difference_table(results: Mapping[str, ProbeResult]) -> pd.DataFrame:
     for i, name in enumerate(names):
         for other in names[:i]:
             pair = compare_uas(results[name].scores, results[other].scores)
-            effective = count_sentences(results[name].scores, results[other].scores)
-            interval = (pair.value, pair.low, pair.high, effective)
+            interval = (pair.value, pair.low, pair.high)
             rows.append((name, other, *interval, pair.p_value, np.nan, pair.detectable))
     table = _table("probe-differences", rows)
     return table.assign(p_value=holm(table["p_raw"].to_numpy(dtype=float)))
@@ -175,7 +171,7 @@ def relation_table(
         counts = result.scores.relation_count.sum(axis=0)
         for i, relation in enumerate(result.scores.relations):
             row: dict[str, Any] = {"relation": relation, "probe": name, "count": int(counts[i])}
-            names = ("accuracy", "low", "high", "effective")
+            names = ("accuracy", "low", "high")
             row |= zip(names, (part[i] for part in accuracy), strict=True)
             if relation in chosen and counts[i]:
                 head = chosen[relation]
@@ -196,7 +192,7 @@ def curve_table(results: Sequence[tuple[str, ProbeResult]]) -> pd.DataFrame:
     rows = []
     for name, result in results:
         uas = estimate_scores(result.scores)["uas"]
-        rows.append((name, result.sentences, *uas, count_words(result.scores)))
+        rows.append((name, result.sentences, *uas))
     return _table("probe-curve", rows).sort_values(["probe", "sentences"], ignore_index=True)
 
 
@@ -209,7 +205,7 @@ def selectivity_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
         real, control = trust.curve[-1], trust.control
         uas, on_control = (one.scores.shares[SCORES.index("uas")] for one in (real, control))
         gap = compare_uas(real.scores, control.scores)
-        interval = (gap.value, gap.low, gap.high, count_sentences(real.scores, control.scores))
+        interval = (gap.value, gap.low, gap.high)
         rows.append((name, real.sentences, uas, on_control, *interval))
     return _table("probe-selectivity", rows)
 
@@ -221,7 +217,7 @@ def description_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
         code = trust.description
         if code is None:
             continue
-        bits = (code.online.sum(), *code.bits_per_word, code.n_effective)
+        bits = (code.online.sum(), *code.bits_per_word)
         numbers = (code.words.sum(), *bits, *code.compression)
         rows.append((name, trust.curve[-1].sentences, *map(float, numbers)))
     codes = [trust.description for trust in trusts.values() if trust.description]
@@ -237,9 +233,8 @@ def part_table(
     rows = []
     for part, scores, n_sentences in parts:
         names = [head_name(layer_numbers[head // n_heads], head % n_heads) for head in part.heads]
-        *estimates, effective = proportion(scores.correct, scores.count)
+        estimates = proportion(scores.correct, scores.count)
         numbers = [float(estimates[end][side]) for side in range(len(SIDES)) for end in range(3)]
-        numbers.insert(3, float(effective[0]))
         rows.append((part.name, len(part.heads), " ".join(names), *numbers, n_sentences))
     return _table("probe-parts", rows)
 
@@ -251,7 +246,6 @@ def structure_table(
     rows = []
     for name, layer, n_sentences, by_seed in structures:
         numbers = [number for m in GEOMETRY for number in estimate_geometry(by_seed, m)]
-        numbers.insert(3, count_edges(by_seed))
         layer_cell = pd.NA if layer is None else layer
         rows.append((name, layer_cell, n_sentences, *numbers))
     table = _table("probe-structure", rows)

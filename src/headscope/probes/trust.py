@@ -14,7 +14,7 @@ sentences, are the learning curve.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -33,10 +33,8 @@ from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.contrast import ratio_estimate
 from headscope.stats.interval import (
     Estimate,
-    count_independent,
     estimate,
     share,
-    standard_error,
 )
 
 __all__ = [
@@ -85,21 +83,11 @@ class Description:
     uniform: Float[Array, " bucket"]
     words: Float[Array, " bucket"]
     n_documents: int
-    sentences: list[tuple[float, float]] = field(default_factory=list)  # bits and words of each
 
     @property
     def bits_per_word(self) -> Estimate[Array]:
         """With its interval."""
         return estimate(share(leave_one_out(self.online), leave_one_out(self.words)), (0, np.inf))
-
-    @property
-    def n_effective(self) -> float:
-        """The effective number of sentences of `bits_per_word`."""
-        bits, words = np.array(self.sentences).T  # [sentence] each
-        replicates = share(leave_one_out(self.online), leave_one_out(self.words))
-        variance = ((bits - replicates[0] * words) ** 2).sum() / words.sum() ** 2
-        n = (words > 0).sum()
-        return float(count_independent(n * variance, standard_error(replicates) ** 2, n))
 
     @property
     def compression(self) -> Estimate[Array]:
@@ -131,14 +119,11 @@ def describe(
             code.words[sentence.bucket] += n_words
             if scorer is None:
                 code.online[sentence.bucket] += bits
-                code.sentences.append((bits, n_words))
         if scorer is not None and known is not None:
             sharpness = find_sharpness(scorer, known, row_of, seed)
             for i, scores in score_sentences(scorer, block, row_of):
                 sentence = block.sentences[i]
-                bits = head_bits(scores, sentence.heads, sharpness)
-                code.online[sentence.bucket] += bits
-                code.sentences.append((bits, int((sentence.heads > NO_HEAD).sum())))
+                code.online[sentence.bucket] += head_bits(scores, sentence.heads, sharpness)
         known = whole
     return code
 

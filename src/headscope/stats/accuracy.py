@@ -23,10 +23,10 @@ __all__ = [
     "best_table", "difference_columns", "group_table", "rank_groups", "score_columns",
 ]  # fmt: skip
 
-SCORE_COLUMNS = ("correct", "count", "accuracy", "low", "high", "effective")
+SCORE_COLUMNS = ("correct", "count", "accuracy", "low", "high")
 BEST_HEAD_COLUMNS = (
     *("count", "layer", "head", "direction", "heldout_accuracy", "heldout_low", "heldout_high"),
-    *("accuracy", "low", "high", "effective", "chosen_in", "folds", "other_layer", "other_head"),
+    *("accuracy", "low", "high", "chosen_in", "folds", "other_layer", "other_head"),
 )
 DIFFERENCE_COLUMNS = (
     *("heldout_difference", "difference_low", "difference_high", "difference_error"),
@@ -92,7 +92,7 @@ def best_head(
     on_all = proportion(flat[:, best.place], count)
     numbers = (
         *(int(count.sum()), layer + 1, head + 1, directions[direction]),
-        *(float(part) for part in (*heldout[:3], *on_all)),
+        *(float(part) for part in (*heldout, *on_all)),
         *(best.n_agreeing, best.n_folds, *other),
     )
     return best, dict(zip(BEST_HEAD_COLUMNS, numbers, strict=True))

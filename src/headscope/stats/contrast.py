@@ -11,22 +11,13 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from headscope.stats.interval import (
-    Estimate,
-    align,
-    count_buckets,
-    count_independent,
-    estimate,
-    standard_error,
-)
+from headscope.stats.interval import Estimate, align, count_buckets, estimate
 
 __all__ = [
-    "Step", "correlate", "count_examples", "find_step", "log_ratio", "log_slopes",
-    "over_layers", "ratio_estimate", "ratio_slopes", "untrained_columns",
+    "Step", "correlate", "find_step", "over_layers", "ratio_estimate", "untrained_columns",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
-Places = NDArray[np.int64]
 
 
 def over_layers(
@@ -53,47 +44,6 @@ def log_ratio(above: Array, below: Array) -> Float[Array, "replicate ..."]:
     is_known = (above > 0) & (below > 0)
     ratio: Array = np.divide(above, below, out=np.full(above.shape, np.nan), where=is_known)
     return np.asarray(np.log(ratio), np.float64)
-
-
-def log_slopes(slopes: Float[Array, "number ..."], value: Array) -> Float[Array, "number ..."]:
-    """The slopes of the logarithm of a number; NaN where it is not above 0."""
-    found: Array = slopes / np.where(value > 0, value, np.nan)
-    return found
-
-
-def ratio_slopes(
-    value: Float[Array, "..."], below: Array, above_at: Places, below_at: Places
-) -> Float[Array, "number ..."]:
-    """How ratios of sums change with each number that is summed over examples.
-
-    Of each ratio these are its value, what is below it, and at which numbers of an example its two
-    sums are. The slopes go through the same sums and differences as replicates do.
-    """
-    under = np.broadcast_to(below, value.shape)
-    share = np.divide(1.0, under, out=np.full(value.shape, np.nan), where=under > 0)
-    places = np.arange(value.size)
-    slopes = np.zeros((1 + int(below_at.max()), value.size))
-    slopes[np.broadcast_to(above_at, value.shape).ravel(), places] = share.ravel()
-    slopes[np.broadcast_to(below_at, value.shape).ravel(), places] = -(value * share).ravel()
-    return slopes.reshape(-1, *value.shape)
-
-
-def count_examples(
-    replicates: Float[Array, "replicate ..."],
-    slopes: Float[Array, "number ..."],
-    products: Float[Array, "number number ..."] | None,
-    n: Array | float,
-) -> Float[Array, "..."]:
-    """The effective sample size of numbers that follow from sums over `n` examples.
-
-    If these were independent, the variance of a number would be the sum of the squares of what each
-    adds to it: its own numbers times the slopes. `products` are the sums of the products of every
-    two numbers of an example; without them it is not known.
-    """
-    if products is None:
-        return np.full(replicates.shape[1:], np.nan)
-    variance = np.einsum("i...,ij...,j...->...", slopes, products, slopes)
-    return count_independent(n * variance, standard_error(replicates) ** 2, np.asarray(n))
 
 
 def correlate(

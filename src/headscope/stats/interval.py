@@ -14,8 +14,8 @@ from scipy.special import stdtrit
 from headscope.stats.bucket import leave_one_out
 
 __all__ = [
-    "ANY", "ROUNDING", "Estimate", "Measured", "align", "count_buckets", "count_independent",
-    "estimate", "proportion", "quantile", "share", "standard_error",
+    "ANY", "ROUNDING", "Estimate", "align", "count_buckets", "estimate", "proportion",
+    "quantile", "share", "standard_error",
 ]  # fmt: skip
 
 LEVEL = 0.95
@@ -32,15 +32,6 @@ class Estimate(NamedTuple, Generic[T]):
     value: T
     low: T
     high: T
-
-
-class Measured(NamedTuple):
-    """Numbers with their intervals, and how many independent examples would tell as much."""
-
-    value: Array
-    low: Array
-    high: Array
-    effective: Array
 
 
 def share(above: Array, below: Array) -> Float[Array, "replicate ..."]:
@@ -77,17 +68,6 @@ def standard_error(replicates: Float[Array, "replicate ..."]) -> Float[Array, ".
     return np.asarray(np.sqrt(squares * scale), np.float64)
 
 
-def count_independent(variance: Array, of_number: Array, most: Array) -> Array:
-    """How many independent examples, with this variance of one, tell as much; at most so many.
-
-    `of_number` is the variance of the number; NaN where it has none.
-    """
-    ratio: Array = np.divide(
-        variance, of_number, out=np.full(np.shape(of_number), np.nan), where=of_number > 0
-    )
-    return ratio.clip(1, most)
-
-
 def quantile(n_buckets: Int[NDArray[np.int64], "..."], level: float = LEVEL) -> Array:
     """The two-sided quantile of t with one degree of freedom less than there are buckets."""
     t = stdtrit(np.maximum(n_buckets - 1, 1).astype(float), (1 + level) / 2)
@@ -108,7 +88,9 @@ def estimate(
     return Estimate(value, low, high)
 
 
-def proportion(correct: Float[Array, "bucket ..."], count: Float[Array, "bucket ..."]) -> Measured:
+def proportion(
+    correct: Float[Array, "bucket ..."], count: Float[Array, "bucket ..."]
+) -> Estimate[Array]:
     """Shares of right answers with Wilson's interval for the effective number of answers.
 
     That number is the count over the design effect: the variance by the jackknife over that of
@@ -133,4 +115,4 @@ def proportion(correct: Float[Array, "bucket ..."], count: Float[Array, "bucket 
     half = np.sqrt(spread * (value * (1 - value) + spread / 4)) / (1 + spread)
     low, high = np.maximum(middle - half, 0), np.minimum(middle + half, 1)
     # The interval of 0 ends at 0, and that of 1 at 1, whatever is rounded.
-    return Measured(value, np.minimum(low, value), np.maximum(high, value), effective)
+    return Estimate(value, np.minimum(low, value), np.maximum(high, value))

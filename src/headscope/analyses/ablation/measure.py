@@ -13,12 +13,12 @@ from headscope.data.attention import LayerChange, parse_head_name
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.errors import StudyError, shorten
 from headscope.options import option
-from headscope.stats.tally import Tally, pair_sums
+from headscope.stats.tally import Tally
 
 __all__ = ["MODES", "Ablation", "read_heads"]
 
 MODES = ["zero", "mean", "sink"]
-COLUMNS = ("layer", "head", "mode", "effect", "change", "low", "high", "effective", "base")
+COLUMNS = ("layer", "head", "mode", "effect", "change", "low", "high", "base")
 
 Heads = tuple[tuple[int, int], ...]  # layer and head, from 0
 
@@ -77,7 +77,7 @@ class Ablation:
         """Changes by example, head and mode, how many heads were altered, and the base once."""
         is_measured = change.is_measured.to(change.changes.dtype)
         is_measured = is_measured.expand(len(change.changes), -1)  # [example, head]
-        values = pair_sums(f"change/{change.effect}", change.changes, "measured", is_measured)
+        values = {f"change/{change.effect}": change.changes, "measured": is_measured}
         if change.layer == 0:
             values |= {"base": change.base, "examples": change.base.new_ones(len(change.base))}
         return values
@@ -87,9 +87,9 @@ class Ablation:
         if not tally:
             return empty_tables(self.tables)
         effect = min(name for name in tally if name.startswith("change/")).partition("/")[2]
-        change = tally.pooled(f"change/{effect}", "measured")  # [layer, head, mode]
+        change = tally.ratio(f"change/{effect}", "measured")  # [layer, head, mode]
         axes = {**head_axes(*change.value.shape[:2]), "mode": MODES, "effect": [effect]}
-        names = ("change", "low", "high", "effective")
+        names = ("change", "low", "high")
         values = {name: part[..., None] for name, part in zip(names, change, strict=True)}
         base = tally.ratio("base", "examples").value[0]
         table = tidy_table(axes, {**values, "base": float(base)})

@@ -45,7 +45,7 @@ from headscope.stats.interval import (
     share,
 )
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally, group_squares
+from headscope.stats.tally import Tally
 from headscope.stats.tests import holm
 
 __all__ = [
@@ -144,7 +144,7 @@ class Coreference:
         "coreference-contrasts": CONTRAST_COLUMNS,
         "coreference-distance": ("distance", *TABLE_COLUMNS),
         "coreference-distance-best": ("distance", *BEST_COLUMNS),
-        "coreference-length": ("mention_type", "words", "low", "high", "effective"),
+        "coreference-length": ("mention_type", "words", "low", "high"),
     }
 
     def __post_init__(self) -> None:
@@ -165,7 +165,6 @@ class Coreference:
         if attention.layer == 0:
             batch = attention.batch
             values |= batch.remember(("links", self), lambda: self._measure_links(batch))
-            values |= group_squares("length", values, TYPES)
         return values
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
@@ -371,7 +370,7 @@ def _length_table(tally: Tally) -> pd.DataFrame:
     """Words from a mention's head word back to that of its nearest antecedent, in the mean."""
     rows = []
     for kind in TYPES:
-        found = tally.pooled_group("length", kind)
+        found = tally.ratio(f"length/{kind}", f"count/{kind}")
         rows.append((kind, *(float(part.ravel()[0]) for part in found)))
     return pd.DataFrame(rows, columns=list(Coreference.tables["coreference-length"]))
 

@@ -56,7 +56,7 @@ from headscope.data.words import (
 from headscope.options import option, require
 from headscope.stats import accuracy
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally, group_squares
+from headscope.stats.tally import Tally
 
 __all__ = [
     "ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency", "Head", "best_heads",
@@ -442,9 +442,8 @@ def _measure_once(
     )
     is_word = torch.ones_like(heads, dtype=torch.bool)  # [example, 1, word]
     length = (place - heads).abs().where(heads >= 0, 0)
-    values = {
+    return {
         **_count_found("offset", is_found, lambda: is_found_by_mark, gold),
         **_count_found("count", is_word, lambda: is_word, gold),
         **_by_relation("length", length, gold),
     }
-    return values | group_squares("length", values, gold.relations)

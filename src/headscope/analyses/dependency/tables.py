@@ -11,7 +11,6 @@ from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats import accuracy
 from headscope.stats.bucket import N_BUCKETS, N_FOLDS, fold_of
 from headscope.stats.heldout import choose_best
-from headscope.stats.interval import proportion
 from headscope.stats.tally import PLAIN, Tally
 from headscope.stats.tests import compare, holm, max_null_p, pool_random_effects
 
@@ -37,6 +36,7 @@ DIRECTION_COLUMNS = (
 )
 Head = tuple[int, int, int]  # layer, head, direction
 
+NORMAL = 1.96  # half of a 95 % interval in standard errors
 TABLES: dict[str, tuple[str, ...]] = {
     "dependency": (
         *("relation", "direction", "layer", "head", *accuracy.SCORE_COLUMNS),
@@ -50,9 +50,9 @@ TABLES: dict[str, tuple[str, ...]] = {
     ),
     "dependency-special": (
         *("direction", "layer", "head", "accuracy", "with_special"),
-        *("difference", "low", "high", "effective"),
+        *("difference", "low", "high"),
     ),
-    "dependency-length": ("relation", "words", "low", "high", "effective"),
+    "dependency-length": ("relation", "words", "low", "high"),
     "dependency-directions": DIRECTION_COLUMNS,
 }
 
@@ -126,7 +126,8 @@ def pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
         known = found[found["difference_error"] > 0]
         if len(known) > 1:
             accuracy = known["heldout_accuracy"].to_numpy(float)
-            errors = np.sqrt(accuracy * (1 - accuracy) / known["effective"].to_numpy(float))
+            width = known["heldout_high"] - known["heldout_low"]
+            errors = width.to_numpy(float) / (2 * NORMAL)
             gains, gain_errors = (
                 known[name].to_numpy(float) for name in ("heldout_difference", "difference_error")
             )
@@ -197,7 +198,6 @@ def _special_table(tally: Tally, heads: Mapping[str, Sequence[Any]]) -> pd.DataF
         "difference": -lost.value,
         "low": -lost.high,
         "high": -lost.low,
-        "effective": proportion(tally.totals[LOST], tally.totals[below][..., None]).effective,
     }
     return tidy_table(heads, values)
 
@@ -207,7 +207,7 @@ def _length_table(tally: Tally) -> pd.DataFrame:
     rows = []
     for relation in _list_relations(tally):
         if relation == ALL_CONTENT or is_single(relation):
-            found = tally.pooled_group("length", relation)
+            found = tally.ratio(f"length/{relation}", f"count/{relation}")
             rows.append((relation, *(float(part.ravel()[0]) for part in found)))
     return pd.DataFrame(rows, columns=list(TABLES["dependency-length"]))
 

@@ -12,9 +12,7 @@ from torch import Tensor
 
 from headscope.analyses.distance.tables import (
     COLUMNS,
-    MEANS,
     Distances,
-    find_pairs,
     make_tables,
 )
 from headscope.contracts import Watch
@@ -22,7 +20,7 @@ from headscope.data.attention import AttentionRows, spread_heads
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_within
 from headscope.options import option, require
-from headscope.stats.tally import SQUARE, Tally, pair_sums
+from headscope.stats.tally import Tally
 
 __all__ = [
     "Distance",
@@ -91,11 +89,7 @@ class Distance:
         What the model is like, `heads` compared of the `of_heads` of each layer, is the same in
         every example.
         """
-        values = sum_rows(divergence_within(attention.weights), attention)
-        pairs = find_pairs(tuple(attention.n_heads))
-        means = [np.concatenate(pairs.average(one)) for one in values["divergence"].numpy()]
-        squares = np.nan_to_num(np.stack(means)) ** 2  # [example, number]
-        return {**values, SQUARE.format(MEANS): torch.from_numpy(squares)}
+        return sum_rows(divergence_within(attention.weights), attention)
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Every pair, every head's nearest, and heads of one layer against those of others."""
@@ -111,7 +105,9 @@ def sum_rows(divergence: NDArray[np.float64], attention: AttentionRows) -> dict[
     of_heads = torch.tensor(attention.of_heads or attention.n_heads, dtype=torch.float64)
     n_rows = torch.full((n_examples,), attention.batch.n_tokens, dtype=torch.float64)
     return {
-        **pair_sums("divergence", scale_to_all_rows(divergence, attention), "rows", n_rows),
+        "divergence": scale_to_all_rows(divergence, attention),
+        "rows": n_rows,
+        "segments": torch.ones_like(n_rows),
         "heads": heads.expand(n_examples, -1),  # [example, layer]
         "of_heads": of_heads.expand(n_examples, -1),
     }

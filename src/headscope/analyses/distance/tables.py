@@ -12,18 +12,18 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from headscope.kernels.jensen_shannon import sum_within
-from headscope.stats.interval import ANY, Measured, count_independent, estimate, standard_error
-from headscope.stats.tally import PRODUCT, SQUARE, Tally
+from headscope.stats.interval import ANY, Estimate, estimate
+from headscope.stats.tally import Tally
 from headscope.stats.tests import holm
 
 __all__ = [
-    "COLUMNS", "MEANS", "PAIR_COLUMNS", "Distances", "find_pairs", "make_tables", "ordered_matrix",
+    "COLUMNS", "PAIR_COLUMNS", "Distances", "find_pairs", "make_tables", "ordered_matrix",
 ]  # fmt: skip
 
-DIVERGENCE = ("divergence", "low", "high", "effective")
+DIVERGENCE = ("divergence", "low", "high")
 PAIR_COLUMNS = ("layer_a", "head_a", "layer_b", "head_b", *DIVERGENCE)
 NEAREST_COLUMNS = ("layer", "head", "rank", "other_layer", "other_head", *DIVERGENCE)
-ENDS = ("", "_low", "_high", "_effective")
+ENDS = ("", "_low", "_high")
 WITHIN, BETWEEN, DIFFERENCE = (
     tuple(f"{name}{end}" for end in ENDS) for name in ("within", "between", "difference")
 )
@@ -32,12 +32,11 @@ COLUMNS = {
     "distance-nearest": NEAREST_COLUMNS,
     "distance-heads": ("layer", "head", *WITHIN, *BETWEEN),
     "distance-layers": ("layer", *WITHIN, *BETWEEN, *DIFFERENCE, "p_value"),
-    "distance-ends": ("ends", "low", "high", "effective", "between", *DIFFERENCE),
+    "distance-ends": ("ends", "low", "high", "between", *DIFFERENCE),
 }
 
 N_NEAREST = 5
 LARGEST = log(2)  # nats: the divergence of heads that share no key
-MEANS = "means"  # over pairs, of which squares are kept
 N_DEALS = 10_000  # random deals of heads to layers
 
 Array = NDArray[np.float64]
@@ -150,35 +149,20 @@ class Distances:
         return np.concatenate(self.heads)
 
     @cached_property
-    def measured(self) -> Measured:
+    def measured(self) -> Estimate[Array]:
         """The divergence of each pair with its interval."""
-        found = self.tally.pooled("divergence", "rows", (0, LARGEST))
-        return Measured(*(part[0] for part in found))
+        by_pair = self.tally.ratio("divergence", "rows", (0, LARGEST))
+        return Estimate(*(part[0] for part in by_pair))
 
     @cached_property
-    def means(self) -> Mapping[str, Measured]:
+    def means(self) -> Mapping[str, Estimate[Array]]:
         """The means over pairs, with their intervals, by the names of `Means`."""
         made = zip(*(self.pairs.average(pairs) for pairs in self.replicates()), strict=True)
-        replicates = [np.stack(part) for part in made]  # [replicate, number] each
-        joined = np.concatenate(replicates, axis=1)
-        parts = np.split(self._count(joined), np.cumsum([part.shape[1] for part in replicates]))
-        found = {}
-        for name, part, effective in zip(Means._fields, replicates, parts[:-1], strict=True):
+        means = {}
+        for name, part in zip(Means._fields, made, strict=True):
             bounds = ANY if name.endswith("difference") else (0, LARGEST)
-            found[name] = Measured(*estimate(part, bounds), effective)
-        return found
-
-    def _count(self, means: Float[Array, "replicate number"]) -> Float[Array, " number"]:
-        """The effective sample sizes of all means, as `Tally.pooled` has them of pairs."""
-        totals, value = self.tally.totals, means[0]
-        if SQUARE.format(MEANS) not in totals:
-            return np.full(len(value), np.nan)
-        product = totals[PRODUCT.format("divergence", "rows")][0, 0]  # [pair]
-        with_rows = np.concatenate(self.pairs.average(product))
-        rows, n = totals["rows"].sum(), np.asarray(totals["segments"].sum())
-        spread = totals[SQUARE.format(MEANS)][0, 0] - 2 * value * with_rows
-        spread += value**2 * totals[SQUARE.format("rows")].sum()
-        return count_independent(n * spread, (rows * standard_error(means)) ** 2, n)
+            means[name] = estimate(np.stack(part), bounds)  # of [replicate, number]
+        return means
 
 
 def make_tables(distances: Distances, seed: int) -> dict[str, pd.DataFrame]:
@@ -242,7 +226,7 @@ def ends_table(distances: Distances) -> pd.DataFrame:
     names = COLUMNS["distance-ends"]
     if len(distances.pairs.n_heads) < 2:
         return pd.DataFrame(columns=list(names))
-    columns = _named(distances, ends=names[:4], between=names[4:5], ends_difference=DIFFERENCE)
+    columns = _named(distances, ends=names[:3], between=names[3:4], ends_difference=DIFFERENCE)
     return pd.DataFrame(columns)
 
 

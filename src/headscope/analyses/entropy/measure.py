@@ -13,26 +13,23 @@ from torch import Tensor
 
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
-from headscope.data.encoding import Batch, TokenKind
+from headscope.data.encoding import TokenKind
 from headscope.data.reading import SUMS, Reading
 from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
-from headscope.stats.contrast import count_examples, ratio_slopes, untrained_columns
+from headscope.stats.contrast import untrained_columns
 from headscope.stats.interval import estimate
 from headscope.stats.ranking import Values
-from headscope.stats.tally import SHARE, Tally, pair_products, segment_means
+from headscope.stats.tally import SHARE, Tally
 
 __all__ = ["Entropy"]
 
 ROWS = ["all", "cls"]
 COLUMNS = (
-    *("layer", "head", "rows", "nats", "low", "high", "effective"),
+    *("layer", "head", "rows", "nats", "low", "high"),
     *("uniform", "share", "share_low", "share_high"),
 )
-LAYER_COLUMNS = (
-    *("layer", "rows", "nats", "low", "high", "effective", "share", "share_low", "share_high"),
-)
+LAYER_COLUMNS = (*("layer", "rows", "nats", "low", "high", "share", "share_low", "share_high"),)
 LAYER_ROWS = [*ROWS, "cls - all"]
-MEANS = "means"  # of which products are kept
 
 Array = NDArray[np.float64]
 
@@ -68,16 +65,10 @@ class Entropy:
         ceiling = (attention.visible + attention.has_sink).to(nats.dtype).log()  # [query]
         has_rows = torch.stack([torch.ones_like(first[:, 0]), first.sum(-1)], dim=-1)
         return {
-            **segment_means("nats", nats @ shares),  # [example, head, rows]
+            "nats": nats @ shares,  # [example, head, rows]
             "uniform": ceiling @ shares[:, None],  # [example, 1, rows]
             "segments": has_rows[:, None],  # [example, 1, rows]
         }
-
-    def finish(self, values: Mapping[str, Tensor], batch: Batch) -> Mapping[str, Tensor]:
-        """Also the products of the means over heads of both kinds of rows."""
-        parts = [values["nats"].double().mean(2), values["segments"][:, :, 0]]
-        numbers = torch.cat(parts, dim=-1).mT  # [example, number, layer]
-        return {**values, **pair_products(MEANS, numbers[..., None])}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The share of even attention: the broader, the better an example shows it."""
@@ -91,14 +82,14 @@ class Entropy:
         """
         if not tally:
             return empty_tables(self.tables)
-        mean = tally.mean("nats", within=(0, np.inf))  # [layer, head, rows]
+        mean = tally.ratio("nats", "segments", (0, np.inf))  # [layer, head, rows]
         nats, uniform, share = _breadth(tally)
         axes = {**head_axes(*mean.value.shape[:2]), "rows": ROWS}
         columns = (*mean, uniform[0], *estimate(share, SHARE))
         table = tidy_table(axes, dict(zip(COLUMNS[3:], columns, strict=True)))
         return {
             self.name: table[table["nats"].notna()].reset_index(drop=True),
-            "entropy-layers": _layer_table(tally, nats, share),
+            "entropy-layers": _layer_table(nats, share),
         }
 
     def add_untrained(
@@ -126,13 +117,7 @@ def _by_layer(replicates: Array) -> Float[Array, "replicate layer rows"]:
     return np.concatenate([mean, mean[..., 1:] - mean[..., :1]], axis=-1)
 
 
-def _layer_table(tally: Tally, nats: Array, share: Array) -> pd.DataFrame:
-    by_layer = _by_layer(nats)
-    n = tally.totals["segments"][:, 0, 0].sum(axis=0)  # [rows]
-    places = np.arange(len(ROWS))
-    slopes = ratio_slopes(nats[0].mean(axis=1), n, places, len(ROWS) + places)
-    steep, n_examples = _by_layer(slopes[:, :, None]), np.append(n, n.max())
-    effective = count_examples(by_layer, steep, tally.products(MEANS), n_examples)
-    parts = (*estimate(by_layer), effective, *estimate(_by_layer(share), (-1, 1)))
+def _layer_table(nats: Array, share: Array) -> pd.DataFrame:
+    parts = (*estimate(_by_layer(nats)), *estimate(_by_layer(share), (-1, 1)))
     axes = {"layer": range(1, nats.shape[1] + 1), "rows": LAYER_ROWS}
     return tidy_table(axes, dict(zip(LAYER_COLUMNS[2:], parts, strict=True)))

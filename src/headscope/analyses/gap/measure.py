@@ -130,12 +130,12 @@ def _head_row(tally: Tally, candidates: int) -> dict[str, object]:
 def _rule_row(tally: Tally, system: int) -> dict[str, object]:
     found = {group: tally.totals[f"baseline/{group}"][:, 0, system] for group in GROUPS}
     count = _count(tally, "all")
-    value, low, high, effective = map(float, proportion(found["all"], count))
+    value, low, high = map(float, proportion(found["all"], count))
     names = {"candidates": CANDIDATES[0], "system": list(SYSTEMS)[system], "direction": None}
     scores = {"count": int(count.sum()), "accuracy": value, "low": low, "high": high}
     # nothing was chosen for a rule: held out it is the same
     heldout = {"heldout_accuracy": value, "heldout_low": low, "heldout_high": high}
-    return {**names, **scores, "effective": effective, **heldout, **_by_gender(tally, found)}
+    return {**names, **scores, **heldout, **_by_gender(tally, found)}
 
 
 def _by_gender(tally: Tally, found: Mapping[str, Found]) -> dict[str, object]:

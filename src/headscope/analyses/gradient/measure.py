@@ -12,28 +12,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.analyses.special_tokens import classes
-from headscope.analyses.special_tokens.measure import STEP_COLUMNS, Curves, step_rows
+from headscope.analyses.special_tokens.measure import STEP_COLUMNS, step_rows
 from headscope.contracts import Watch
 from headscope.data.attention import LayerGradient
 from headscope.data.depth import like_paper
-from headscope.data.encoding import Batch
 from headscope.data.table import empty_tables, head_axes, tidy_table
-from headscope.stats.contrast import (
-    count_examples,
-    log_ratio,
-    log_slopes,
-    over_layers,
-    ratio_estimate,
-    ratio_slopes,
-)
-from headscope.stats.tally import Tally, pair_products, pair_sums
+from headscope.stats.contrast import over_layers, ratio_estimate
+from headscope.stats.tally import Tally
 
 __all__ = ["UPPER", "Gradient"]
 
 UPPER = "5-12 of 12"  # layers, scaled to the depth of the model
 LAYERS = ["all", UPPER]
-RATIO = ("ratio", "low", "high", "effective")
-MEANS = "means"  # of which products are kept
+RATIO = ("ratio", "low", "high")
 
 Array = NDArray[np.float64]
 
@@ -54,7 +45,7 @@ class Gradient:
     weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "gradient": ("layer", "head", "target", "gradient", "low", "high", "effective"),
+        "gradient": ("layer", "head", "target", "gradient", "low", "high"),
         "gradient-layers": ("layers", "target", "gradient", *RATIO),
         "gradient-steps": STEP_COLUMNS,
     }
@@ -71,12 +62,7 @@ class Gradient:
         if gradient.is_visible is not None:
             seen_by = gradient.is_visible.sum(dim=0).to(targets).expand_as(seen_by)
         pairs = seen_by[:, None] @ targets  # [example, 1, target]
-        return pair_sums("size", sizes @ targets, "pairs", pairs)  # size: [example, head, target]
-
-    def finish(self, values: Mapping[str, Tensor], batch: Batch) -> Mapping[str, Tensor]:
-        """Also the products of the means over heads of every two layers and targets."""
-        parts = [values[name].double().mean(2).flatten(1) for name in ("size", "pairs")]
-        return {**values, **pair_products(MEANS, torch.cat(parts, dim=1))}
+        return {"size": sizes @ targets, "pairs": pairs}  # size: [example, head, target]
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """Mean over pairs, by head and target; then over heads, beside the other tokens' one.
@@ -85,42 +71,25 @@ class Gradient:
         """
         if not tally:
             return empty_tables(self.tables)
-        mean = tally.pooled("size", "pairs", within=(0, float("inf")))  # [layer, head, target]
+        mean = tally.ratio("size", "pairs", (0, float("inf")))  # [layer, head, target]
         targets = classes.class_names(self.token_classes)
         axes = {**head_axes(*mean.value.shape[:2]), "target": targets}
-        values = dict(zip(("gradient", "low", "high", "effective"), mean, strict=True))
-        curves = _make_curves(tally)
+        values = dict(zip(("gradient", "low", "high"), mean, strict=True))
+        by_layer = tally.replicates("size", "pairs").mean(axis=2)  # [replicate, layer, target]
         return {
             self.name: tidy_table(axes, values),
-            "gradient-layers": _layer_table(curves, targets),
-            "gradient-steps": step_rows(curves, targets, is_rise=False),
+            "gradient-layers": _layer_table(by_layer, targets),
+            "gradient-steps": step_rows(by_layer, targets, is_rise=False),
         }
 
 
-def _make_curves(tally: Tally) -> Curves:
-    by_layer = tally.replicates("size", "pairs").mean(axis=2)  # [replicate, layer, target]
-    pairs = tally.totals["pairs"].sum(axis=0)[:, 0]  # [layer, target]
-    places = np.arange(pairs.size).reshape(pairs.shape)
-    slopes = ratio_slopes(by_layer[0], pairs, places, pairs.size + places)
-    products = tally.products(MEANS)
-    if products is not None:
-        products = np.broadcast_to(products[..., None], (*products.shape, pairs.shape[1]))
-    return Curves(by_layer, slopes, products, tally.totals["segments"][:, 0].sum())
-
-
-def _layer_table(curves: Curves, targets: Sequence[str]) -> pd.DataFrame:
+def _layer_table(
+    by_layer: Float[Array, "replicate layer target"], targets: Sequence[str]
+) -> pd.DataFrame:
     """The mean over groups of layers, and beside that of other tokens."""
-    groups = _over_groups(curves.by_layer)  # [replicate, layers, target]
-    place = targets.index("other")
-    other = np.broadcast_to(groups[..., place, None], groups.shape)
-    slopes = log_slopes(_over_groups(curves.slopes), groups[0])
-    effective = count_examples(
-        log_ratio(groups, other),
-        slopes - slopes[..., place, None],
-        curves.products,
-        curves.n_examples,
-    )
-    values = (groups[0], *ratio_estimate(groups, other), effective)
+    groups = _over_groups(by_layer)  # [replicate, layers, target]
+    other = np.broadcast_to(groups[..., targets.index("other"), None], groups.shape)
+    values = (groups[0], *ratio_estimate(groups, other))
     columns = dict(zip(("gradient", *RATIO), values, strict=True))
     return tidy_table({"layers": LAYERS, "target": targets}, columns)
 

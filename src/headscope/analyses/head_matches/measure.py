@@ -27,14 +27,13 @@ from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_between, divergence_within
 from headscope.options import require
 from headscope.stats.bucket import N_FOLDS, leave_one_out, make_partitions
-from headscope.stats.interval import Measured, estimate, share
-from headscope.stats.tally import PRODUCT, SQUARE, Tally
+from headscope.stats.interval import Estimate, estimate, share
+from headscope.stats.tally import Tally
 
 __all__ = ["HeadMatches"]
 
 NEAREST = ("nearest_layer_b", "nearest_head_b", "nearest_divergence")
-CHANCE_COLUMNS = ("matching", "divergence", "low", "high", "effective", "same_head")
-MEAN = "mean"  # over all pairs, of which squares are kept
+CHANCE_COLUMNS = ("matching", "divergence", "low", "high", "same_head")
 MATCH_COLUMNS = (*PAIR_COLUMNS, "support", *NEAREST, "is_mutual", "mean_divergence")
 
 Array = NDArray[np.float64]
@@ -72,10 +71,8 @@ class HeadMatches:
         within = divergence_within(
             attention.weights[:, :, :n_first].contiguous()
         )  # [example, pair]
-        values = sum_rows(divergence, attention)
-        mean = values["divergence"].mean((1, 2))  # [example]
         alone = scale_to_all_rows(within, attention)
-        return {**values, "within": alone, SQUARE.format(MEAN): mean**2}
+        return {**sum_rows(divergence, attention), "within": alone}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
         """All pairs across the models, and the matches."""
@@ -86,8 +83,8 @@ class HeadMatches:
         # The sums themselves say where the second model's layers begin.
         n_layers = int((np.cumsum([*map(len, heads)]) <= divergence.shape[1]).sum())
         first, second = _name_heads(heads[:n_layers]), _name_heads(heads[n_layers:])
-        found = Measured(*(part[0] for part in tally.pooled("divergence", "rows")))
-        pairs = _pair_table(found, first, second)
+        by_pair = Estimate(*(part[0] for part in tally.ratio("divergence", "rows")))
+        pairs = _pair_table(by_pair, first, second)
         return {
             "head-matches": _match_table(divergence, pairs, second),
             "distance-between": pairs,
@@ -101,7 +98,7 @@ def _name_heads(heads: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _pair_table(
-    divergence: Measured, first: NDArray[np.int64], second: NDArray[np.int64]
+    divergence: Estimate[Array], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> pd.DataFrame:
     """Every head of the one model with every head of the other."""
     numbers = (part.ravel() for part in divergence)  # of [first, second]
@@ -171,25 +168,13 @@ def _chance_table(
     distance, found = _find_again(above, rows)
     one, other = _assign(above.sum(axis=0))
     same = float((first[one] == second[other]).all(axis=1).mean())
-    effective, none = _count_examples(tally), np.nan
     lines = [
-        ("one to one, held out", *map(float, held_out), none, same),
-        ("at random", *map(float, at_random), effective, 1 / max(len(first), len(second))),
-        ("first model, its own other heads", *map(float, own_heads), none, 0.0),
-        ("first model with itself, other documents", distance, none, none, none, found),
+        ("one to one, held out", *map(float, held_out), same),
+        ("at random", *map(float, at_random), 1 / max(len(first), len(second))),
+        ("first model, its own other heads", *map(float, own_heads), 0.0),
+        ("first model with itself, other documents", distance, np.nan, np.nan, found),
     ]
     return pd.DataFrame(lines, columns=list(CHANCE_COLUMNS))
-
-
-def _count_examples(tally: Tally) -> float:
-    """The effective sample size of the mean over all pairs.
-
-    Of matches there is none: which pairs they are is known only in the end, and their sum varies
-    with the products of every two pairs.
-    """
-    names = {MEAN: "divergence", PRODUCT.format(MEAN, "rows"): PRODUCT.format("divergence", "rows")}
-    means = {name: tally.totals[pairs].mean(axis=(2, 3)) for name, pairs in names.items()}
-    return float(Tally({**tally.totals, **means}).pooled(MEAN, "rows").effective[0])
 
 
 def _held_out(

@@ -13,7 +13,7 @@ from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.reading import MapShape, MapSlice, Reading
 from headscope.data.table import empty_tables, head_axes, tidy_table
-from headscope.stats.tally import SHARE, Tally, segment_means
+from headscope.stats.tally import SHARE, Tally
 
 __all__ = ["MaxWeight"]
 
@@ -51,7 +51,7 @@ class MaxWeight:
     reads: ClassVar[tuple[Reading, ...]] = (LARGEST,)
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "max-weight": (
-            *("layer", "head", "weight", "low", "high", "effective"),
+            *("layer", "head", "weight", "low", "high"),
             *("flat_rows", "flat_low", "flat_high"),
         )
     }
@@ -62,7 +62,8 @@ class MaxWeight:
         can_be_flat = (attention.visible * TENTH >= 1).to(largest.dtype)  # [query]
         one = largest.new_ones(len(largest))  # [example]
         return {
-            **segment_means("weight", largest.mean(-1)),  # [example, head]
+            "weight": largest.mean(-1),  # [example, head]
+            "segments": one,
             "flat": (largest <= TENTH).to(largest.dtype) @ can_be_flat,
             "rows": one * can_be_flat.sum(),
         }
@@ -71,7 +72,7 @@ class MaxWeight:
         """Mean over segments, by head."""
         if not tally:
             return empty_tables(self.tables)
-        weight = tally.mean("weight", within=SHARE)  # [layer, head]
+        weight = tally.ratio("weight", "segments", SHARE)  # [layer, head]
         columns = (*weight, *tally.ratio("flat", "rows", within=SHARE))
         values = dict(zip(self.tables[self.name][2:], columns, strict=True))
         return {self.name: tidy_table(head_axes(*weight.value.shape), values)}

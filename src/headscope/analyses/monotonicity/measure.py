@@ -15,11 +15,11 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, TokenKind
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally, segment_means
+from headscope.stats.tally import Tally
 
 __all__ = ["Monotonicity"]
 
-CORRELATION = ("correlation", "low", "high", "effective")
+CORRELATION = ("correlation", "low", "high")
 SPREAD = 1e-3  # of places in a text whose length is 1; below it is rounding
 
 
@@ -45,8 +45,10 @@ class Monotonicity:
         reads = sources.kinds == TokenKind.TEXT  # [example, key]
         has_places = (writes.sum(-1) > 1) & (reads.sum(-1) > 1)  # [example]
         correlation = _correlate(attention.weights, writes, reads)  # [example, head]
-        values = segment_means("correlation", correlation * has_places[:, None])
-        return {**values, "segments": has_places.to(correlation.dtype)}
+        return {
+            "correlation": correlation * has_places[:, None],
+            "segments": has_places.to(correlation.dtype),
+        }
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The correlation itself, and turned round."""
@@ -58,7 +60,7 @@ class Monotonicity:
         """Mean over segments, by head."""
         if not tally:
             return empty_tables(self.tables)
-        mean = tally.mean("correlation")  # [layer, head]
+        mean = tally.ratio("correlation", "segments")  # [layer, head]
         values = dict(zip(CORRELATION, mean, strict=True))
         return {self.name: tidy_table(head_axes(*mean.value.shape), values)}
 

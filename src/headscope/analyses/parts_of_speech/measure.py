@@ -24,12 +24,12 @@ from headscope.data.words import (
     query_units,
     words_with_tokens,
 )
-from headscope.stats.tally import SEGMENTS, Tally, pair_squares
+from headscope.stats.tally import Tally
 
 __all__ = ["NOT_NOUNS", "NOUNS", "PartsOfSpeech"]
 
 NOUNS, NOT_NOUNS = "nouns", "not nouns"
-WEIGHT = ("weight", "low", "high", "effective")
+WEIGHT = ("weight", "low", "high")
 NOUN_TAGS = frozenset({"NOUN", "PROPN", "NN", "NNS", "NNP", "NNPS"})  # universal, then Penn's
 PRONOUN_TAGS = frozenset({"PRON", "PRP", "PRP$", "WP", "WP$"})
 
@@ -90,10 +90,9 @@ class PartsOfSpeech:
         counts = chosen.sum(-1).unbind(1)
         values: dict[str, Tensor] = {}
         for name, sums, n_words in zip(sources.names, by_source, counts, strict=True):
-            weight, words = f"weight/{name}", f"words/{name}"
-            values |= {weight: sums, **pair_squares(weight, sums, words, n_words)}
+            values[f"weight/{name}"] = sums
             if attention.layer == 0:
-                values |= {words: n_words, SEGMENTS.format(words): (n_words > 0).double()}
+                values[f"words/{name}"] = n_words
         return values
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
@@ -101,8 +100,7 @@ class PartsOfSpeech:
         names = sorted(name.partition("/")[2] for name in tally if name.startswith("words/"))
         parts = []
         for name in sorted(names, key=lambda name: name not in (NOUNS, NOT_NOUNS)):
-            words = f"words/{name}"  # below, mean: [layer, head, target]
-            mean = tally.pooled(f"weight/{name}", words, segments=SEGMENTS.format(words))
+            mean = tally.ratio(f"weight/{name}", f"words/{name}")  # [layer, head, target]
             axes = {**head_axes(*mean.value.shape[:2]), "source": [name], "target": class_names({})}
             values = zip(WEIGHT, (part[:, :, None] for part in mean), strict=True)
             table = tidy_table(axes, dict(values))

@@ -13,7 +13,7 @@ from headscope.data.attention import LayerAttention
 from headscope.data.reading import SUMS, Reading
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats.ranking import Values
-from headscope.stats.tally import SHARE, Tally, segment_means
+from headscope.stats.tally import SHARE, Tally
 
 __all__ = ["Position"]
 
@@ -36,14 +36,14 @@ class Position:
     measures_cross: ClassVar[bool] = True
     reads: ClassVar[tuple[Reading, ...]] = (SUMS,)
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "position": ("layer", "head", "target", "weight", "low", "high", "effective")
+        "position": ("layer", "head", "target", "weight", "low", "high")
     }
 
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
         """The three diagonals' means, by example, head and target."""
         sums = [attention.offset(offset) for offset in OFFSETS.values()]  # [example, head] each
         weight = torch.stack(sums, dim=-1) / attention.n_queries  # [example, head, target]
-        return segment_means("weight", weight)
+        return {"weight": weight, "segments": weight.new_ones(len(weight))}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The weight itself: the more attention goes there, the better an example shows it."""
@@ -53,7 +53,7 @@ class Position:
         """Mean over segments, by head and target."""
         if not tally:
             return empty_tables(self.tables)
-        weight = tally.mean("weight", within=SHARE)  # [layer, head, target]
+        weight = tally.ratio("weight", "segments", SHARE)  # [layer, head, target]
         axes = {**head_axes(*weight.value.shape[:2]), "target": list(OFFSETS)}
         columns = dict(zip(self.tables[self.name][3:], weight, strict=True))
         return {self.name: tidy_table(axes, columns)}

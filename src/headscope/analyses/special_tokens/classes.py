@@ -16,7 +16,6 @@ from headscope.data.encoding import Batch, TokenKind
 from headscope.data.example import stable_hash
 from headscope.errors import StudyError, shorten
 from headscope.options import option
-from headscope.stats.tally import SEGMENTS, pair_squares
 
 __all__ = [
     "MARKS", "SINK", "TokenClasses", "check_classes", "class_names", "classify", "count_tokens",
@@ -112,8 +111,6 @@ def count_tokens(batch: Batch) -> dict[str, Tensor]:
         "marks": counted,
         "others": others,  # [example, bin]
         "tokens": n_tokens,
-        SEGMENTS.format("tokens"): (n_tokens > 0).double(),
-        **pair_squares("marks", counted, "tokens", n_tokens),
     }
 
 

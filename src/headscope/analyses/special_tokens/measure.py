@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,31 +15,20 @@ from headscope.analyses.special_tokens import classes
 from headscope.contracts import Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.depth import like_paper, thirds
-from headscope.data.encoding import Batch, TokenKind
+from headscope.data.encoding import TokenKind
 from headscope.data.reading import SUMS, Reading
 from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
 from headscope.stats.contrast import (
-    count_examples,
     find_step,
-    log_ratio,
-    log_slopes,
     over_layers,
     ratio_estimate,
-    ratio_slopes,
     untrained_columns,
 )
 from headscope.stats.interval import align, estimate
 from headscope.stats.ranking import Values
-from headscope.stats.tally import (
-    SEGMENTS,
-    SHARE,
-    SQUARE,
-    Tally,
-    pair_products,
-    segment_means,
-)
+from headscope.stats.tally import SHARE, Tally
 
-__all__ = ["MIDDLE", "STEP_COLUMNS", "THIRDS", "Curves", "SpecialTokens", "step_rows"]
+__all__ = ["MIDDLE", "STEP_COLUMNS", "THIRDS", "SpecialTokens", "step_rows"]
 
 SOURCES = ["all", "sep", "other"]
 SPECIAL = ("cls", "sep", "first", "punctuation")
@@ -48,12 +37,11 @@ THIRDS = ("first third", "middle third", "last third")
 PAIRS = [(0, 1), (0, 2), (1, 2)]  # of thirds
 LAYERS = ["all", MIDDLE, *THIRDS, *(f"{THIRDS[a]} - {THIRDS[b]}" for a, b in PAIRS)]
 CONTRAST_SOURCES = [*SOURCES, "sep - other"]
-WEIGHT = ("weight", "low", "high", "effective")
-FREQUENCY = ("share", "low", "high", "effective")
-MEANS, SPECIAL_SUM = "means", "special"  # of which products and squares are kept
+WEIGHT = ("weight", "low", "high")
+FREQUENCY = ("share", "low", "high")
 STEP_COLUMNS = (
     *("target", "layer", "low", "high", "before", "after"),
-    *("ratio", "ratio_low", "ratio_high", "ratio_effective"),
+    *("ratio", "ratio_low", "ratio_high"),
 )
 
 Array = NDArray[np.float64]
@@ -106,19 +94,8 @@ class SpecialTokens:
         if attention.has_sink:
             missing = (has_rows - weight.sum(-1)).clamp_min(0)  # [example, head, source]
             weight = torch.cat([weight, missing[..., None]], dim=-1)
-        special = weight[:, :, 0, self._find_special(weight.shape[-1])].double().sum(-1)
-        return {
-            **(once if attention.layer == 0 else {}),
-            **segment_means("weight", weight),
-            SQUARE.format(SPECIAL_SUM): special**2,  # [example, head]
-            "segments": has_rows,
-        }
-
-    def finish(self, values: Mapping[str, Tensor], batch: Batch) -> Mapping[str, Tensor]:
-        """Also the products of the means over heads of every two layers and sources."""
-        means = values["weight"].double().mean(2)  # [example, layer, source, target]
-        has_rows = values["segments"][:, 0, 0, :, None].expand(-1, -1, means.shape[-1])
-        return {**values, **pair_products(MEANS, torch.cat([means.flatten(1, 2), has_rows], 1))}
+        once = once if attention.layer == 0 else {}
+        return {**once, "weight": weight, "segments": has_rows}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The weight from all rows, by class."""
@@ -134,23 +111,19 @@ class SpecialTokens:
         """
         if not tally:
             return empty_tables(self.tables)
-        weight = tally.mean("weight", within=SHARE)  # [layer, head, source, target]
+        weight = tally.ratio("weight", "segments", SHARE)  # [layer, head, source, target]
         targets = self._targets(weight.value.shape[-1])
         heads = head_axes(*weight.value.shape[:2])
         axes = {**heads, "source": SOURCES, "target": targets}
         replicates = tally.replicates("weight", "segments")
-        slopes, n = _find_slopes(tally, replicates[0])
         special = replicates[..., 0, self._find_special(len(targets))].sum(axis=-1)
-        of_special = tally.measure_mean(SPECIAL_SUM, special, n[:1], SHARE)  # [layer, head]
-        curves = Curves(
-            replicates[..., 0, :].mean(axis=2), slopes[:, :, 0, 0], tally.products(MEANS), n[0]
-        )
+        by_layer = replicates[..., 0, :].mean(axis=2)  # [replicate, layer, target]
         return {
             self.name: tidy_table(axes, _named(weight)),
             "token-frequency": _frequency_table(tally),
-            "special-tokens-heads": tidy_table(heads, _named(of_special)),
-            "special-tokens-layers": self._layer_table(tally, replicates),
-            "special-tokens-steps": step_rows(curves, targets, is_rise=True),
+            "special-tokens-heads": tidy_table(heads, _named(estimate(special, SHARE))),
+            "special-tokens-layers": self._layer_table(replicates),
+            "special-tokens-steps": step_rows(by_layer, targets, is_rise=True),
         }
 
     def add_untrained(
@@ -164,13 +137,11 @@ class SpecialTokens:
         table = tables["special-tokens-layers"].assign(**{n: v.ravel() for n, v in columns.items()})
         return {**tables, "special-tokens-layers": table}
 
-    def _layer_table(self, tally: Tally, replicates: Array) -> pd.DataFrame:
+    def _layer_table(self, replicates: Array) -> pd.DataFrame:
         groups = _over_groups(replicates)  # [replicate, layers, source, target]
-        slopes, n = _find_slopes(tally, replicates[0])
-        effective = count_examples(groups, _over_groups(slopes), tally.products(MEANS), n[:, None])
         targets = self._targets(groups.shape[-1])
         axes = {"layers": LAYERS, "source": CONTRAST_SOURCES, "target": targets}
-        table = tidy_table(axes, _named((*estimate(groups, (-1, 1)), effective)))
+        table = tidy_table(axes, _named(estimate(groups, (-1, 1))))
         is_share = ~(table["layers"].str.contains(" - ") | table["source"].str.contains(" - "))
         return table.assign(low=table["low"].mask(is_share, table["low"].clip(lower=0)))
 
@@ -187,7 +158,7 @@ def _frequency_table(tally: Tally) -> pd.DataFrame:
     """The share of periods and of commas in all tokens of text, and their rank among tokens."""
     if "marks" not in tally.totals:
         return empty_tables(SpecialTokens.tables)["token-frequency"]
-    marks = tally.pooled("marks", "tokens", SHARE, SEGMENTS.format("tokens"))  # [1, mark]
+    marks = tally.ratio("marks", "tokens", SHARE)  # [1, mark]
     shares = np.concatenate([marks.value[0], tally.ratio("others", "tokens").value[0]])
     values = {name: part[0] for name, part in zip(FREQUENCY, marks, strict=True)}
     values["rank"] = 1 + (shares > marks.value[0][:, None]).sum(axis=1)
@@ -213,54 +184,25 @@ def _over_groups(
     return np.stack(groups, axis=1)
 
 
-def _find_slopes(
-    tally: Tally, weight: Float[Array, "layer head source target"]
-) -> tuple[Float[Array, "number layer 1 source target"], Float[Array, " source"]]:
-    """How the means over heads change with the numbers of an example, as `finish` lists them.
-
-    And over how many examples the number of each source is, and that of `sep - other`.
-    """
-    n = tally.totals["segments"][:, 0, 0].sum(axis=0)  # [source]
-    n_layers, _, n_sources, _ = weight.shape
-    above_at = np.arange(n_layers * n_sources).reshape(n_layers, n_sources, 1)
-    below_at = n_layers * n_sources + np.arange(n_sources)[:, None]
-    slopes = ratio_slopes(weight.mean(axis=1), n[:, None], above_at, below_at)
-    return slopes[:, :, None], np.append(n, n[1:].max())
-
-
 def _named(found: Any) -> dict[str, Any]:
     return dict(zip(WEIGHT, found, strict=True))
 
 
-class Curves(NamedTuple):
-    """Means over the heads of each layer, and what their effective sample sizes follow from."""
-
-    by_layer: Float[Array, "replicate layer target"]
-    slopes: Float[Array, "number layer target"]
-    products: Float[Array, "number number target"] | None
-    n_examples: float
-
-
-def step_rows(curves: Curves, targets: Sequence[str], is_rise: bool) -> pd.DataFrame:
+def step_rows(
+    by_layer: Float[Array, "replicate layer target"], targets: Sequence[str], is_rise: bool
+) -> pd.DataFrame:
     """For each target the layer from which on it is higher (or lower), and by how much.
 
     None of a target that there is not, and of a model of one layer.
     """
     rows = []
     for place, target in enumerate(targets):
-        curve, slopes = (part[..., place] for part in (curves.by_layer, curves.slopes))
+        curve = by_layer[..., place]  # [replicate, layer]
         step = find_step(curve, is_rise) if curve[0].max() > 0 else None
         if step is not None:
             layers = range(1, curve.shape[1] + 1)
             sides = [[n for n in layers if (n >= step.layer) == side] for side in (False, True)]
             before, after = (over_layers(curve, side) for side in sides)
-            down, up = (over_layers(slopes, side) for side in sides)
-            effective = count_examples(
-                log_ratio(after, before),
-                log_slopes(up, after[0]) - log_slopes(down, before[0]),
-                None if curves.products is None else curves.products[..., place],
-                curves.n_examples,
-            )
-            ratio = map(float, (*ratio_estimate(after, before), effective))
+            ratio = map(float, ratio_estimate(after, before))
             rows.append((target, *step, float(before[0]), float(after[0]), *ratio))
     return pd.DataFrame(rows, columns=list(STEP_COLUMNS))

@@ -16,7 +16,7 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Encoding
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats.ranking import Values
-from headscope.stats.tally import SEGMENTS, Tally, pair_squares
+from headscope.stats.tally import Tally
 
 __all__ = ["WordAlignment"]
 
@@ -51,7 +51,7 @@ class WordAlignment:
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.TARGETS, Annotation.ALIGNMENTS})
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "word-alignment": (
-            *("layer", "head", "step", "links", "aer", "low", "high", "effective"),
+            *("layer", "head", "step", "links", "aer", "low", "high"),
             *("precision", "recall", "diagonal_aer"),
         )
     }
@@ -70,9 +70,6 @@ class WordAlignment:
         n_links = gold.is_linked.sum(-1)[:, None].double()  # [example, 1, step]
         n_sure = gold.sure.sum((1, 2))[:, None, None].double()  # [example, 1, 1]
         values |= {"links": n_links, "gold": n_sure.expand_as(n_links)}
-        size = n_links + n_sure  # [example, 1, step]
-        values |= pair_squares("found", values["sure"] + values["possible"], "size", size)
-        values |= {SEGMENTS.format("size"): (size > 0).double()}
         if attention.layer == 0:
             diagonal = gold.diagonal[:, None, None].expand(-1, 1, n_steps, -1)
             hits = _count_hits(diagonal, gold)
@@ -94,8 +91,7 @@ class WordAlignment:
         sums["found"], sums["size"] = sums["sure"] + sums["possible"], sums["links"] + sums["gold"]
         sums["diagonal"] = sums["diagonal_sure"] + sums["diagonal_possible"]
         sums["first_size"] = sums["size"][:, :1]  # the same in every layer
-        share = totals.pooled("found", "size", segments=SEGMENTS.format("size"))
-        # share: [layer, head, step]
+        share = totals.ratio("found", "size")  # [layer, head, step]
         axes = {**head_axes(*share.value.shape[:2]), "step": STEPS}
         n_links = sums["links"].sum(axis=0)  # [layer, 1, step]
         values = {
@@ -103,7 +99,6 @@ class WordAlignment:
             "aer": 1 - share.value,
             "low": 1 - share.high,
             "high": 1 - share.low,
-            "effective": share.effective,
             "precision": totals.ratio("possible", "links").value,
             "recall": totals.ratio("sure", "gold").value,
             "diagonal_aer": 1 - totals.ratio("diagonal", "first_size").value,

@@ -34,7 +34,7 @@ class WordPieces:
     reads: ClassVar[tuple[Reading, ...]] = ()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "word-pieces": (
-            *("words", "split", "low", "high", "effective"),
+            *("words", "split", "low", "high"),
             *("pieces", "pieces_low", "pieces_high"),
         )
     }
