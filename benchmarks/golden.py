@@ -97,7 +97,7 @@ def _differences(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[str]:
                 yield f"{name}: another set of empty cells"
             elif apart > limit:
                 yield f"{name}: {apart:.2g} apart"
-        elif not (one.astype(str) == other.astype(str)).all():
+        elif one.astype(object).fillna("").tolist() != other.astype(object).fillna("").tolist():
             yield f"{name}: other labels"
 
 

@@ -337,22 +337,6 @@ class JoinedAnalysis(Analysis, Protocol):
         """Its joined tables of all passes, with the summary over all corpora."""
 
 
-class RepeatedAnalysis(Analysis, Protocol):
-    """An analysis that reads its corpus a second time, knowing the totals of the first reading."""
-
-    @property
-    def repeats_after(self) -> frozenset[str]:
-        """The analyses whose totals it needs; empty: it does not repeat."""
-
-    def repeat(self, tallies: Mapping[str, "Tally"]) -> Analysis:
-        """The analysis of the second reading."""
-
-    def add_repeat(
-        self, tables: Mapping[str, "pd.DataFrame"], repeated: Mapping[str, "pd.DataFrame"]
-    ) -> Mapping[str, "pd.DataFrame"]:
-        """Its tables with those of the second reading."""
-
-
 class UnmergeableAnalysis(Analysis, Protocol):
     """An analysis whose sums over different corpora cannot be added."""
 

@@ -240,6 +240,10 @@ PROBES = Registry(
         "best-single-head": Entry(
             "headscope.probes.suite:BEST_SINGLE_HEAD", "the head that finds most training heads"
         ),
+        "best-heads-combined": Entry(
+            "headscope.probes.suite:BEST_HEADS_COMBINED",
+            "the sum of the best training heads of all relations, without training",
+        ),
         "best-heads-per-relation": Entry(
             "headscope.probes.suite:BEST_HEADS",
             "attention-only over the heads that are best for some relation",

@@ -17,7 +17,7 @@ from headscope.engine import work as work_module
 from headscope.engine.analyze import analyze
 from headscope.engine.measure import measure_examples
 from headscope.errors import InputError, ModelError, OutputError, StudyError
-from headscope.runs.run import Run, load_run
+from headscope.runs.run import load_run
 from headscope.view.behaviour import behaviour_table
 from headscope.view.table import Format
 from headscope.view.terminal import print_run
@@ -286,24 +286,6 @@ def test_what_needs_no_annotation_runs_over_the_first_corpus_alone() -> None:
     of_trees = ["dependency", "word-pieces", "trees"]
     assert by_pass["text"] == [*anywhere, *of_trees]
     assert by_pass["treebank"] == of_trees
-
-
-def test_best_heads_combined_are_added_to_the_trees(tmp_path: Path) -> None:
-    def one(**options: object) -> Run:
-        analyses = ["dependency", "trees"]
-        return run(text=None, treebank=EXAMPLES, only=analyses, combine=True, **options)
-
-    done = one()
-    assert list(dict.fromkeys(done.tables["trees"]["system"])) == [
-        "head",
-        "adjacent chain",
-        "right-branching",
-        "best heads combined",
-    ]
-    kept = one(out=tmp_path / "run")
-    assert_same_tables(done, kept)
-    assert_same_tables(done, load_run(tmp_path / "run"))
-    assert_same_tables(done, one(out=tmp_path / "run", resume=True))
 
 
 def test_repeating_a_pass_that_is_not_there_is_refused() -> None:

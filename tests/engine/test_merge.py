@@ -81,15 +81,6 @@ def test_a_missing_tally_is_named_and_counts_for_nothing(tmp_path: Path) -> None
     assert not (tmp_path / "x").exists()
 
 
-def test_second_readings_of_different_corpora_do_not_add(tmp_path: Path) -> None:
-    given = {"text": None, "only": ["dependency", "trees"], "combine": True}
-    for name, half in (("a", EXAMPLES[:20]), ("b", EXAMPLES[20:])):
-        run(treebank=half, out=tmp_path / name, **given)
-    with pytest.raises(OutputError, match=r"second reading \(second-treebank\) cannot be merged"):
-        merge_runs([tmp_path / "a", tmp_path / "b"], tmp_path / "x")
-    assert not (tmp_path / "x").exists()
-
-
 def test_ablations_of_different_corpora_do_not_add(tmp_path: Path) -> None:
     model, tokenizer = build_model("bert"), build_tokenizer("wordpiece")
     for name, texts in (("a", SENTENCES[:2]), ("b", SENTENCES[2:4]), ("c", SENTENCES[4:])):

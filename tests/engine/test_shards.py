@@ -21,7 +21,7 @@ from headscope.engine.sample import Part, Sample, Shard, cut_shards, draw_sample
 from headscope.engine.work import find_here
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.runs.run import load_run
-from tests.engine.made import EXAMPLES, run
+from tests.engine.made import run
 
 TEXT = "".join(
     "".join(f"Paragraph {p} of document {d} is here.\n" for p in range(1 + d % 4))
@@ -109,24 +109,6 @@ def test_parts_that_make_no_whole_are_told(tmp_path: Path) -> None:
     (two / "tallies/text.safetensors").unlink()
     with pytest.raises(OutputError, match="shards of text"):
         merge_runs([one, two, three], tmp_path / "x")
-
-
-def test_a_second_reading_follows_the_merged_parts(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    twice: dict[str, Any] = {"text": None, "treebank": EXAMPLES[:20], "shard_examples": 3}
-    twice |= {"only": ["dependency", "trees"], "combine": True}
-    run(out=tmp_path / "whole", **twice)
-    folders = run_parts(tmp_path, 3, **twice)
-    merged = tmp_path / "merged"
-    merge_runs(folders, merged)
-    assert f"Repeat the parts' command without --shard, with --out {merged} --resume" in caplog.text
-    with pytest.raises(OutputError, match="not finished"):
-        load_run(merged)
-    first = (merged / "tallies/treebank.safetensors").stat().st_mtime_ns
-    run(out=merged, resume=True, **twice)
-    assert first == (merged / "tallies/treebank.safetensors").stat().st_mtime_ns
-    assert tables_in(merged) == tables_in(tmp_path / "whole")
 
 
 def test_what_cannot_be_done_in_parts_is_refused_before_any_work(tmp_path: Path) -> None:

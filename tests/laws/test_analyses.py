@@ -337,9 +337,7 @@ class RowsOfNothing(Toy):
     def summarize(self, tally: Tally) -> Any:
         if tally:
             return super().summarize(tally)
-        return {
-            "toy": pd.DataFrame([(1, 1, "self", 0.0, 0.0, 0.0)], columns=list(TABLES["toy"]))
-        }
+        return {"toy": pd.DataFrame([(1, 1, "self", 0.0, 0.0, 0.0)], columns=list(TABLES["toy"]))}
 
 
 @dataclass(frozen=True)

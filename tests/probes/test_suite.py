@@ -10,7 +10,8 @@ import torch
 
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.attention_only import AttentionOnly
-from headscope.probes.baselines import FixedOffset
+from headscope.probes.baselines import FixedOffset, choose_heads
+from headscope.probes.batches import score_sentences
 from headscope.probes.suite import Probe, Suite, run_probes, run_side_by_side
 from headscope.probes.train import NoStateStore, TrainingOptions
 from headscope.registry import PROBES
@@ -21,6 +22,7 @@ NAMES = [  # as in the paper's Table 3, weakest first
     "left-branching",
     "best-offset",
     "best-single-head",
+    "best-heads-combined",
     "best-heads-per-relation",
     "random-init-attention-only",
     "random-init-attention-and-words",
@@ -159,3 +161,22 @@ def test_an_error_is_raised_and_nothing_new_begins() -> None:
     with pytest.raises(ValueError, match="too few sentences"):
         run_side_by_side({"fails": fail, "later": lambda: begun.append("later")})
     assert begun == []
+
+
+def test_the_best_heads_are_summed_each_as_often_as_it_is_best(suite: Suite) -> None:
+    combined = load("best-heads-combined").learn(suite)
+    chosen = [
+        head
+        for relation, head in choose_heads(suite.head_counts).items()
+        if relation and suite.head_counts[relation][:, head.map, head.direction].sum() >= 20
+    ]
+    assert len(chosen) > 2
+    scores = dict(score_sentences(combined, suite.test))
+    for place, index in enumerate(suite.test.stored_at):
+        n = len(suite.test.sentences[place])
+        maps = suite.test.maps.sentence(int(index)).double()  # [word, other, map]
+        parts = [
+            maps[:, :n, head.map].T if head.direction else maps[:, :n, head.map] for head in chosen
+        ]
+        total = torch.stack(parts).sum(0).fill_diagonal_(-1)
+        assert scores[place][:n, :n].argmax(-1).tolist() == total.argmax(-1).tolist()

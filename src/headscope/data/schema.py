@@ -46,7 +46,6 @@ class PassRecord(Record):
     window: Count | None = None
     cut: str | None = None
     repeats: str | None
-    repeat: str | None
     draw: Count | None = None
     skipped_files: dict[str, str] = {}
 

@@ -24,7 +24,6 @@ from headscope.engine.parts import (
     SHARDS,
     check_part,
     finish_part,
-    measured_in_parts,
     refuse_lacking,
 )
 from headscope.engine.plan import (
@@ -35,7 +34,6 @@ from headscope.engine.plan import (
     leave_out_many_heads,
     plan_kinds,
     plan_passes,
-    plan_second_readings,
     plan_untrained,
     refuse_single_model,
     say_skipped,
@@ -56,7 +54,7 @@ from headscope.models.ablation import mean_outputs
 from headscope.models.loaded import LoadedModel, refuse_offloaded
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
-from headscope.runs.tables import Repeat, tally_name
+from headscope.runs.tables import tally_name
 
 __all__ = ["analyze"]
 
@@ -133,12 +131,11 @@ def analyze(
     left_out |= lone | impossible | no_decoder | leave_out_many_heads(passes, models.source)
     tell_left_out(left_out)
     untrained = plan_untrained(passes, run.null) if run.null else []
-    studied = [*passes, *untrained, *plan_second_readings(passes)]
+    studied = [*passes, *untrained]
     whole = models.whole if any(pass_.by_kind for pass_ in passes) else None
     manifest = describe_study(whole or models.source, studied, samples, run, left_out)
     work = ShardWork(models, samples, run)
     if run.shard is not None:
-        studied = measured_in_parts(studied)
         manifest[SHARDS] = {pass_.key: len(work.shards(pass_)) for pass_ in studied}
     recipe = None
     if cluster.ray is not None:
@@ -235,7 +232,7 @@ class _Study:
 
     def _run_pass(self, pass_: Pass, bars: Bars, pool: Pool | None) -> Iterator[dict[str, Any]]:
         """Measure what is not yet measured; gives what the manifest says of what could not be."""
-        work = PassWork(pass_, pass_.by_kind or self._analyses_of(pass_), self._means(pass_, bars))
+        work = PassWork(pass_, pass_.by_kind or pass_.analyses, self._means(pass_, bars))
         shards = self.work.own_shards(pass_)
         progress = bars.add(pass_.key, sum(map(len, shards)), pass_.role.unit)
         saved = SavedSums(self.folder.tally_path(pass_.key) if self.folder else None)
@@ -256,14 +253,6 @@ class _Study:
     ) -> Iterator[tuple[Sequence[Shard], Result]]:
         for shard in shards:
             yield [shard], self.work.measure(work, [shard], progress)
-
-    def _analyses_of(self, pass_: Pass) -> Sequence[Analysis]:
-        """The analyses of a pass; those of a second reading know what the first gave."""
-        if pass_.repeat is not Repeat.SECOND_READING:
-            return pass_.analyses
-        tallies = self._results[str(pass_.repeats)].result.tallies
-        second: list[Any] = list(pass_.analyses)
-        return [analysis.repeat(tallies) for analysis in second]
 
     def _means(self, pass_: Pass, bars: Bars) -> Any:
         """The mean outputs of heads to alter: a pass of its own over all examples, kept."""

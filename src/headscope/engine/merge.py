@@ -20,7 +20,6 @@ from headscope.errors import OutputError
 from headscope.runs.folder import RunFolder
 from headscope.runs.manifest import numbers_of
 from headscope.runs.run import Run, load_run
-from headscope.runs.tables import Repeat
 
 __all__ = ["merge_runs"]
 
@@ -72,35 +71,9 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
 def _merge_parts(stores: Sequence[RunFolder], manifests: Manifests, target: RunFolder) -> Run:
     """The run that was measured in parts: its tables are those of one job, to the last bit."""
     manifest, merged = join_parts([store.path for store in stores], manifests)
-    second = {key: entry for key, entry in manifest["passes"].items() if key not in merged}
-    if second:
-        return _begin_second(target, manifest, merged, second)
     described = manifest["analyses"]
     analyses = {name: restore_analysis(name, options) for name, options in described.items()}
     return _write(target, manifest, analyses, merged)
-
-
-def _begin_second(
-    target: RunFolder,
-    manifest: Mapping[str, Any],
-    merged: Mapping[str, Checkpoint],
-    second: Mapping[str, Any],
-) -> Run:
-    """A run of which the first reading is done, and a second one is still to come."""
-    begun = {**manifest, "status": "running", "tables": []}
-    with _write_sums(target, merged):
-        target.write_manifest(begun)
-    names = dict.fromkeys(name for entry in second.values() for name in entry["analyses"])
-    log.warning(
-        "The parts are joined in %s, which has no tables yet: %s reads the corpus a second time "
-        "and needs the results of the first reading of all parts. Repeat the parts' command "
-        "without --shard, with "
-        "--out %s --resume.",
-        target.path,
-        " and ".join(names),
-        target.path,
-    )
-    return Run({}, begun, target.path)
 
 
 def _write(
@@ -184,16 +157,6 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> Non
 
 def _refuse_not_mergeable(analyses: Mapping[str, Any], manifests: Manifests) -> None:
     """What does not add over corpora, if more than one run has it."""
-    second = Repeat.SECOND_READING.value
-    for key in {key for manifest in manifests for key in manifest["passes"]}:
-        parts = [m["passes"][key] for m in manifests if key in m["passes"]]
-        if len(parts) > 1 and any(part["repeat"] == second for part in parts):
-            raise OutputError(
-                f"Runs with a second reading ({key}) cannot be merged: each used the results of "
-                f"the first reading of its own corpus. Expected runs without a second reading; run "
-                f"{' and '.join(parts[0]['analyses'])} once over all corpora, or without the "
-                f"option that reads twice."
-            )
     for name, analysis in analyses.items():
         reason = getattr(analysis, "not_mergeable", "")
         if reason and sum(name in m["analyses"] for m in manifests) > 1:

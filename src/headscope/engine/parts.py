@@ -17,10 +17,9 @@ from headscope.errors import OutputError, StudyError
 from headscope.runs.folder import RunFolder
 from headscope.runs.manifest import find_difference
 from headscope.runs.run import Run
-from headscope.runs.tables import Repeat
 
 __all__ = [
-    "SHARDS", "check_part", "finish_part", "join_parts", "measured_in_parts", "part_in",
+    "SHARDS", "check_part", "finish_part", "join_parts", "part_in",
     "refuse_lacking",
 ]  # fmt: skip
 
@@ -28,11 +27,6 @@ log = getLogger("headscope")
 
 SHARDS = "shards"  # how many each pass has, in the manifest of a part
 PART = "part"  # the status of one that is done
-
-
-def measured_in_parts(passes: Sequence[Pass]) -> list[Pass]:
-    """All passes but second readings: these know what the first reading of all parts gave."""
-    return [pass_ for pass_ in passes if pass_.repeat is not Repeat.SECOND_READING]
 
 
 def check_part(work: ShardWork, passes: Sequence[Pass], folder: RunFolder | None) -> None:

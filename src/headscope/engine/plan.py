@@ -21,7 +21,6 @@ from headscope.engine.sample import Sample
 from headscope.errors import StudyError, first_part, name_parameters
 from headscope.options import CUTS, RunOptions
 from headscope.runs.manifest import begin_manifest
-from headscope.runs.tables import Repeat
 
 __all__ = [
     "Pass",
@@ -31,7 +30,6 @@ __all__ = [
     "leave_out_many_heads",
     "plan_kinds",
     "plan_passes",
-    "plan_second_readings",
     "plan_untrained",
     "refuse_single_model",
     "say_skipped",
@@ -68,7 +66,6 @@ class Pass:
     window: int | None = None  # the tokens of a window that documents are cut into
     cut: str = CUTS[0]  # or "truncate": only the first window of a document is read
     repeats: str | None = None  # the key of the pass that this one repeats
-    repeat: Repeat | None = None
     draw: int | None = None  # which of several untrained models is measured, from 1
     # What each kind of attention is measured by, where an encoder-decoder reads targets.
     by_kind: Mapping[AttentionKind, tuple[Analysis, ...]] = field(default_factory=dict)
@@ -89,7 +86,6 @@ class Pass:
             "window": self.window,
             "cut": self.cut if self.window else None,
             "repeats": self.repeats,
-            "repeat": self.repeat.value if self.repeat else None,
             "draw": self.draw,
             "skipped_files": getattr(self.corpus, "skipped_files", {}),
         }
@@ -295,28 +291,10 @@ def plan_untrained(passes: Sequence[Pass], n_draws: int) -> list[Pass]:
             "one, such as those of --text FILE; add it, or leave --null out."
         )
     return [
-        replace(_repeat(pass_, pass_.analyses, Repeat.UNTRAINED, f"untrained-{draw}"), draw=draw)
+        replace(pass_, key=f"untrained-{draw}-{pass_.key}", repeats=pass_.key, draw=draw)
         for draw in range(1, n_draws + 1)
         for pass_ in watched
     ]
-
-
-def plan_second_readings(passes: Sequence[Pass]) -> list[Pass]:
-    """The passes to repeat for analyses that want to know what the first reading gave."""
-    repeats = []
-    for pass_ in passes:
-        for analysis in pass_.analyses:
-            wanted: frozenset[str] = getattr(analysis, "repeats_after", frozenset())
-            missing = wanted - {other.name for other in pass_.analyses}
-            if missing:
-                raise StudyError(
-                    f"Analysis {analysis.name!r} reads the corpus a second time after "
-                    f"{', '.join(sorted(missing))}, which this run leaves out. Expected both; add "
-                    f"--only {','.join(sorted(missing))}."
-                )
-            if wanted:
-                repeats.append(_repeat(pass_, (analysis,), Repeat.SECOND_READING))
-    return repeats
 
 
 def describe_study(
@@ -344,16 +322,6 @@ def tell_left_out(left_out: Mapping[str, str]) -> None:
     """Say what is not measured, and why."""
     for reason in left_out.values():
         log.warning("%s", name_parameters(reason))
-
-
-def _repeat(
-    pass_: Pass,
-    analyses: tuple[Analysis, ...],
-    repeat: Repeat,
-    prefix: str = Repeat.SECOND_READING.value,
-) -> Pass:
-    key = f"{prefix}-{pass_.key}"
-    return replace(pass_, key=key, analyses=analyses, repeats=pass_.key, repeat=repeat)
 
 
 def _list_passes(

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from headscope.probes import baselines
-from headscope.probes.attention_only import AttentionOnly, fit_attention_only
+from headscope.probes.attention_only import KINDS, AttentionOnly, fit_attention_only
 from headscope.probes.attention_words import AttentionAndWords
 from headscope.probes.batches import NeuralScorer, Scorer
 from headscope.probes.labels import LabelProbe, fit_labels
@@ -33,6 +33,8 @@ __all__ = ["Probe", "ProbeResult", "ProgressReport", "Suite", "run_probes", "run
 T = TypeVar("T")
 
 EMBEDDINGS = 0  # the layer before the first one
+LEAST_FOUND = 20  # training words that a head must find, to be the best one of a relation
+NO_ATTENTION = 1e-9  # the score of ROOT: above words without attention, below all others
 DEFAULT_RANK = 64  # Hewitt and Manning find no gain from more
 
 # A probe's name, how many steps are done, how many there may be if that is known, what to say.
@@ -231,12 +233,24 @@ def learn_best_heads(suite: Suite) -> AttentionOnly:
     return fit_heads("", suite.train, sorted({head.map for head in chosen})).probe
 
 
+def combine_best_heads(suite: Suite) -> AttentionOnly:
+    """The sum of the best heads of all relations, each as often as it is the best; not trained."""
+    n_maps = suite.head_counts[baselines.ALL_WORDS].shape[1]
+    weights = np.zeros((len(KINDS), n_maps))
+    for relation, head in baselines.choose_heads(suite.head_counts).items():
+        n_found = suite.head_counts[relation][:, head.map, head.direction].sum()
+        if relation != baselines.ALL_WORDS and n_found >= LEAST_FOUND:
+            weights[head.direction, head.map] += 1
+    return AttentionOnly(weights, NO_ATTENTION)
+
+
 RIGHT_BRANCHING = Probe(lambda suite: baselines.FixedOffset(1))
 LEFT_BRANCHING = Probe(lambda suite: baselines.FixedOffset(-1))
 BEST_OFFSET = Probe(lambda suite: baselines.choose_offset(suite.train))
 BEST_SINGLE_HEAD = Probe(
     lambda suite: baselines.choose_heads(suite.head_counts)[baselines.ALL_WORDS]
 )
+BEST_HEADS_COMBINED = Probe(combine_best_heads)
 BEST_HEADS = Probe(learn_best_heads, is_trained=True)
 WORDS_ONLY = Probe(
     partial(learn_words, name="words-only", has_distances=False),

@@ -1,7 +1,6 @@
 """The tables of a run, put together from those of its passes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from typing import Any
 
 import pandas as pd
@@ -11,19 +10,12 @@ from headscope.data.table import KIND, Tables, join_kinds
 from headscope.stats.tally import Tally
 
 __all__ = [
-    "CORPUS_COLUMNS", "Repeat", "number_layers", "rows_of_pass", "summarize_passes", "tally_name",
+    "CORPUS_COLUMNS", "number_layers", "rows_of_pass", "summarize_passes", "tally_name",
 ]  # fmt: skip
 
 CORPUS_COLUMNS = ("treebank", "corpus")
 Frames = dict[str, pd.DataFrame]
 Summarize = Callable[[Analysis, Tally], Mapping[str, pd.DataFrame]]
-
-
-class Repeat(Enum):
-    """Why a corpus is read again."""
-
-    UNTRAINED = "untrained"  # the same with the model's weights random
-    SECOND_READING = "second"  # by an analysis that knows what the first reading gave
 
 
 def tally_name(kind: str, analysis: str) -> str:
@@ -43,22 +35,15 @@ def summarize_passes(
     Tables of an encoder-decoder that was measured whole have a column `attention`. Where
     several passes gave the same table, columns say so: `treebank` or `corpus`, `window`,
     and `cut` where documents were truncated.
-    A pass that repeats another adds to the tables of the other.
     """
     draws = {
-        key: [tallies[k] for k, e in passes.items() if e["repeats"] == key and _is_untrained(e)]
+        key: [tallies[k] for k, e in passes.items() if e["repeats"] == key and e.get("draw")]
         for key in passes
     }
     by_pass = {
         k: _summarize(e, analyses, tallies[k], draws[k], summarize) for k, e in passes.items()
     }
     firsts = {key: entry for key, entry in passes.items() if entry["repeats"] is None}
-    for key, entry in passes.items():
-        if entry["repeats"] is not None and not _is_untrained(entry):
-            for name, frames in by_pass[key].items():
-                first = by_pass[entry["repeats"]].get(name)
-                if first is not None:
-                    _add_repeat(analyses[name], first, frames)
     trained = _combine(analyses.values(), _join_passes(firsts, by_pass, n_documents))
     drawn = {k: e for k, e in passes.items() if e.get("draw") is not None}
     numbers = sorted({entry["draw"] for entry in drawn.values()})
@@ -82,10 +67,6 @@ def _join_passes(
                 counted = table.assign(documents=n_documents[key])
                 parts.setdefault(name, []).append((entry, counted))
     return {name: _join(tables) for name, tables in parts.items()}
-
-
-def _is_untrained(entry: Mapping[str, Any]) -> bool:
-    return entry["repeat"] is not None and Repeat(entry["repeat"]) is Repeat.UNTRAINED
 
 
 def _summarize(
@@ -157,11 +138,6 @@ def rows_of_pass(
     for column in labels.keys() & set(table.columns):
         table = table[table[column] == labels[column]]
     return table
-
-
-def _add_repeat(analysis: Any, tables: Frames, repeated: Frames) -> None:
-    """Let an analysis put what its second reading gave beside what it gave first."""
-    tables.update(analysis.add_repeat(dict(tables), repeated))
 
 
 def _add_untrained(analysis: Any, tables: Frames, tally: Tally, drawn: Sequence[Tally]) -> Frames:

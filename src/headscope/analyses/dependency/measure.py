@@ -30,8 +30,6 @@ from headscope.analyses.dependency.tables import (
     OFFSETS,
     POSSESSIVES,
     TABLES,
-    Head,
-    best_heads,
     correct_p,
     is_single,
     make_tables,
@@ -59,7 +57,7 @@ from headscope.stats.ranking import Values
 from headscope.stats.tally import Tally
 
 __all__ = [
-    "ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency", "Head", "best_heads",
+    "ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency",
     "is_single", "relation_name",
 ]  # fmt: skip
 

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats import accuracy
-from headscope.stats.bucket import N_BUCKETS, N_FOLDS, fold_of
 from headscope.stats.heldout import choose_best
 from headscope.stats.tally import PLAIN, Tally
 from headscope.stats.tests import compare, holm, max_null_p, pool_random_effects
 
-__all__ = ["TABLES", "best_heads", "correct_p", "is_single", "make_tables", "pool_treebanks"]
+__all__ = ["TABLES", "correct_p", "is_single", "make_tables", "pool_treebanks"]
 
 DIRECTIONS = ["dependent-to-head", "head-to-dependent"]
 OFFSETS = [offset for offset in range(-10, 11) if offset != 0]
@@ -29,12 +28,10 @@ TREEBANK_COLUMNS = (
     *(f"{name}{part}" for name in ("heldout_accuracy", "heldout_difference") for part in POOLED),
     "documents",
 )
-MIN_COUNT = 20  # words of a relation, for its best head to be combined with others
 DIRECTION_COLUMNS = (
     *("relation", "count", "dependent_to_head", "head_to_dependent"),
     *("difference", "low", "high", "p_value"),
 )
-Head = tuple[int, int, int]  # layer, head, direction
 
 NORMAL = 1.96  # half of a 95 % interval in standard errors
 TABLES: dict[str, tuple[str, ...]] = {
@@ -141,24 +138,6 @@ def pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
             ]
             rows.append((relation, len(known), *flat, int(known["documents"].sum())))
     return pd.DataFrame(rows, columns=list(TREEBANK_COLUMNS))
-
-
-def best_heads(tally: Tally) -> tuple[tuple[Head, ...], ...]:
-    """For each fold, the best head of every relation that the other folds have enough words of."""
-    chosen: list[tuple[Head, ...]] = []
-    relations = _list_relations(tally)
-    for fold in range(N_FOLDS):
-        is_other = fold_of(np.arange(N_BUCKETS)) != fold
-        count = {r: tally.totals[f"count/{r}"][is_other].sum() for r in relations}
-        plain = [r for r, n in count.items() if n >= MIN_COUNT and is_single(r)]
-        heads = []
-        for relation in plain or ["all"] * bool(relations):
-            # [layer, head, direction]
-            correct = tally.totals[f"correct/{relation}"][is_other].sum(axis=0)
-            layer, head, direction = map(int, np.unravel_index(correct.argmax(), correct.shape))
-            heads.append((layer, head, direction))
-        chosen.append(tuple(heads))
-    return tuple(chosen)
 
 
 def _list_relations(tally: Tally) -> list[str]:

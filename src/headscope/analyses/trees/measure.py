@@ -1,7 +1,7 @@
 """Whole parses from attention: maximum spanning trees over words, against trees without a model."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,12 +11,11 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.analyses.dependency.measure import Dependency, Head, best_heads
 from headscope.contracts import Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
 from headscope.data.reading import Reading
-from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
+from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.data.tree import ROOT
 from headscope.data.words import (
     WordReading,
@@ -26,17 +25,14 @@ from headscope.data.words import (
     words_with_tokens,
 )
 from headscope.kernels.tree_scores import SCORES, count_arcs
-from headscope.options import option
 from headscope.stats.accuracy import SCORE_COLUMNS, score_columns
-from headscope.stats.bucket import bucket_of, fold_of
 from headscope.stats.tally import Tally
 
 __all__ = ["Trees"]
 
 NO_HEAD = -2  # of a word whose head has no token
-HEADS, COMBINED = "head", "best heads combined"
+HEADS = "head"
 BASELINES = {"adjacent chain": "undirected", "right-branching": "dependent-to-head"}
-COMBINED_TREES = ["undirected", "dependent-to-head"]  # heads are turned so that rows are dependents
 COLUMNS = ("system", "layer", "head", "tree", *SCORE_COLUMNS)
 
 Count = Callable[[], Tensor]
@@ -55,15 +51,10 @@ class Trees:
     """Arcs found by the maximum spanning tree over word attention, punctuation left out.
 
     Undirected trees sum both directions (UUAS); directed ones hang on the gold root and read the
-    dependent's row or its column (UAS). With `combine` the corpus is read again with the best head
-    of every relation: their attention is summed, and only that combination is measured.
+    dependent's row or its column (UAS).
     """
 
     query_pieces: str = query_pieces_option()
-    combine: bool = option(
-        False, "Also parse with the best heads combined (reads treebanks again)."
-    )
-    chosen: Sequence[Sequence[Head]] = ()  # the heads to combine, chosen without each fold
 
     name: ClassVar[str] = "trees"
     watches: ClassVar[Watch] = Watch.ATTENTION
@@ -77,20 +68,6 @@ class Trees:
     def reads(self) -> tuple[Reading, ...]:
         return (WordReading(self.query_pieces),)
 
-    @property
-    def repeats_after(self) -> frozenset[str]:
-        """The analysis that tells which heads are best."""
-        return frozenset({Dependency.name} if self.combine and not self.chosen else ())
-
-    def repeat(self, tallies: Mapping[str, Tally]) -> "Trees":
-        """The analysis of the heads that the first reading found best."""
-        return replace(self, chosen=best_heads(tallies[Dependency.name]))
-
-    def add_repeat(self, tables: Tables, repeated: Tables) -> dict[str, pd.DataFrame]:
-        """The table of the first reading, with the combination under it."""
-        both = [tables["trees"], repeated["trees"]]
-        return {**tables, "trees": pd.concat(both, ignore_index=True)}
-
     def measure(self, attention: LayerAttention) -> Mapping[str, Tensor | Count]:
         """Arcs found by example and head; the baselines and the number of arcs once."""
         arcs = attention.batch.remember("arcs", lambda: _read_arcs(attention.batch))
@@ -99,44 +76,26 @@ class Trees:
         if attention.layer == 0:
             baselines = _measure_baselines(arcs).items()
             values |= {name: found.to(weights.device) for name, found in baselines}
-        if not self.chosen:
-            return values | {HEADS: _count(weights, arcs)}
-        total = attention.batch.remember("combined", lambda: torch.zeros_like(weights[:, :1]))
-        last = max(layer for heads in self.chosen for layer, _, _ in heads)
-        self._add_heads(total, weights, attention)
-        if attention.layer == last:
-            values[COMBINED] = _count(total, arcs, np.s_[:, 0, : len(COMBINED_TREES)])
-        return values
+        return values | {HEADS: _count(weights, arcs)}
 
     def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
-        """Every head, the combination and the baselines, as far as they were measured."""
+        """Every head, then the baselines."""
         if not tally:
             return empty_tables(self.tables)
         no_head = {"layer": [pd.NA], "head": [pd.NA]}
-        if COMBINED in tally.totals:
-            rows = [_system_table(tally, COMBINED, {**no_head, "tree": COMBINED_TREES})]
-        else:
-            axes = {**head_axes(*tally.totals[HEADS].shape[1:3]), "tree": list(SCORES)}
-            rows = [_system_table(tally, HEADS, axes)]
-            for system, tree in BASELINES.items():
-                rows.append(_system_table(tally, system, {**no_head, "tree": [tree]}))
+        axes = {**head_axes(*tally.totals[HEADS].shape[1:3]), "tree": list(SCORES)}
+        rows = [_system_table(tally, HEADS, axes)]
+        for system, tree in BASELINES.items():
+            rows.append(_system_table(tally, system, {**no_head, "tree": [tree]}))
         table = pd.concat(rows, ignore_index=True)
         return {"trees": table.astype({"layer": "Int64", "head": "Int64"})}
 
-    def _add_heads(self, total: Tensor, weights: Tensor, attention: LayerAttention) -> None:
-        """Add the chosen heads of this layer, each turned so that rows are dependents."""
-        for i, encoding in enumerate(attention.batch.encodings):
-            heads = self.chosen[fold_of(bucket_of(encoding.example))]
-            for layer, head, direction in heads:
-                if layer == attention.layer:
-                    total[i, 0] += weights[i, head].T if direction else weights[i, head]
 
-
-def _count(weights: Tensor, arcs: Arcs, part: Any = ...) -> Tensor | Count:
+def _count(weights: Tensor, arcs: Arcs) -> Tensor | Count:
     """Arcs found by each head; compiled code counts on the CPU, so a device is not waited for."""
 
     def count() -> Tensor:
-        return torch.from_numpy(count_arcs(weights.cpu().numpy(), *arcs)[part])
+        return torch.from_numpy(count_arcs(weights.cpu().numpy(), *arcs))
 
     return count() if weights.device.type == "cpu" else count
 
