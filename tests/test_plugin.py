@@ -40,13 +40,11 @@ NOTES = "The boat sails home.\nThe old house is red.\n\nShe saw the man.\nHe was
 ANALYSIS = """
 from dataclasses import dataclass
 from typing import ClassVar
-from headscope import Watch, empty_tables, head_axes, option, tidy_table
+from headscope import Analysis, empty_tables, head_axes, option, tidy_table
 
 @dataclass(frozen=True)
-class Own:
+class Own(Analysis):
     name: ClassVar = "NAME"
-    watches: ClassVar = Watch.ATTENTION
-    needs: ClassVar = frozenset()
     tables: ClassVar = {"NAME": ("layer", "head", "weight")}
 
     def measure(self, attention):

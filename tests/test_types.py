@@ -25,13 +25,12 @@ from headscope.contracts import Analysis, Corpus
 
 
 @dataclass(frozen=True)
-class First:
+class First(Analysis):
     """The mean weight of the first token."""
 
     power: int = hs.option(1, "To which power.")
 
     name: ClassVar[str] = "first"
-    watches: ClassVar[hs.Watch] = hs.Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset({hs.Annotation.WORDS})
     tables: ClassVar[dict[str, tuple[str, ...]]] = {"first": ("layer", "head", "weight")}
 

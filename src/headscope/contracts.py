@@ -5,16 +5,17 @@
                                   tables <- Analysis.summarize <- Tally <- (+)
 
 A Corpus yields examples. A Source runs a model over a batch of them and shows what it observes,
-layer by layer. An Analysis measures that, and turns the totals into tables. To add one, write a
-class that follows its protocol and register its name: a line in `registry.py`, or an entry point of
-your own package. The engine does the rest: batches, intervals, shards, resuming and files.
-`headscope.testing` checks your class against these protocols.
+layer by layer. An Analysis measures that, and turns the totals into tables. To add a source or an
+analysis, derive a class and register its name: a line in `registry.py`, or an entry point of your
+own package. A corpus need only have the same parts. The engine does the rest: batches, intervals,
+shards, resuming and files. `headscope.testing` checks your class.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +41,6 @@ __all__ = [
     "Observation",
     "Source",
     "Watch",
-    "layer_numbers",
 ]
 
 
@@ -139,21 +139,23 @@ Shown = TypeVar("Shown", covariant=True)
 class Source(Protocol[Shown]):
     """A model that shows one kind of observation."""
 
-    @property
-    def emits(self) -> Watch: ...
+    if TYPE_CHECKING:  # attributes or properties; none here, as dataclasses take them for defaults
 
-    @property
-    def name(self) -> str: ...
+        @property
+        def emits(self) -> Watch: ...
 
-    @property
-    def n_layers(self) -> int: ...
+        @property
+        def name(self) -> str: ...
 
-    @property
-    def n_heads(self) -> int: ...
+        @property
+        def n_layers(self) -> int: ...
 
-    @property
-    def max_tokens(self) -> int:
-        """The longest input the model takes."""
+        @property
+        def n_heads(self) -> int: ...
+
+        @property
+        def max_tokens(self) -> int:
+            """The longest input the model takes."""
 
     def encode(self, examples: Sequence["Example"], max_tokens: int) -> list["Encoding"]:
         """The examples in tokens, truncated to `max_tokens`."""
@@ -167,9 +169,16 @@ class Source(Protocol[Shown]):
     def describe(self) -> dict[str, object]:
         """What the manifest says about the model; its "digest" identifies the weights."""
 
+    # What follows has a default: derive from this class, and change what you need.
 
-class SlicedSource(Source[Shown], Protocol):
-    """A source of attention that can also show it slice by slice. The engine looks for `read`."""
+    @property
+    def layer_numbers(self) -> Sequence[int]:
+        """The model's own numbers of the layers that are shown, from 0.
+
+        Other than 0, 1, 2 ... in a source that leaves out layers, such as those without attention
+        in a hybrid model. The `layer` of what it shows is counted without gaps.
+        """
+        return range(self.n_layers)
 
     def read(
         self,
@@ -178,30 +187,16 @@ class SlicedSource(Source[Shown], Protocol):
         n_rows: int,
         observe: Callable[[Shown], None],
     ) -> None:
-        """As `attend`, with readings of slices of `n_rows` query rows instead of maps."""
-
-
-class PreparedSource(Source[Shown], Protocol):
-    """A source that can be made ready for many batches. The engine looks for `prepared`."""
+        """As `attend`; a faster source gives readings of slices of `n_rows` rows, and no maps."""
+        self.attend(batch, observe)
 
     def prepared(self) -> AbstractContextManager[None]:
         """Set once what every batch would set and reset; everything is restored afterwards."""
-
-
-class ChoosingSource(Source[Shown], Protocol):
-    """A source that cannot show some examples. The engine looks for `explain_unusable`."""
+        return nullcontext()
 
     def explain_unusable(self, encoding: "Encoding") -> str:
         """Why an example is skipped, which is counted; empty: it can be used."""
-
-
-def layer_numbers(source: Any) -> list[int]:
-    """The model's own numbers of the layers that a source shows, from 0.
-
-    A source that leaves out layers, such as those without attention in a hybrid model, declares
-    `layer_numbers`. The `layer` of what it shows is counted without gaps.
-    """
-    return list(getattr(source, "layer_numbers", range(source.n_layers)))
+        return ""
 
 
 if TYPE_CHECKING:
@@ -210,116 +205,64 @@ else:
     AttentionSource = Source  # the module that has LayerAttention loads torch
 
 
-class Analysis(Protocol):
-    """A question about a model. A frozen dataclass: it holds options, never data.
+class Analysis(ABC):
+    """A question about a model. Derive a frozen dataclass: it holds options, never data.
 
     Fields made with `headscope.options.option` are its options. The command line, `analyze()`, the
-    manifest and the check before a merge are derived from them.
+    manifest and the check before a merge are derived from them. A field `seed` gets the run's.
     """
 
-    # These four are attributes of the class.
-    @property
-    def name(self) -> str: ...
+    name: ClassVar[str]
+    tables: ClassVar[Mapping[str, tuple[str, ...]]]  # the columns of each table it makes
+    watches: ClassVar[Watch] = Watch.ATTENTION
+    needs: ClassVar[frozenset[str]] = frozenset()  # what its examples must have (Annotation)
+    measures_cross: ClassVar[bool] = False  # also cross attention: keys are `LayerAttention.keys`
+    weighs_documents: ClassVar[bool] = False  # means over text in which documents weigh alike
+    not_mergeable: ClassVar[str] = ""  # why its sums over different corpora cannot be added
 
     @property
-    def watches(self) -> Watch: ...
+    def reads(self) -> "Collection[Reading] | None":
+        """What it reads from the maps (`headscope.data.reading`); None: it needs whole maps.
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """The annotation that its examples must have (Annotation); empty: any text works."""
+        If no analysis of a pass needs whole maps, they are read slice by slice while the model
+        runs, which is faster.
+        """
+        return None
 
-    @property
-    def tables(self) -> Mapping[str, tuple[str, ...]]:
-        """The columns of each table it makes."""
-
+    @abstractmethod
     def measure(self, observed: Any) -> Mapping[str, "Tensor | Callable[[], Tensor]"]:
         """Sums and counts for one layer of a batch; the first axis of each array is the example.
 
         A value that is the same in every layer, or known only at one, may be returned for one layer
         only. A value may be a function, which is called after the last layer: use this for work on
         the CPU, which would otherwise make the device wait at every layer.
+
+        An analysis that compares layers (`Watch.compares_layers`) is shown all layers at once. It
+        has fields `rows` and `max_heads`: of how many query rows and heads it gets the attention.
         """
 
+    def altered_heads(self) -> Collection[tuple[int, int]] | None:
+        """The heads to alter for `Watch.CHANGE` (layer, head, from 0); None: all."""
+        return None
+
+    def finish(self, values: Mapping[str, "Tensor"], batch: "Batch") -> Mapping[str, "Tensor"]:
+        """The sums and counts of a batch, made of what `measure` returned for all layers.
+
+        All arrays are `[example, layer, ...]`. `measure` may then return any arrays by example.
+        """
+        return values
+
+    @abstractmethod
     def summarize(self, tally: "Tally") -> Mapping[str, "pd.DataFrame"]:
         """The tables, by name, made from the totals of these arrays."""
-
-
-# What an analysis may have beside that. The engine looks for each by its name.
-
-
-class RankedAnalysis(Analysis, Protocol):
-    """An analysis that ranks examples: where does a head do best and worst?"""
 
     def rank(self, values: Mapping[str, "Array"]) -> Mapping[str, "Array"]:
         """By ranking, a score of each example for each head: `[example, layer, head, ...]`.
 
-        `values` is the result of `measure` for all layers, `[example, layer, ...]` each. NaN marks
-        an example without a score.
+        `values` is what `finish` returned, `[example, layer, ...]` each. NaN marks an example
+        without a score. The best and worst examples of heads are shown.
         """
-
-
-class ReadingAnalysis(Analysis, Protocol):
-    """An analysis of attention that never needs whole maps, which makes it faster.
-
-    If all analyses of a pass are of this kind, maps are read slice by slice while the model runs.
-    """
-
-    @property
-    def reads(self) -> Collection["Reading"]:
-        """What it reads from the maps (`headscope.data.reading`)."""
-
-
-class FinishedAnalysis(Analysis, Protocol):
-    """An analysis that ends its work on a batch for all layers at once, which makes it faster."""
-
-    def finish(self, values: Mapping[str, "Tensor"], batch: "Batch") -> Mapping[str, "Tensor"]:
-        """The sums and counts of a batch, `[example, layer, ...]` each.
-
-        `values` is what `measure` returned for all layers, `[example, layer, ...]`. It may then
-        return any arrays by example, not only sums.
-        """
-
-
-class CrossAnalysis(Analysis, Protocol):
-    """An analysis of attention that can also measure cross attention.
-
-    There queries and keys are different tokens: those of the target (`LayerAttention.batch`) and
-    of the source (`LayerAttention.keys`).
-    """
-
-    @property
-    def measures_cross(self) -> bool: ...
-
-
-class TextMeans(Analysis, Protocol):
-    """An analysis of means over text, in which documents weigh alike (`--weigh`)."""
-
-    @property
-    def weighs_documents(self) -> bool: ...
-
-
-class LayersAnalysis(Analysis, Protocol):
-    """An analysis that compares layers (`Watch.compares_layers`)."""
-
-    @property
-    def rows(self) -> int:
-        """The maximum number of query rows per example that it gets."""
-
-    @property
-    def max_heads(self) -> int:
-        """The maximum number of heads that it gets, evenly spread over each layer."""
-
-
-class ChangeAnalysis(Analysis, Protocol):
-    """An analysis of changes (`Watch.CHANGE`)."""
-
-    @property
-    def heads(self) -> Collection[tuple[int, int]] | None:
-        """The heads to alter (layer, head, from 0); None: all."""
-
-
-class UntrainedAnalysis(Analysis, Protocol):
-    """An analysis that also compares with the same model untrained (`--null`)."""
+        return {}
 
     def add_untrained(
         self,
@@ -328,18 +271,8 @@ class UntrainedAnalysis(Analysis, Protocol):
         untrained: Sequence["Tally"],
     ) -> Mapping[str, "pd.DataFrame"]:
         """Its tables with columns from the totals of untrained models, one tally for each draw."""
-
-
-class JoinedAnalysis(Analysis, Protocol):
-    """An analysis that also summarizes all corpora together."""
+        return tables
 
     def join_corpora(self, tables: Mapping[str, "pd.DataFrame"]) -> Mapping[str, "pd.DataFrame"]:
-        """Its joined tables of all passes, with the summary over all corpora."""
-
-
-class UnmergeableAnalysis(Analysis, Protocol):
-    """An analysis whose sums over different corpora cannot be added."""
-
-    @property
-    def not_mergeable(self) -> str:
-        """Why, in a sentence."""
+        """Its joined tables of all passes, with a summary over all corpora."""
+        return tables

@@ -8,20 +8,18 @@ import pandas as pd
 import pytest
 import torch
 
-from headscope import Watch
+from headscope import Analysis
 from headscope.engine.plug_ins import PlugInError
 from headscope.errors import StudyError
 from tests.engine.made import run
 
 
 @dataclass(frozen=True)
-class Foreign:
+class Foreign(Analysis):
     """An analysis that does as it is told, right or wrong."""
 
     fault: str = ""
     name: ClassVar[str] = "foreign"
-    watches: ClassVar[Watch] = Watch.ATTENTION
-    needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {"foreign": ("layer", "head", "weight")}
 
     def measure(self, attention: Any) -> Any:

@@ -265,9 +265,12 @@ def test_a_sound_toy_keeps_the_contract() -> None:
 
 
 @dataclass
-class Thawed:
+class Thawed(Analysis):
     name: ClassVar[str] = "toy"
-    watches: ClassVar[Watch] = Watch.ATTENTION
+
+    def measure(self, observed: Any) -> Any: ...
+
+    def summarize(self, tally: Tally) -> Any: ...
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ def _weighed_by_errors(
     return {
         name
         for name, analysis in analyses.items()
-        if hasattr(analysis, "join_corpora")
+        if type(analysis).join_corpora is not Analysis.join_corpora
         and sum(name in one["analyses"] for one in passes.values()) > 1
     }
 

@@ -212,10 +212,11 @@ class _Study:
         """Say what cannot be done before any work."""
         models = self.work.models
         for pass_ in self.passes:
-            rows = [int(getattr(analysis, "rows", 0)) for analysis in pass_.analyses]
-            tokens = self.work.tokens(pass_)
+            across: list[Any] = [a for a in pass_.analyses if a.watches.compares_layers]
+            n_rows = max((int(analysis.rows) for analysis in across), default=0)
             if not pass_.repeats:
-                tell_needs(models.source, tokens, self.work.options.slice_rows, max(rows))
+                tokens = self.work.tokens(pass_)
+                tell_needs(models.source, tokens, self.work.options.slice_rows, n_rows)
             if pass_.watch is Watch.GRADIENT and models.with_head:
                 refuse_offloaded(models.with_head, "gradients cannot flow through it")
             if pass_.watch is Watch.CHANGE:

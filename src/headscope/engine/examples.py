@@ -1,12 +1,11 @@
 """The examples where notable heads do best and worst: found while streaming, viewed again here."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from headscope.contracts import Analysis, AttentionSource, CorpusRole, layer_numbers
+from headscope.contracts import Analysis, AttentionSource, CorpusRole
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example, stable_hash
@@ -55,7 +54,7 @@ def gather_examples(
 
     Of an encoder-decoder, `source` is one kind of its attention.
     """
-    requests = _request(pass_, analyses, rankings, tables, layer_numbers(source))
+    requests = _request(pass_, analyses, rankings, tables, source.layer_numbers)
     if not requests:
         return []
     examples: dict[int, Example] = {}  # those that are shown, by the hash of their id
@@ -68,7 +67,7 @@ def gather_examples(
     encodings = encode_whole(source, list(examples.values()), max_tokens)
     progress = start_bar(len(encodings))
     found: list[tuple[Request, ShownExample]] = []
-    with getattr(source, "prepared", nullcontext)():
+    with source.prepared():
         for members in equal_length_batches(encodings, BATCH_TOKENS):
             found += _show(source, members, requests)
             progress(len(members))

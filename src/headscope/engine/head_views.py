@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from headscope.contracts import AttentionKind, AttentionSource, layer_numbers
+from headscope.contracts import AttentionKind, AttentionSource
 from headscope.data.attention import LayerAttention, head_name
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
@@ -93,13 +93,13 @@ def make_view(
 
 def all_heads(source: AttentionSource, layer: int | None = None) -> list[tuple[int, int]]:
     """Every head of the model, or of one of its layers, counted from 0."""
-    layers = layer_numbers(source) if layer is None else [layer]
+    layers = source.layer_numbers if layer is None else [layer]
     return [(number, head) for number in layers for head in range(source.n_heads)]
 
 
 def refuse_absent_heads(source: AttentionSource, heads: Collection[tuple[int, int]]) -> None:
     """An error for a head that the model does not have."""
-    numbers = layer_numbers(source)
+    numbers = source.layer_numbers
     for layer, head in heads:
         if layer not in numbers or not 0 <= head < source.n_heads:
             raise StudyError(
@@ -149,7 +149,7 @@ def run_heads(
     A layer's other maps are let go while the model runs.
     """
     maps: dict[tuple[int, int, int], Maps] = {}
-    numbers = layer_numbers(source)
+    numbers = source.layer_numbers
 
     def keep(attention: LayerAttention) -> None:
         for place, layer, head in wanted:

@@ -1,7 +1,7 @@
 """The engine: encode, batch, observe, measure, add. Analyses know nothing of what is here."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.contracts import Analysis, AttentionKind, CorpusRole, Source, layer_numbers
+from headscope.contracts import Analysis, AttentionKind, CorpusRole, Source
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example, stable_hash
@@ -107,15 +107,15 @@ def measure_examples(
             examples = cut_windows(examples, source, max_tokens, result.counts, is_truncated)
         encodings = source.encode(examples, max_tokens)
         kept = keep_usable(encodings, source, role, max_tokens, result.counts)
-    rankers = {name: a.rank for _, name, a in named if hasattr(a, "rank")}
+    rankers = {name: analysis.rank for _, name, analysis in named}
     result.rankings = {name: Ranking() for name in rankers}
     is_weighed = options.weigh == "documents"
-    weighed = {n for _, n, a in named if is_weighed and getattr(a, "weighs_documents", False)}
+    weighed = {n for _, n, a in named if is_weighed and a.weighs_documents}
     waiting = _Waiting(result, rankers, weighed)
     n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
     observer = _Observer(source, named, options, result, max_tokens)
     most_tokens = min(options.batch_tokens, observer.most_tokens)
-    with getattr(source, "prepared", nullcontext)():
+    with source.prepared():
         for members in equal_length_batches(kept, most_tokens):
             with result.timed("model"):
                 values = observer.measure(source.batch(members))
@@ -227,7 +227,6 @@ def keep_usable(
     counts: ExampleCounts,
 ) -> list[Encoding]:
     """Count what is used, cut or left out. Text may be cut; an annotated sentence may not."""
-    explain = getattr(source, "explain_unusable", lambda encoding: "")
     kept = []
     for encoding in encodings:
         if not (encoding.kinds == TokenKind.TEXT).any():
@@ -236,7 +235,7 @@ def keep_usable(
             counts.skip("no target (text_pair)", encoding.example.id)
         elif encoding.is_truncated and role is not CorpusRole.TEXT:
             counts.skip(f"longer than {max_tokens} tokens", encoding.example.id)
-        elif reason := explain(encoding):
+        elif reason := source.explain_unusable(encoding):
             counts.skip(reason, encoding.example.id)
         else:
             counts.used += 1
@@ -284,8 +283,7 @@ class _Observer:
     def _collect_readings(self) -> list[Any] | None:
         """What is read off slices, each once; None: something needs whole maps."""
         analyses = [named.analysis for named in self.of_layers]
-        is_known = all(hasattr(analysis, "reads") for analysis in analyses)
-        if not (is_known and hasattr(self.source, "read")):
+        if any(analysis.reads is None for analysis in analyses):
             return None
         wanted = [reading for analysis in analyses for reading in analysis.reads]
         return list(dict.fromkeys([*wanted, *self.buffers.values()]))
@@ -301,7 +299,7 @@ class _Observer:
         """The values of a batch, by the names of tallies."""
         layers: dict[str, dict[int, Measured]] = {a.name: {} for a in self.of_layers}
         is_finite: list[tuple[int, Tensor]] = []
-        numbers = layer_numbers(self.source)
+        numbers = self.source.layer_numbers
         for buffer in self.buffers.values():
             buffer.begin_batch()
 
@@ -320,7 +318,7 @@ class _Observer:
         if self.readings is None:
             self.source.attend(batch, observe)
         else:
-            self.source.read(batch, self.readings, self.n_rows, observe)  # type: ignore[attr-defined]
+            self.source.read(batch, self.readings, self.n_rows, observe)
         # Only now is anything read: a device works on while the host plans the next layer.
         refuse_not_finite(is_finite, batch)
         with self.result.timed("measure (within model)"):
@@ -366,9 +364,7 @@ def _join_layers(analysis: Any, measured: Mapping[int, Measured], batch: Batch) 
         name: torch.stack([layer[name] for layer in layers if name in layer], dim=1)
         for name in dict.fromkeys(name for layer in layers for name in layer)
     }
-    if hasattr(analysis, "finish"):
-        values = analysis.finish(values, batch)
-    return {name: value.cpu().numpy() for name, value in values.items()}
+    return {name: value.cpu().numpy() for name, value in analysis.finish(values, batch).items()}
 
 
 def refuse_not_finite(is_finite: Sequence[tuple[int, Tensor]], batch: Batch) -> None:

@@ -158,7 +158,7 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> Non
 def _refuse_not_mergeable(analyses: Mapping[str, Any], manifests: Manifests) -> None:
     """What does not add over corpora, if more than one run has it."""
     for name, analysis in analyses.items():
-        reason = getattr(analysis, "not_mergeable", "")
+        reason = analysis.not_mergeable
         if reason and sum(name in m["analyses"] for m in manifests) > 1:
             raise OutputError(
                 f"Runs with the analysis {name!r} cannot be merged: {reason}. Expected runs "

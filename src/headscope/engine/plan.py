@@ -229,7 +229,7 @@ def _list_able(
         if analysis.watches is Watch.CROSS_ATTENTION:
             if is_cross:
                 yield analysis
-        elif is_cross and not getattr(analysis, "measures_cross", False):
+        elif is_cross and not analysis.measures_cross:
             left_out[f"{analysis.name} ({kind})"] = (
                 f"Analysis {analysis.name!r} is left out of {kind} attention: it measures "
                 "attention among the tokens of one text."

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from headscope.arguments import checked
-from headscope.contracts import Annotation, AttentionSource, Corpus, CorpusRole, layer_numbers
+from headscope.contracts import Annotation, AttentionSource, Corpus, CorpusRole
 from headscope.corpora.lines import file_digest, read_lines
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.example import Example, stable_hash
@@ -267,7 +267,7 @@ class _ProbeStudy:
             fitted={name: probe for one in suites.values() for name, probe in one.fitted.items()},
             counts=(suite.head_counts, count_correct(suite.test)),
             shape=(self.source.n_layers, self.source.n_heads),
-            layer_numbers=layer_numbers(self.source),
+            layer_numbers=self.source.layer_numbers,
             parts=self._run_parts(suite) if self.options.parts and suite.fitted else (),
             structures=list_structures(fits, own) if fits else [],
             train_documents=suite.train.n_documents,
@@ -294,7 +294,7 @@ class _ProbeStudy:
     def _run_parts(self, suite: Suite) -> list[tuple[Part, PartScores, int]]:
         """Parts of the attention, and norms in its place."""
         n_sentences = min(N_PARTS, len(suite.train))
-        parts = list(fit_parts(suite.train, layer_numbers(self.source), self.options.seed))
+        parts = list(fit_parts(suite.train, self.source.layer_numbers, self.options.seed))
         scores = score_parts([part.probe for part in parts], suite.test)
         found = [(*pair, n_sentences) for pair in zip(parts, scores, strict=True)]
         if not isinstance(self.source, LoadedModel) or self.source.weights == "norm":

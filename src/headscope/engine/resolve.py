@@ -40,7 +40,6 @@ __all__ = [
 log = getLogger("headscope")
 LONG_SHARE = 0.4  # of the examples, in the largest tenth of the documents
 TABLE_NAME = re.compile(r"[\w-]+")  # which is a file's name too
-REQUIRED = ("name", "watches", "needs", "tables", "measure", "summarize")
 
 
 def read_names(names: Any) -> list[Any] | None:
@@ -207,7 +206,7 @@ def _find_problem(name: str, kind: Any, others: Iterable[Any]) -> str:
 def _check_object(analysis: Any) -> Analysis:
     """The analysis that Python was given, or an error for what is none."""
     kind = type(analysis)
-    breach = _find_breach(getattr(kind, "name", ""), kind, ())
+    breach = _find_breach(kind.name if isinstance(analysis, Analysis) else "", kind, ())
     if isinstance(analysis, type):
         breach = "it is a class, not an instance of one"
     if breach:
@@ -221,7 +220,10 @@ def _check_object(analysis: Any) -> Analysis:
 
 
 def _find_breach(name: str, kind: Any, others: Iterable[Any]) -> str:
-    missing = [part for part in REQUIRED if not hasattr(kind, part)]
+    if not issubclass(kind, Analysis):
+        return "it is not derived from `headscope.Analysis` (write `class Name(Analysis)`)"
+    missing = [part for part in ("name", "tables") if part not in dir(kind)]
+    missing += sorted(kind.__abstractmethods__)
     if missing:
         return f"it lacks {', '.join(missing)}"
     has_fields = is_dataclass(kind)

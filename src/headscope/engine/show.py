@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headscope.arguments import checked
-from headscope.contracts import AttentionKind, AttentionSource, CorpusRole, layer_numbers
+from headscope.contracts import AttentionKind, AttentionSource, CorpusRole
 from headscope.corpora.opening import as_corpora
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.example import Example
@@ -77,7 +77,7 @@ def show(
     if chosen.target is not None:
         source = _take_kind(source, AttentionKind(chosen.attention or AttentionKind.CROSS))
     layer = chosen.layer
-    numbers = layer_numbers(source)
+    numbers = source.layer_numbers
     if layer is not None and layer - 1 not in numbers:
         raise StudyError(
             f"{source.name} has no layer {layer}. Expected {name_layers(numbers)}; choose one."

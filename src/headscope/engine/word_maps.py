@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headscope.contracts import AttentionSource, CorpusRole, layer_numbers
+from headscope.contracts import AttentionSource, CorpusRole
 from headscope.data.attention import LayerAttention
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
@@ -224,7 +224,7 @@ def _measure_words(
     """Attention among words and to special tokens, all layers, as a store holds it."""
     layers: list[Tensor] = []
     is_finite: list[tuple[int, Tensor]] = []
-    numbers = layer_numbers(source)
+    numbers = source.layer_numbers
 
     def observe(attention: LayerAttention) -> None:
         is_finite.append((numbers[attention.layer], attention.is_finite()))

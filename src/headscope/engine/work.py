@@ -187,8 +187,7 @@ class ShardWork:
 
 def heads_of(pass_: Pass) -> Collection[tuple[int, int]] | None:
     """The heads that a pass alters; None: all."""
-    heads: Collection[tuple[int, int]] | None = getattr(pass_.analyses[0], "heads", None)
-    return heads
+    return pass_.analyses[0].altered_heads()
 
 
 @dataclass(frozen=True)

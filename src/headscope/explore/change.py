@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headscope.contracts import layer_numbers
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.engine.head_views import refuse_absent_heads
@@ -46,7 +45,7 @@ def measure_change(
     """
     source = _refuse_unknown(models, heads, mode)
     base = source.batch([encoding])
-    numbers = layer_numbers(source)
+    numbers = source.layer_numbers
     places = [(numbers.index(layer), head) for layer, head in heads]
 
     def off(model: LoadedModel, batch: Batch) -> AbstractContextManager[None]:

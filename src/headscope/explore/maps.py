@@ -14,7 +14,7 @@ from jaxtyping import Float, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.contracts import AttentionSource, layer_numbers
+from headscope.contracts import AttentionSource
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Encoding
 from headscope.engine.head_views import refuse_absent_heads
@@ -68,7 +68,7 @@ class Look:
         The model runs again where the layer was not kept.
         """
         refuse_absent_heads(self.source, [(layer, head)])
-        layer = layer_numbers(self.source).index(layer)
+        layer = self.source.layer_numbers.index(layer)
         if layer not in self._layers:
 
             def keep(attention: LayerAttention) -> None:
@@ -87,7 +87,7 @@ def look_at(
     model's first."""
     n_tokens, n_heads = len(encoding), source.n_layers * source.n_heads
     keeps_all = 4 * n_heads * n_tokens**2 <= KEPT_BYTES
-    numbers = layer_numbers(source)
+    numbers = source.layer_numbers
     first = numbers.index(first_layer) if first_layer in numbers else 0
     layers: dict[int, Tensor] = {}
     small: list[NDArray[np.uint8]] = []

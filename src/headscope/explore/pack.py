@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headscope.contracts import AttentionSource, layer_numbers
+from headscope.contracts import AttentionSource
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Encoding
 from headscope.engine.measure import refuse_not_finite
@@ -90,7 +90,7 @@ def _observe(source: AttentionSource, encoding: Encoding, keep: Callable[[Parts]
     if not _shows_queries(source):
 
         def keep_weights(attention: LayerAttention) -> None:
-            number = layer_numbers(source)[attention.layer]
+            number = source.layer_numbers[attention.layer]
             refuse_not_finite([(number, attention.is_finite())], attention.batch)
             keep(Parts(attention.weights[0].cpu()))
 

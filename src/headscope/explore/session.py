@@ -10,7 +10,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from headscope.contracts import AttentionSource, layer_numbers
+from headscope.contracts import AttentionSource
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
@@ -163,7 +163,7 @@ def describe_model(models: Models) -> dict[str, Any]:
     return {
         "name": Path(source.name).name if "/" in source.name else source.name,
         "path": source.name,
-        "layers": [number + 1 for number in layer_numbers(source)],
+        "layers": [number + 1 for number in source.layer_numbers],
         "heads": source.n_heads,
         "part": "encoder" if models.has_decoder else "",
         "objective": find_objective(type(head.model).__name__) if head else None,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from headscope.contracts import AttentionKind, AttentionSource, CorpusRole, layer_numbers
+from headscope.contracts import AttentionKind, AttentionSource, CorpusRole
 from headscope.data.example import Example
 from headscope.engine.checkpoint import read_checkpoint
 from headscope.engine.examples import read_again
@@ -56,7 +56,7 @@ class Spreads:
     def show(self, head: tuple[int, int], role: str, check: Check = lambda: None) -> dict[str, Any]:
         """One head by a role ("" is the one it scores best by): an example of each part of its
         range, with its score and how many there are."""
-        place = (layer_numbers(self.source).index(head[0]), head[1])
+        place = (self.source.layer_numbers.index(head[0]), head[1])
         parts = {name: _best_axis(one, place) for name, one in self._find_roles().items()}
         parts = {name: own for name, own in parts.items() if own}
         if not parts:

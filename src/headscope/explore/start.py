@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.arguments import checked
-from headscope.contracts import Watch, layer_numbers
+from headscope.contracts import Watch
 from headscope.data.attention import parse_head_name
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import Models, open_models
@@ -144,7 +144,7 @@ def _refuse_other_model(run: Run | None, models: Models) -> None:
         return
     source = models.source
     model = run.manifest["model"]
-    numbers = [number + 1 for number in layer_numbers(source)]
+    numbers = [number + 1 for number in source.layer_numbers]
     own = model.get("layer_numbers", numbers)
     if (own, model.get("layers"), model.get("heads")) != (numbers, source.n_layers, source.n_heads):
         raise StudyError(

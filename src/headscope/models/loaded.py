@@ -1,7 +1,7 @@
 """A transformers model in memory as a source of attention, and views of it that show more."""
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headscope.contracts import Watch
+from headscope.contracts import Source, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
@@ -52,7 +52,7 @@ WEIGHTS = ("attention", "norm")
 
 
 @dataclass(frozen=True)
-class LoadedModel:
+class LoadedModel(Source[LayerAttention]):
     """A model with its tokenizer. Its attention is observed by the tap, else in its outputs."""
 
     emits: ClassVar[Watch] = Watch.ATTENTION
@@ -305,7 +305,7 @@ class LoadedModel:
         return self.batch(self.encode([PROBE], min(PROBE_TOKENS, self.max_tokens)))
 
 
-class ModelView(ABC):
+class ModelView(Source[Any]):
     """A source that shows something else of a model: all of a source but `attend`."""
 
     emits: ClassVar[Watch]

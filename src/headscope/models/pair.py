@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headscope.contracts import Watch
+from headscope.contracts import Source, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example
@@ -27,7 +27,7 @@ FIRST, SECOND = "first.", "second."  # before the names of each model's inputs
 
 
 @dataclass(frozen=True)
-class ModelPair:
+class ModelPair(Source[LayerAttention]):
     """Two models with one tokenizer as one source of attention."""
 
     emits: ClassVar[Watch] = Watch.MODEL_PAIR

@@ -98,7 +98,7 @@ def _combine(analyses: Iterable[Any], tables: Frames) -> Frames:
     """Let analyses say what follows from all their passes together."""
     for analysis in analyses:
         own = {name: tables[name] for name in analysis.tables if name in tables}
-        if own and hasattr(analysis, "join_corpora"):
+        if own:
             tables = tables | dict(analysis.join_corpora(own))
     return tables
 
@@ -142,7 +142,7 @@ def rows_of_pass(
 
 def _add_untrained(analysis: Any, tables: Frames, tally: Tally, drawn: Sequence[Tally]) -> Frames:
     """The tables; an analysis may put what untrained models do beside what the model does."""
-    if drawn and tally and hasattr(analysis, "add_untrained"):
+    if drawn and tally:
         return tables | dict(analysis.add_untrained(tables, tally, drawn))
     return tables
 

@@ -59,7 +59,7 @@ def check_analysis(analysis: Analysis, precision: torch.dtype = torch.float32) -
     make = make_pair if emits is Watch.CROSS_ATTENTION else make_example
     examples = [make(seed) for seed in range(12)]
     _check_measure(analysis, source, examples, require)
-    if getattr(analysis, "measures_cross", False):
+    if analysis.measures_cross:
         _check_cross(analysis, precision, require)
     tally = _measure(examples, analysis, source).tallies[analysis.name]
     tables = dict(analysis.summarize(tally))
@@ -162,11 +162,12 @@ def _laws_of(thing: object) -> Require:
 
 def _check_declaration(analysis: Any, require: Require) -> None:
     kind = type(analysis)
+    require(isinstance(analysis, Analysis), "it is derived from `headscope.Analysis`")
     is_frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     require(is_frozen, "it is a frozen dataclass: it holds options, never data")
     require(isinstance(getattr(kind, "name", None), str), "`name` is a string of the class")
-    require(isinstance(getattr(kind, "watches", None), Watch), "`watches` is a Watch")
-    require(isinstance(getattr(kind, "needs", None), frozenset), "`needs` is a frozenset")
+    require(isinstance(kind.watches, Watch), "`watches` is a Watch")
+    require(isinstance(kind.needs, frozenset), "`needs` is a frozenset")
     tables = getattr(kind, "tables", None)
     are_columns = isinstance(tables, Mapping) and all(isinstance(c, tuple) for c in tables.values())
     require(are_columns and bool(tables), "`tables` names the columns of each table, as tuples")
@@ -229,7 +230,7 @@ def _check_addition(
     total = parts[0] + parts[1] + parts[2]
     law = "the sums of the parts of a corpus are those of the whole"
     require(_is_same(total.tallies[analysis.name], whole), law)
-    for n_rows in (1, 7, 128) if hasattr(analysis, "reads") else ():
+    for n_rows in (1, 7, 128) if analysis.reads is not None else ():
         sliced = _measure(examples, analysis, source, slice_rows=n_rows)
         law = f"maps read in slices of {n_rows} rows give the sums of the whole"
         require(
@@ -335,7 +336,7 @@ def _measure(
 class _Whole(MadeSource):
     """Shows whole maps only."""
 
-    read = property()
+    read = Source.read
 
 
 def _measure_whole(examples: Sequence[Example], analysis: Analysis, source: MadeSource) -> Tally:

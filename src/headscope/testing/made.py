@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headscope.contracts import AttentionKind, Watch
+from headscope.contracts import AttentionKind, Source, Watch
 from headscope.data.attention import LayerAttention, LayerChange, LayerGradient
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example
@@ -131,7 +131,7 @@ def random_maps(encoding: Encoding, seed: int = 0) -> Tensor:
 
 
 @dataclass(frozen=True)
-class MadeSource:
+class MadeSource(Source[Any]):
     """A source without a model: `maps` says what each example looks like inside.
 
     It can emit gradients and changes too: then they are the maps, or their diagonals; or cross

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headscope import LayerAttention, Tally, Watch, empty_tables, head_axes, option, tidy_table
+from headscope import Analysis, LayerAttention, Tally, empty_tables, head_axes, option, tidy_table
 from headscope.data.depth import halves
 from headscope.options import require
 from headscope.stats.contrast import over_layers
@@ -16,12 +16,10 @@ from headscope.stats.interval import estimate
 
 
 @dataclass(frozen=True)
-class Reach:
+class Reach(Analysis):
     """Mean distance of attention in tokens, and the share of it that goes far away."""
 
     name: ClassVar[str] = "reach"
-    watches: ClassVar[Watch] = Watch.ATTENTION
-    needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "reach": ("layer", "head", "tokens", "low", "high", "share", "share_low", "share_high"),
         "reach-halves": ("layers", "tokens", "low", "high"),

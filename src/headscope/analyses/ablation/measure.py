@@ -8,7 +8,7 @@ import pandas as pd
 from torch import Tensor
 
 from headscope.arguments import fits
-from headscope.contracts import Watch
+from headscope.contracts import Analysis, Watch
 from headscope.data.attention import LayerChange, parse_head_name
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.errors import StudyError, shorten
@@ -48,7 +48,7 @@ def _as_pair(head: Any) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True)
-class Ablation:
+class Ablation(Analysis):
     """The mean change of the model's answer by altering one head, in each way.
 
     The change of an example is paired with the answer of the model as it is, so the interval is
@@ -62,7 +62,6 @@ class Ablation:
     name: ClassVar[str] = "ablation"
     watches: ClassVar[Watch] = Watch.CHANGE
     weighs_documents: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {"ablation": COLUMNS}
     not_mergeable: ClassVar[str] = (
         "one of its modes replaces a head's output by its mean over the corpus, so sums over "
@@ -72,6 +71,11 @@ class Ablation:
     def __post_init__(self) -> None:
         if self.heads is not None:
             object.__setattr__(self, "heads", read_heads(self.heads))
+
+    def altered_heads(self) -> Heads | None:
+        """Those that the user named."""
+        heads: Heads | None = self.heads
+        return heads
 
     def measure(self, change: LayerChange) -> Mapping[str, Tensor]:
         """Changes by example, head and mode, how many heads were altered, and the base once."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.analyses.coreference.rules import SYSTEMS
-from headscope.contracts import Annotation, Watch
+from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
@@ -119,7 +119,7 @@ class AskedWords(PooledReading):
 
 
 @dataclass(frozen=True)
-class Coreference:
+class Coreference(Analysis):
     """Each head as a resolver without training: the most attended head word of an earlier mention.
 
     A mention counts if one of its cluster comes before it; it is right to choose any of those. All
@@ -136,7 +136,6 @@ class Coreference:
     ignore_first_word: bool = first_word_option()
 
     name: ClassVar[str] = "coreference"
-    watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.COREFERENCE})
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "coreference": ("mention_type", *TABLE_COLUMNS),

@@ -35,7 +35,7 @@ from headscope.analyses.dependency.tables import (
     make_tables,
     pool_treebanks,
 )
-from headscope.contracts import Annotation, Watch
+from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, TokenKind
 from headscope.data.reading import Reading, is_compiled
@@ -96,7 +96,7 @@ class NullArcs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dependency:
+class Dependency(Analysis):
     """Each head as a parser without training: a word's most attended other word is its prediction.
 
     dependent-to-head reads the dependent's row, head-to-dependent its column. Every relation is
@@ -118,7 +118,6 @@ class Dependency:
     seed: int = 0  # of these draws; the engine sets it to the run's
 
     name: ClassVar[str] = "dependency"
-    watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
     tables: ClassVar[dict[str, tuple[str, ...]]] = TABLES
 

@@ -15,7 +15,7 @@ from headscope.analyses.distance.tables import (
     Distances,
     make_tables,
 )
-from headscope.contracts import Watch
+from headscope.contracts import Analysis, Watch
 from headscope.data.attention import AttentionRows, spread_heads
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_within
@@ -60,7 +60,7 @@ def max_heads_option() -> Any:
 
 
 @dataclass(frozen=True)
-class Distance:
+class Distance(Analysis):
     """Mean Jensen-Shannon divergence, in nats, between every two heads over all query rows.
 
     Of an example longer than `rows` tokens so many rows are drawn, and stand for all its rows. Of a
@@ -75,7 +75,6 @@ class Distance:
     name: ClassVar[str] = "distance"
     watches: ClassVar[Watch] = Watch.ALL_LAYERS
     weighs_documents: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     tables: ClassVar[dict[str, tuple[str, ...]]] = COLUMNS
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.contracts import Watch
+from headscope.contracts import Analysis
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import TokenKind
 from headscope.data.reading import SUMS, Reading
@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Entropy:
+class Entropy(Analysis):
     """Mean of -sum a ln a in nats, over all rows and for the row of [CLS] alone.
 
     `cls` is the first opening special token, wherever it stands (XLNet's is the last token); a
@@ -45,9 +45,7 @@ class Entropy:
     """
 
     name: ClassVar[str] = "entropy"
-    watches: ClassVar[Watch] = Watch.ATTENTION
     weighs_documents: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     reads: ClassVar[tuple[Reading, ...]] = (SUMS,)
     tables: ClassVar[dict[str, tuple[str, ...]]] = {

@@ -28,7 +28,7 @@ from headscope.analyses.coreference.measure import (
     system_table,
 )
 from headscope.analyses.coreference.rules import SYSTEMS
-from headscope.contracts import Annotation, Watch
+from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
@@ -57,7 +57,7 @@ Found = Float[NDArray[np.float64], " bucket"]
 
 
 @dataclass(frozen=True)
-class Gap:
+class Gap(Analysis):
     """Each head as a judge of pronouns: which of the names around it does a pronoun attend to?
 
     The names may stand before or after the pronoun. A pronoun counts if at least two names compete
@@ -68,7 +68,6 @@ class Gap:
     ignore_first_word: bool = first_word_option()
 
     name: ClassVar[str] = "gap"
-    watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.PRONOUN_CHOICES})
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "gap": ("gender", *TABLE_COLUMNS),

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headscope.analyses.special_tokens import classes
 from headscope.analyses.special_tokens.measure import STEP_COLUMNS, step_rows
-from headscope.contracts import Watch
+from headscope.contracts import Analysis, Watch
 from headscope.data.attention import LayerGradient
 from headscope.data.depth import like_paper
 from headscope.data.table import empty_tables, head_axes, tidy_table
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Gradient:
+class Gradient(Analysis):
     """Mean |d loss / d weight| over all pairs of tokens, by class of the attended token.
 
     The loss is that of the model's own training: masked tokens, or the next token. A weight that
@@ -43,7 +43,6 @@ class Gradient:
     name: ClassVar[str] = "gradient"
     watches: ClassVar[Watch] = Watch.GRADIENT
     weighs_documents: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "gradient": ("layer", "head", "target", "gradient", "low", "high"),
         "gradient-layers": ("layers", "target", "gradient", *RATIO),

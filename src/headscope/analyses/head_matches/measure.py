@@ -21,7 +21,7 @@ from headscope.analyses.distance.measure import (
     sum_rows,
 )
 from headscope.analyses.distance.tables import PAIR_COLUMNS
-from headscope.contracts import Watch
+from headscope.contracts import Analysis, Watch
 from headscope.data.attention import AttentionRows
 from headscope.data.table import empty_tables
 from headscope.kernels.jensen_shannon import divergence_between, divergence_within
@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class HeadMatches:
+class HeadMatches(Analysis):
     """Divergence of every head of one model and every head of another, over the same tokens.
 
     Heads are matched one to one so that the divergences of all matches sum to the least.
@@ -53,7 +53,6 @@ class HeadMatches:
     name: ClassVar[str] = "head-matches"
     watches: ClassVar[Watch] = Watch.MODEL_PAIR
     weighs_documents: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset()
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "head-matches": MATCH_COLUMNS,
         "distance-between": PAIR_COLUMNS,

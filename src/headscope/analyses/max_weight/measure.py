@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headscope.contracts import Watch
+from headscope.contracts import Analysis
 from headscope.data.attention import LayerAttention
 from headscope.data.reading import MapShape, MapSlice, Reading
 from headscope.data.table import empty_tables, head_axes, tidy_table
@@ -36,7 +36,7 @@ LARGEST = LargestReading()
 
 
 @dataclass(frozen=True)
-class MaxWeight:
+class MaxWeight(Analysis):
     """Mean largest weight of a row: per segment over all its rows, then over segments.
 
     `flat_rows` is the share of rows with at most a tenth on any token, of those that may look at
@@ -44,9 +44,7 @@ class MaxWeight:
     """
 
     name: ClassVar[str] = "max-weight"
-    watches: ClassVar[Watch] = Watch.ATTENTION
     weighs_documents: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     reads: ClassVar[tuple[Reading, ...]] = (LARGEST,)
     tables: ClassVar[dict[str, tuple[str, ...]]] = {

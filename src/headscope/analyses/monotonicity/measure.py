@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headscope.contracts import Annotation, Watch
+from headscope.contracts import Analysis, Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, TokenKind
 from headscope.data.table import empty_tables, head_axes, tidy_table
@@ -24,7 +24,7 @@ SPREAD = 1e-3  # of places in a text whose length is 1; below it is rounding
 
 
 @dataclass(frozen=True)
-class Monotonicity:
+class Monotonicity(Analysis):
     """Mean correlation of the place in the target with the place attended to in the source.
 
     Per segment, every pair of a target and a source token counts by its attention weight: 1 is a

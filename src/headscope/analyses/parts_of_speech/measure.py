@@ -11,7 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from headscope.analyses.special_tokens.classes import class_names, classify
-from headscope.contracts import Annotation, Watch
+from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
 from headscope.data.reading import MapShape, PooledReading, Pooling, Reading
@@ -56,7 +56,7 @@ class WordsToClasses(PooledReading):
 
 
 @dataclass(frozen=True)
-class PartsOfSpeech:
+class PartsOfSpeech(Analysis):
     """Mean attention from the words of a part of speech, by class of the attended token.
 
     The classes are those of the analysis of special tokens. A word attends as its pieces do, and
@@ -67,7 +67,6 @@ class PartsOfSpeech:
     query_pieces: str = query_pieces_option()
 
     name: ClassVar[str] = "parts-of-speech"
-    watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.TAGS})
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "parts-of-speech": ("layer", "head", "source", "target", *WEIGHT)

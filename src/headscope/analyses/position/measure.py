@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headscope.contracts import Watch
+from headscope.contracts import Analysis
 from headscope.data.attention import LayerAttention
 from headscope.data.reading import SUMS, Reading
 from headscope.data.table import empty_tables, head_axes, tidy_table
@@ -21,7 +21,7 @@ OFFSETS = {"previous": -1, "self": 0, "next": 1}
 
 
 @dataclass(frozen=True)
-class Position:
+class Position(Analysis):
     """Mean attention to a token at a fixed offset.
 
     Per segment: the sum of a diagonal over the number of tokens, the edge token that has no such
@@ -30,9 +30,7 @@ class Position:
     """
 
     name: ClassVar[str] = "position"
-    watches: ClassVar[Watch] = Watch.ATTENTION
     weighs_documents: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     reads: ClassVar[tuple[Reading, ...]] = (SUMS,)
     tables: ClassVar[dict[str, tuple[str, ...]]] = {

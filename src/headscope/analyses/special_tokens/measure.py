@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.analyses.special_tokens import classes
-from headscope.contracts import Watch
+from headscope.contracts import Analysis
 from headscope.data.attention import LayerAttention
 from headscope.data.depth import like_paper, thirds
 from headscope.data.encoding import TokenKind
@@ -48,7 +48,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class SpecialTokens:
+class SpecialTokens(Analysis):
     """Mean attention by class of the attended token, from all rows, from `sep` and from the rest.
 
     "cls" and "sep" are the special tokens that open and close the model's input, whatever they are
@@ -63,9 +63,7 @@ class SpecialTokens:
     token_classes: classes.TokenClasses = classes.token_classes_option()
 
     name: ClassVar[str] = "special-tokens"
-    watches: ClassVar[Watch] = Watch.ATTENTION
     weighs_documents: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset()
     measures_cross: ClassVar[bool] = True
     reads: ClassVar[tuple[Reading, ...]] = (SUMS,)
     tables: ClassVar[dict[str, tuple[str, ...]]] = {

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.contracts import Annotation, Watch
+from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
 from headscope.data.reading import Reading
@@ -47,7 +47,7 @@ class Arcs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trees:
+class Trees(Analysis):
     """Arcs found by the maximum spanning tree over word attention, punctuation left out.
 
     Undirected trees sum both directions (UUAS); directed ones hang on the gold root and read the
@@ -57,7 +57,6 @@ class Trees:
     query_pieces: str = query_pieces_option()
 
     name: ClassVar[str] = "trees"
-    watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
     tables: ClassVar[dict[str, tuple[str, ...]]] = {"trees": COLUMNS}
 

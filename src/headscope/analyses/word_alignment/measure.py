@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.contracts import Annotation, Watch
+from headscope.contracts import Analysis, Annotation, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Encoding
 from headscope.data.table import empty_tables, head_axes, tidy_table
@@ -36,7 +36,7 @@ class Gold(NamedTuple):
 
 
 @dataclass(frozen=True)
-class WordAlignment:
+class WordAlignment(Analysis):
     """Each target word is linked to the source word its row attends to most.
 
     Words are what spaces part: sums over the pieces attended to, means over the rows of a word's

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headscope.contracts import Annotation, Watch
+from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention
 from headscope.data.reading import Reading
 from headscope.data.table import empty_tables
@@ -20,7 +20,7 @@ __all__ = ["WordPieces"]
 
 
 @dataclass(frozen=True)
-class WordPieces:
+class WordPieces(Analysis):
     """The share of words with several tokens, and the mean number of tokens of a word.
 
     Words are those of the corpus. A word without any token does not count. It is the same for all
@@ -28,7 +28,6 @@ class WordPieces:
     """
 
     name: ClassVar[str] = "word-pieces"
-    watches: ClassVar[Watch] = Watch.ATTENTION
     # of treebanks alone: other corpora are read in windows of several sizes, each word many times
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
     reads: ClassVar[tuple[Reading, ...]] = ()
