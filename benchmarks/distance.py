@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from headscope.engine.row_buffer import RowBuffer
 from numpy.typing import NDArray
 
 from benchmarks.row import Row, Settings, at_least, at_most
@@ -13,7 +14,6 @@ from benchmarks.workload import bert_base, build_analyses, encode_ahead, forward
 from headscope.analyses.distance.measure import Distance
 from headscope.data.encoding import Batch
 from headscope.engine.measure import measure_examples
-from headscope.engine.row_buffer import RowBuffer
 from headscope.kernels.jensen_shannon import divergence_within, sum_pairs, sum_pairs_in_torch
 from headscope.models.encode import equal_length_batches
 from headscope.models.loaded import LoadedModel

@@ -27,6 +27,7 @@ from headscope.data.encoding import Encoding
 from headscope.engine.measure import measure_examples
 from headscope.errors import StudyError
 from headscope.options import RunOptions
+from headscope.runs.tables import make_tables
 from headscope.testing import MadeSource, check_analysis, make_example
 from headscope.view.claim import list_claims
 from tests.plugin.headscope_reach.measure import Reach
@@ -40,21 +41,21 @@ NOTES = "The boat sails home.\nThe old house is red.\n\nShe saw the man.\nHe was
 ANALYSIS = """
 from dataclasses import dataclass
 from typing import ClassVar
-from headscope import Analysis, empty_tables, head_axes, option, tidy_table
+from headscope import SUMS, Analysis, Estimates, Watch, option
 
 @dataclass(frozen=True)
 class Own(Analysis):
     name: ClassVar = "NAME"
-    tables: ClassVar = {"NAME": ("layer", "head", "weight")}
+    tables: ClassVar = {"NAME": ("layer", "head", "nats")}
+    sums: ClassVar = {"nats": "layer head", "examples": ""}
+    reads: ClassVar = (SUMS,)
+    watches: ClassVar = Watch.ATTENTION
 
-    def measure(self, attention):
-        return {"weight": attention.weights.amax((-2, -1))}
+    def measure(self, seen):
+        return {"nats": seen[SUMS].entropy.mean(-1), "examples": seen.ones()}
 
-    def summarize(self, tally):
-        if not tally:
-            return empty_tables(self.tables)
-        weight = tally.totals["weight"].sum(0)
-        return {"NAME": tidy_table(head_axes(*weight.shape), {"weight": weight})}
+    def summarize(self, sums):
+        return {"NAME": Estimates({"nats": sums.ratio("nats", "examples")})}
 """
 FIELDS = "    def measure"
 FIGURE = """
@@ -74,6 +75,7 @@ PRESENTATION = Presentation(
 """
 BAD = {  # name -> what is changed in ANALYSIS
     "lacking": ("def summarize", "def sum_up"),
+    "early": ("sums: ClassVar", "axes: ClassVar"),
     "watcher": ("Watch.ATTENTION", "'attention'"),
     "other": ('name: ClassVar = "NAME"', 'name: ClassVar = "another"'),
     "thief": ('tables: ClassVar = {"NAME"', 'tables: ClassVar = {"position"'),
@@ -81,6 +83,7 @@ BAD = {  # name -> what is changed in ANALYSIS
 }
 PROBLEMS = {  # what is said of each, and of the three that fail to load
     "lacking": "it lacks summarize",
+    "early": "it is of an earlier contract: it lacks `sums`",
     "watcher": "`watches` is 'attention', not a Watch",
     "other": "it is named 'another'",
     "thief": "another analysis has a table named 'position'",
@@ -356,7 +359,7 @@ def test_it_measures_distances() -> None:
     reach = Reach(far=2)
     examples = [make_example(0, n_words=1)]  # with two special tokens: distances 0, 1 and 2
     result = measure_examples(examples, source, [reach], RunOptions())
-    table = reach.summarize(result.tallies["reach"])["reach"]
+    table = make_tables(reach, result.tallies["reach"])["reach"]
     assert table["tokens"].tolist() == pytest.approx([1, 1, 8 / 9, 8 / 9])
     assert table["share"].tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 9, 2 / 9])
     with pytest.raises(StudyError, match=r"far.0 cannot be used\. Expected at least 1"):

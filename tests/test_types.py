@@ -32,18 +32,17 @@ class First(Analysis):
 
     name: ClassVar[str] = "first"
     needs: ClassVar[frozenset[str]] = frozenset({hs.Annotation.WORDS})
+    reads: ClassVar[tuple[hs.Reading, ...]] = (hs.SUMS,)
+    sums: ClassVar[dict[str, str]] = {"weight": "layer head", "segments": ""}
     tables: ClassVar[dict[str, tuple[str, ...]]] = {"first": ("layer", "head", "weight")}
 
-    def measure(self, attention: hs.LayerAttention) -> Mapping[str, Tensor]:
-        weight = attention.weights[..., 0].mean(-1) ** self.power
-        return {"weight": weight, "segments": weight.new_ones(len(weight))}
+    def measure(self, seen: hs.Readings) -> Mapping[str, Tensor]:
+        weight = seen[hs.SUMS].columns[..., 0].sum(-1) / seen.n_queries
+        return {"weight": weight ** self.power, "segments": seen.ones()}
 
-    def summarize(self, tally: hs.Tally) -> Mapping[str, pd.DataFrame]:
-        if not tally:
-            return hs.empty_tables(self.tables)
-        weight = tally.ratio("weight", "segments").value
-        axes = hs.head_axes(*weight.shape)
-        return {"first": hs.tidy_table(axes, {"weight": weight})}
+    def summarize(self, sums: hs.Sums) -> Mapping[str, hs.Estimates]:
+        weight = hs.Number(sums.mean("weight", "segments"), within=(0, 1))
+        return {"first": hs.Estimates({"weight": weight})}
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,20 @@ if TYPE_CHECKING:
     from headscope.contracts import Watch as Watch
     from headscope.corpora.opening import open_corpus as open_corpus
     from headscope.corpora.opening import texts as texts
-    from headscope.data.attention import AttentionRows as AttentionRows
+    from headscope.data.attention import Changes as Changes
+    from headscope.data.attention import Gradients as Gradients
     from headscope.data.attention import LayerAttention as LayerAttention
     from headscope.data.attention import LayerChange as LayerChange
     from headscope.data.attention import LayerGradient as LayerGradient
+    from headscope.data.attention import Readings as Readings
     from headscope.data.example import Example as Example
     from headscope.data.link import Link as Link
     from headscope.data.mention import Mention as Mention
+    from headscope.data.reading import MAPS as MAPS
+    from headscope.data.reading import SUMS as SUMS
+    from headscope.data.reading import DerivedReading as DerivedReading
+    from headscope.data.reading import Reading as Reading
+    from headscope.data.reading import RowReading as RowReading
     from headscope.data.table import empty_tables as empty_tables
     from headscope.data.table import head_axes as head_axes
     from headscope.data.table import tidy_table as tidy_table
@@ -41,7 +48,9 @@ if TYPE_CHECKING:
     from headscope.options import option as option
     from headscope.runs.run import Run as Run
     from headscope.runs.run import load_run as load_run
-    from headscope.stats.tally import Tally as Tally
+    from headscope.stats.estimates import Estimates as Estimates
+    from headscope.stats.estimates import Number as Number
+    from headscope.stats.sums import Sums as Sums
     from headscope.view.card import Card as Card
     from headscope.view.presentation import Presentation as Presentation
 
@@ -53,10 +62,13 @@ _NAMES = {
     "comparison.series": ("compare_series",),
     "contracts": ("Analysis", "Annotation", "Corpus", "CorpusRole", "Source", "Watch"),
     "corpora.opening": ("open_corpus", "texts"),
-    "data.attention": ("AttentionRows", "LayerAttention", "LayerChange", "LayerGradient"),
+    "data.attention": (
+        *("Changes", "Gradients", "LayerAttention", "LayerChange", "LayerGradient", "Readings"),
+    ),
     "data.example": ("Example",),
     "data.link": ("Link",),
     "data.mention": ("Mention",),
+    "data.reading": ("MAPS", "SUMS", "DerivedReading", "Reading", "RowReading"),
     "data.table": ("empty_tables", "head_axes", "tidy_table"),
     "data.tree": ("Tree",),
     "engine.analyze": ("analyze",),
@@ -70,7 +82,8 @@ _NAMES = {
     "models.load": ("load_model",),
     "options": ("option",),
     "runs.run": ("Run", "load_run"),
-    "stats.tally": ("Tally",),
+    "stats.estimates": ("Estimates", "Number"),
+    "stats.sums": ("Sums",),
     "view.card": ("Card",),
     "view.presentation": ("Presentation",),
 }

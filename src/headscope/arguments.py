@@ -111,11 +111,12 @@ def _say(kind: Any, is_plural: bool = False) -> str:
     if origin in (Union, UnionType):
         said = (_say(part, is_plural) for part in parts if part is not str or Path not in parts)
         return " or ".join(said)
-    name, more = NAMES.get(origin, getattr(origin, "__name__", "value")), ""
+    name, more = NAMES.get(origin, f"{getattr(origin, '__name__', 'value')} object"), ""
     if parts and issubclass(origin, Iterable):
         join, name = (" to ", "mapping") if issubclass(origin, Mapping) else (" and ", "list")
         is_fixed = origin is tuple and ... not in parts
         more = " of " + join.join(_say(part, not is_fixed) for part in parts if part is not ...)
     if name[0].isupper() and origin in NAMES:
         return name
-    return f"{name}s{more}" if is_plural else f"a {name}{more}"
+    article = "an" if name[0] in "AEIOU" else "a"
+    return f"{name}s{more}" if is_plural else f"{article} {name}{more}"

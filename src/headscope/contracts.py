@@ -1,14 +1,15 @@
 """READ FIRST: the three things you can add to headscope, and what flows between them.
 
-    Corpus -> Example -> Source -> what is observed -> Analysis.measure -> sums by example
-                                                                            |
-                                  tables <- Analysis.summarize <- Tally <- (+)
+    Corpus -> Example -> Source -> Readings of all layers -> Analysis.measure -> sums by example
+                                                                                  |
+                       tables <- Estimates <- Analysis.summarize <- labelled Sums <- (+)
 
-A Corpus yields examples. A Source runs a model over a batch of them and shows what it observes,
-layer by layer. An Analysis measures that, and turns the totals into tables. To add a source or an
-analysis, derive a class and register its name: a line in `registry.py`, or an entry point of your
-own package. A corpus need only have the same parts. The engine does the rest: batches, intervals,
-shards, resuming and files. `headscope.testing` checks your class.
+A Corpus yields examples. A Source runs a model over a batch of them and shows every layer. An
+Analysis names what is read off each layer, measures the readings of all layers once a batch, and
+turns the sums into tables. To add a source or an analysis, derive a class and register its name: a
+line in `registry.py`, or an entry point of your own package. A corpus need only have the same
+parts. The engine does the rest: batches, intervals, shards, resuming and files.
+`headscope.testing` checks your class.
 """
 
 from abc import ABC, abstractmethod
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from headscope.data.attention import LayerAttention
     from headscope.data.encoding import Batch, Encoding
     from headscope.data.example import Example
-    from headscope.data.reading import Reading
-    from headscope.stats.tally import Tally
+    from headscope.data.reading import AnyReading, Reading
+    from headscope.stats.estimates import Summary
+    from headscope.stats.sums import Sums
 
     Array = NDArray[np.floating[Any]]
 
@@ -82,8 +84,7 @@ class Watch(Enum):
     """What a source emits and an analysis measures, as `headscope.data.attention` defines it."""
 
     ATTENTION = "attention"  # LayerAttention, first layer first
-    ALL_LAYERS = "attention of all layers"  # AttentionRows, once a batch, after the last layer
-    MODEL_PAIR = "attention of two models"  # AttentionRows of both, the first model's layers first
+    MODEL_PAIR = "attention of two models"  # LayerAttention of both, the first model's layers first
     CROSS_ATTENTION = "cross attention"  # LayerAttention of the kind CROSS alone
     GRADIENT = "gradients"  # LayerGradient, last layer first
     CHANGE = "changes"  # LayerChange, first layer first
@@ -92,11 +93,6 @@ class Watch(Enum):
     def is_costly(self) -> bool:
         """Whether it costs more than a forward pass, so that a user must ask for it."""
         return self in (Watch.GRADIENT, Watch.CHANGE)
-
-    @property
-    def compares_layers(self) -> bool:
-        """Whether all layers are measured at once."""
-        return self in (Watch.ALL_LAYERS, Watch.MODEL_PAIR)
 
 
 class Observation(Protocol):
@@ -214,64 +210,47 @@ class Analysis(ABC):
 
     name: ClassVar[str]
     tables: ClassVar[Mapping[str, tuple[str, ...]]]  # the columns of each table it makes
+    sums: ClassVar[Mapping[str, str]]  # the axes of each sum after the example (`stats.sums`)
     watches: ClassVar[Watch] = Watch.ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset()  # what its examples must have (Annotation)
-    measures_cross: ClassVar[bool] = False  # also cross attention: keys are `LayerAttention.keys`
+    measures_cross: ClassVar[bool] = False  # also cross attention: keys are those of the source
     weighs_documents: ClassVar[bool] = False  # means over text in which documents weigh alike
+    compares_layers: ClassVar[bool] = False  # needs two layers; it has fields rows and max_heads
     not_mergeable: ClassVar[str] = ""  # why its sums over different corpora cannot be added
 
     @property
-    def reads(self) -> "Collection[Reading] | None":
-        """What it reads from the maps (`headscope.data.reading`); None: it needs whole maps.
+    def reads(self) -> "tuple[AnyReading, ...]":
+        """What it reads from the maps while the model runs (`headscope.data.reading`)."""
+        return ()
 
-        If no analysis of a pass needs whole maps, they are read slice by slice while the model
-        runs, which is faster.
-        """
-        return None
+    @property
+    def labels(self) -> Mapping[str, Sequence[Any]]:
+        """The labels of the axes of its sums, but for layer, head and open axes."""
+        return {}
 
     @abstractmethod
-    def measure(self, observed: Any) -> Mapping[str, "Tensor | Callable[[], Tensor]"]:
-        """Sums and counts for one layer of a batch; the first axis of each array is the example.
+    def measure(self, seen: Any) -> Mapping[str, "Tensor | Mapping[str, Tensor]"]:
+        """The sums and counts of each example of a batch, by the names and axes of `sums`.
 
-        A value that is the same in every layer, or known only at one, may be returned for one layer
-        only. A value may be a function, which is called after the last layer: use this for work on
-        the CPU, which would otherwise make the device wait at every layer.
-
-        An analysis that compares layers (`Watch.compares_layers`) is shown all layers at once. It
-        has fields `rows` and `max_heads`: of how many query rows and heads it gets the attention.
+        `seen` is `Readings` of all layers; `Gradients` or `Changes` if it watches these. Of a sum
+        with an open axis there is an array for each label.
         """
 
     def altered_heads(self) -> Collection[tuple[int, int]] | None:
         """The heads to alter for `Watch.CHANGE` (layer, head, from 0); None: all."""
         return None
 
-    def finish(self, values: Mapping[str, "Tensor"], batch: "Batch") -> Mapping[str, "Tensor"]:
-        """The sums and counts of a batch, made of what `measure` returned for all layers.
-
-        All arrays are `[example, layer, ...]`. `measure` may then return any arrays by example.
-        """
-        return values
-
     @abstractmethod
-    def summarize(self, tally: "Tally") -> Mapping[str, "pd.DataFrame"]:
-        """The tables, by name, made from the totals of these arrays."""
+    def summarize(self, sums: "Sums") -> Mapping[str, "Summary"]:
+        """The tables, by name: estimates made from the sums, or data frames. Never of no sums."""
 
     def rank(self, values: Mapping[str, "Array"]) -> Mapping[str, "Array"]:
         """By ranking, a score of each example for each head: `[example, layer, head, ...]`.
 
-        `values` is what `finish` returned, `[example, layer, ...]` each. NaN marks an example
-        without a score. The best and worst examples of heads are shown.
+        `values` is what `measure` returned, by name (and label: "correct/nsubj"). NaN marks an
+        example without a score. The best and worst examples of heads are shown.
         """
         return {}
-
-    def add_untrained(
-        self,
-        tables: Mapping[str, "pd.DataFrame"],
-        tally: "Tally",
-        untrained: Sequence["Tally"],
-    ) -> Mapping[str, "pd.DataFrame"]:
-        """Its tables with columns from the totals of untrained models, one tally for each draw."""
-        return tables
 
     def join_corpora(self, tables: Mapping[str, "pd.DataFrame"]) -> Mapping[str, "pd.DataFrame"]:
         """Its joined tables of all passes, with a summary over all corpora."""

@@ -17,6 +17,7 @@ from headscope.data.example import Example
 from headscope.data.mention import Mention
 from headscope.engine.measure import measure_examples
 from headscope.options import RunOptions
+from headscope.runs.tables import make_tables
 from tests.making import MadeSource, encode_words, make_example, random_maps
 from tests.references import assert_equals_reference
 
@@ -42,7 +43,7 @@ STORY = Example("story", words=tuple(WORDS), mentions=(ANN, BOAT, TOM, AGAIN, TH
 def best_of(analysis: Coreference, source: MadeSource | None = None) -> pd.DataFrame:
     options = RunOptions()
     result = measure_examples(EXAMPLES, source or MadeSource(), [analysis], options)
-    return analysis.summarize(result.tallies["coreference"])["coreference-best"]
+    return make_tables(analysis, result.tallies["coreference"])["coreference-best"]
 
 
 def test_an_untrained_model_stands_beside_the_model_for_every_type_and_set_of_candidates() -> None:
@@ -52,8 +53,8 @@ def test_an_untrained_model_stands_beside_the_model_for_every_type_and_set_of_ca
         measure_examples(EXAMPLES, source, [analysis], RunOptions()).tallies["coreference"]
         for source in sources
     )
-    found = analysis.add_untrained(analysis.summarize(own), own, draws)["coreference-best"]
-    untrained = [analysis.summarize(draw)["coreference-best"] for draw in draws]
+    found = make_tables(analysis, own, draws)["coreference-best"]
+    untrained = [make_tables(analysis, draw)["coreference-best"] for draw in draws]
     mean = np.mean([table["heldout_accuracy"].to_numpy(float) for table in untrained], axis=0)
     np.testing.assert_allclose(found["untrained_accuracy"], mean)
     gain = found["heldout_accuracy"].to_numpy(float) - mean
@@ -71,7 +72,7 @@ def test_what_rules_find_with_singletons_stands_beside_what_they_find_without() 
 
 def test_links_are_measured_in_words() -> None:
     result = measure_examples([STORY], MadeSource(), [Coreference()], RunOptions())
-    table = Coreference().summarize(result.tallies["coreference"])["coreference-length"]
+    table = make_tables(Coreference(), result.tallies["coreference"])["coreference-length"]
     links = [9 - 4, 13 - 0, 15 - 9]  # the boat, She, it
     assert table.set_index("mention_type").loc["all", "words"] == pytest.approx(sum(links) / 3)
 
@@ -87,7 +88,7 @@ def test_attention_to_the_first_word_can_be_ignored() -> None:
     for ignore in (False, True):
         analysis = Coreference(ignore_first_word=ignore)
         result = measure_examples([STORY], source, [analysis], RunOptions())
-        table = analysis.summarize(result.tallies["coreference"])["coreference"]
+        table = make_tables(analysis, result.tallies["coreference"])["coreference"]
         rows = table.query("system == 'head' and direction == 'mention-to-antecedent'")
         found[ignore] = rows[rows["mention_type"] == "all"]["correct"].max()
     assert found == {False: 1, True: 0}  # She, whose antecedent is the first word
@@ -123,7 +124,7 @@ def test_the_first_sieve_is_the_whole_string_before_a_nearer_head() -> None:
 
 def test_the_story_is_counted_by_type_and_distance() -> None:
     result = measure_examples([STORY], MadeSource(), [Coreference()], RunOptions())
-    tables = Coreference().summarize(result.tallies["coreference"])
+    tables = make_tables(Coreference(), result.tallies["coreference"])
     rules = tables["coreference"].query("system == 'rule-based' and mention_type == 'all'")
     # asked: the boat (right by its head), She (wrong: the boat is nearer), it (right: She is not)
     assert rules[["correct", "count"]].to_numpy().tolist() == [[2, 3]]
@@ -141,7 +142,7 @@ def test_things_mentioned_once_compete_only_when_asked_to() -> None:
     for singletons, expected in ((False, 1), (True, 0)):
         analysis = Coreference(singletons=singletons)
         result = measure_examples([example], MadeSource(), [analysis], RunOptions())
-        table = analysis.summarize(result.tallies["coreference"])["coreference"]
+        table = make_tables(analysis, result.tallies["coreference"])["coreference"]
         nearest = table.query("system == 'nearest' and mention_type == 'all'")
         assert nearest["correct"].item() == expected
 
@@ -150,7 +151,7 @@ def test_distances_and_contrasts_equal_the_slow_reference() -> None:
     encodings = [encode_words(example) for example in EXAMPLES]
     maps = [random_maps(encoding).numpy() for encoding in encodings]
     result = measure_examples(EXAMPLES, MadeSource(), [Coreference()], RunOptions())
-    tables = Coreference().summarize(result.tallies["coreference"])
+    tables = make_tables(Coreference(), result.tallies["coreference"])
     for name in ("coreference-distance", "coreference-contrasts"):
         assert_equals_reference(tables[name], name, maps, encodings)
 
@@ -164,7 +165,7 @@ def test_words_without_tokens_neither_ask_nor_compete() -> None:
     maps = [random_maps(encoding).numpy() for encoding in encodings]
     for analysis in (Coreference(), Gap()):
         result = measure_examples(EXAMPLES, source, [analysis], RunOptions())
-        table = analysis.summarize(result.tallies[analysis.name])[analysis.name]
+        table = make_tables(analysis, result.tallies[analysis.name])[analysis.name]
         assert_equals_reference(table, analysis.name, maps, encodings)
 
 
@@ -206,7 +207,7 @@ def causal(encoding: Encoding) -> torch.Tensor:
 def test_in_a_decoder_antecedents_cannot_attend_ahead() -> None:
     source = MadeSource(causal)
     result = measure_examples(EXAMPLES, source, [Coreference()], RunOptions())
-    table = Coreference().summarize(result.tallies["coreference"])["coreference"]
+    table = make_tables(Coreference(), result.tallies["coreference"])["coreference"]
     by_direction = table.groupby("direction")["correct"].sum()
     assert by_direction["antecedent-to-mention"] == 0
     assert by_direction["mention-to-antecedent"] > 0
@@ -240,7 +241,7 @@ def test_gap_says_who_is_favoured() -> None:
 
     source = MadeSource(maps, pieces=lambda word, place: 1)
     result = measure_examples(examples, source, [Gap()], RunOptions())
-    best = Gap().summarize(result.tallies["gap"])["gap-best"].set_index(["system", "candidates"])
+    best = make_tables(Gap(), result.tallies["gap"])["gap-best"].set_index(["system", "candidates"])
     row = best.loc[("best head", "mentions")]
     assert (row["layer"], row["head"], row["count"]) == (1, 3, 20)
     assert (row["masculine"], row["feminine"], row["ratio"]) == (1.0, 0.5, 0.5)

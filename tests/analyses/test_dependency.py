@@ -24,9 +24,10 @@ from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.data.tree import ROOT, Tree
 from headscope.data.words import word_weights
-from headscope.engine.measure import measure_examples
+from headscope.engine.measure import measure_batch, measure_examples, show_layers
 from headscope.errors import StudyError
 from headscope.options import RunOptions
+from headscope.runs.tables import make_tables
 from headscope.stats.heldout import choose_best
 from headscope.stats.tally import Tally
 from headscope.stats.tests import compare, holm
@@ -65,7 +66,7 @@ def tally_of(
 def tables(
     analysis: Dependency, examples: list[Example] = EXAMPLES, source: MadeSource | None = None
 ) -> dict[str, pd.DataFrame]:
-    return analysis.summarize(tally_of(analysis, examples, source))
+    return make_tables(analysis, tally_of(analysis, examples, source))
 
 
 def plant_trees(layer: int, head: int, is_transposed: bool) -> Callable[[Encoding], torch.Tensor]:
@@ -237,9 +238,9 @@ def test_an_untrained_model_stands_beside_the_model() -> None:
     draws = [
         tally_of(analysis, source=MadeSource(partial(random_maps, seed=seed))) for seed in (1, 2)
     ]
-    both = analysis.add_untrained(analysis.summarize(own), own, draws)["dependency-best"]
+    both = make_tables(analysis, own, draws)["dependency-best"]
     found = both.set_index("relation").loc["obj"]
-    untrained = [analysis.summarize(draw)["dependency-best"] for draw in draws]
+    untrained = [make_tables(analysis, draw)["dependency-best"] for draw in draws]
     heldout = [table.set_index("relation").loc["obj", "heldout_accuracy"] for table in untrained]
     assert found["untrained_accuracy"] == pytest.approx(np.mean(heldout))
     assert found["untrained_spread"] == pytest.approx(np.std(heldout, ddof=1))
@@ -282,11 +283,11 @@ def test_a_planted_head_is_found_in_its_direction(direction: str) -> None:
 def test_directions_are_tested_like_any_difference_and_corrected_for_their_number() -> None:
     source = MadeSource(plant_trees(1, 3, is_transposed=False))
     tally = tally_of(Dependency(), source=source)
-    table = Dependency().summarize(tally)["dependency-directions"].set_index("relation")
+    table = make_tables(Dependency(), tally)["dependency-directions"].set_index("relation")
     raw = {}
     for relation in table.index:
         correct = tally.totals[f"correct/{relation}"]
-        count = tally.totals[f"count/{relation}"][:, 0, 0]
+        count = tally.totals[f"count/{relation}"]
         ways = [choose_best(correct[..., w].reshape(64, -1), count) for w in (0, 1)]
         raw[relation] = compare(ways[0].heldout, ways[1].heldout, ways[0].heldout_count).p_value
     questions = [name for name in raw if name == "all" or is_single(name)]
@@ -384,12 +385,11 @@ def test_moved_arcs_are_counted_as_a_plain_loop_does() -> None:
     analysis = Dependency(null_arcs=4)
     encoding = encode_words(make_example(3, 8), lambda word, place: 1)
     batch, maps = Batch((encoding,)), random_maps(encoding)
-    measured = analysis.measure(LayerAttention.full(1, maps[1][None], batch))
-    values = analysis.finish({name: value[:, None] for name, value in measured.items()}, batch)
+    layer = LayerAttention.full(0, maps[1][None], batch)
+    values = measure_batch(analysis, show_layers(analysis.reads, [layer]), 1)
     gold = analysis._read_trees(batch)
     drawn = analysis._draw_null_arcs(batch, gold)
-    attention = LayerAttention.full(1, maps[1][None], batch)
-    found = predict_words(attention, analysis._find_visible(attention)).words[0]
+    found = predict_words(layer, analysis.find_visible(layer)).words[0]
     for i, relation in enumerate(gold.relations):
         expected = torch.zeros(*found.shape[:2], 4)
         for arc, word in enumerate(drawn.words.tolist()):
@@ -397,7 +397,7 @@ def test_moved_arcs_are_counted_as_a_plain_loop_does() -> None:
                 for draw in range(4):
                     dependent, head = drawn.dependents[arc, draw], drawn.heads[arc, draw]
                     expected[..., draw] += (found[..., dependent] == head).float()
-        assert torch.equal(values[f"plain/null/{relation}"][0, 0], expected)
+        assert (values[f"plain null/{relation}"][0, 0] == expected.numpy()).all()
 
 
 def test_the_row_of_a_head_word_chooses_its_only_dependent_as_a_plain_loop_finds() -> None:

@@ -10,11 +10,13 @@ import torch
 
 from headscope.analyses.distance.measure import Distance
 from headscope.analyses.distance.tables import permutation_test
+from headscope.data.attention import heads_per_layer
 from headscope.data.encoding import Encoding
 from headscope.engine.analyze import analyze
 from headscope.engine.measure import Result, _Observer, measure_examples, name_analyses
 from headscope.errors import StudyError
 from headscope.options import RunOptions, collect_options
+from headscope.runs.tables import make_tables
 from tests.making import N_HEADS, N_LAYERS, MadeSource, encode_words, make_example, random_maps
 from tests.planted import TWINS, plant_twins
 from tests.references.distance import distance, jensen_shannon
@@ -23,9 +25,9 @@ EXAMPLES = [make_example(seed, n_words=3 + seed % 6) for seed in range(30)]
 
 
 def tables(source: MadeSource, rows: int = 128, **options: int) -> dict[str, pd.DataFrame]:
-    settings = RunOptions(**options)
-    result = measure_examples(EXAMPLES, source, [Distance(rows)], settings)
-    return Distance(rows).summarize(result.tallies["distance"])
+    analysis = Distance(rows, seed=options.get("seed", 0))
+    result = measure_examples(EXAMPLES, source, [analysis], RunOptions(**options))
+    return make_tables(analysis, result.tallies["distance"])
 
 
 def layered(encoding: Encoding) -> torch.Tensor:
@@ -120,7 +122,7 @@ def test_the_p_value_is_the_share_of_deals_that_are_as_close() -> None:
 
 def test_the_seed_of_the_test_of_layers_is_the_one_given() -> None:
     result = measure_examples(EXAMPLES, MadeSource(), [Distance()], RunOptions())
-    found = [Distance(seed=seed).summarize(result.tallies["distance"]) for seed in (0, 0, 1)]
+    found = [make_tables(Distance(seed=seed), result.tallies["distance"]) for seed in (0, 0, 1)]
     p_values = [tables["distance-layers"]["p_value"].tolist() for tables in found]
     assert p_values[0] == p_values[1] != p_values[2]
     assert p_values[0] == pytest.approx(p_values[2], abs=0.1)
@@ -156,7 +158,7 @@ def test_long_examples_count_by_all_their_rows() -> None:
     examples = [make_example(1, n_words=1), make_example(2, n_words=7)]  # 3 and 9 tokens
     for rows in (128, 2):
         result = measure_examples(examples, source, [Distance(rows)], RunOptions())
-        found = Distance(rows).summarize(result.tallies["distance"])["distance"]
+        found = make_tables(Distance(rows), result.tallies["distance"])["distance"]
         apart = jensen_shannon([1.0] + [0.0] * 8, [1 / 9] * 9)
         assert found["divergence"].max() == pytest.approx(9 * apart / 12)
 
@@ -174,7 +176,7 @@ def test_of_more_heads_than_are_compared_each_layer_has_as_many_evenly_spread() 
     settings = RunOptions()
     some = Distance(max_heads=2 * N_LAYERS + 1)
     result = measure_examples(EXAMPLES, MadeSource(), [some], settings)
-    found = some.summarize(result.tallies["distance"])
+    found = make_tables(some, result.tallies["distance"])
     assert N_HEADS == 5
     assert {*found["distance-heads"]["head"]} == {1, 3}  # the first, and one from the middle
     assert len(found["distance-heads"]) == 2 * N_LAYERS
@@ -198,10 +200,10 @@ def test_rows_of_many_heads_take_bounded_memory(
     """At most 512 MB, whatever the model: fewer heads of more, and smaller batches."""
     source = replace(MadeSource(), n_layers=n_layers, n_heads=n_heads)
     observer = _Observer(source, name_analyses([Distance()]), RunOptions(), Result())
-    (buffer,) = observer.buffers.values()
-    assert n_layers * buffer.n_heads <= 1024
+    (sampled,) = Distance().reads
+    assert n_layers * heads_per_layer(n_heads, n_layers, sampled.max_heads) <= 1024
     tokens = observer.most_tokens
-    assert 4 * tokens * buffer.numbers_a_token <= 512_000_000
+    assert 4 * tokens * sampled.numbers_per_token(n_layers, n_heads, 512) <= 512_000_000
     assert tokens >= 512  # of a batch that has one long example
 
 

@@ -11,6 +11,7 @@ from headscope.analyses.head_matches.show import read_matches
 from headscope.engine.measure import measure_examples
 from headscope.errors import StudyError
 from headscope.options import RunOptions, build_options
+from headscope.runs.tables import make_tables
 from headscope.stats.bucket import bucket_of
 from tests.making import N_HEADS, N_LAYERS, MadeSource, make_example
 from tests.references import head_matches as reference
@@ -23,7 +24,7 @@ def match(n_layers: int) -> dict[str, pd.DataFrame]:
     analysis = HeadMatches(n_layers=n_layers)
     result = measure_examples(EXAMPLES, MadeSource(), [analysis], RunOptions())
     rebuilt = build_options(HeadMatches, {"rows": 128})  # as from a manifest
-    return rebuilt.summarize(result.tallies["head-matches"])
+    return make_tables(rebuilt, result.tallies["head-matches"])
 
 
 @pytest.mark.parametrize("n_layers", [1, 2])

@@ -23,8 +23,10 @@ from headscope.analyses.special_tokens.measure import SpecialTokens
 from headscope.data.attention import LayerAttention, LayerGradient
 from headscope.data.encoding import Batch, TokenKind
 from headscope.data.example import Example
+from headscope.engine.measure import measure_batch, show_layers
 from headscope.errors import StudyError
 from headscope.options import build_options, collect_options
+from headscope.runs.tables import make_tables
 from headscope.stats.bucket import bucket_of
 from headscope.stats.tally import Tally
 from headscope.view.behaviour import list_behaviours
@@ -36,24 +38,24 @@ ENCODINGS = [encode_words(example) for example in EXAMPLES]
 MAPS = [random_maps(encoding) for encoding in ENCODINGS]
 
 
+def measure(analysis: Any, *layers: Any) -> dict[str, np.ndarray]:
+    """What is measured of these layers of one example."""
+    return measure_batch(analysis, show_layers(analysis.reads, layers), n_examples=1)
+
+
 def tally_of(analysis: Any, all_maps: Sequence[Tensor] = MAPS, has_sink: bool = False) -> Tally:
     """Every example alone, each counted once."""
     tally = Tally()
     for encoding, maps in zip(ENCODINGS, all_maps, strict=True):
-        batch = Batch((encoding,))
-        layers = []
+        batch, layers = Batch((encoding,)), list[Any]()
         for layer, weights in enumerate(maps):
             if isinstance(analysis, Gradient):
-                layers.append(analysis.measure(LayerGradient(layer, weights[None], batch)))
+                layers.append(LayerGradient(layer, weights[None], batch))
             else:
                 attention = LayerAttention.full(layer, weights[None], batch)
-                layers.append(analysis.measure(replace(attention, has_sink=has_sink)))
-        values = {
-            name: torch.stack([one[name] for one in layers if name in one], dim=1)
-            for name in layers[0]
-        }
+                layers.append(replace(attention, has_sink=has_sink))
         bucket = np.array([bucket_of(encoding.example)])
-        tally.add(bucket, {name: value.numpy() for name, value in values.items()})
+        tally.add(bucket, measure(analysis, *layers))
     return tally
 
 
@@ -61,7 +63,7 @@ def tally_of(analysis: Any, all_maps: Sequence[Tensor] = MAPS, has_sink: bool = 
     "analysis", [Position(), SpecialTokens(), Entropy(), MaxWeight(), Gradient()]
 )
 def test_tables_equal_the_slow_reference(analysis: Any) -> None:
-    tables = analysis.summarize(tally_of(analysis))
+    tables = make_tables(analysis, tally_of(analysis))
     assert {name: tuple(table.columns) for name, table in tables.items()} == analysis.tables
     maps = [maps.numpy() for maps in MAPS]
     assert_equals_reference(tables[analysis.name], analysis.name, maps, ENCODINGS)
@@ -75,7 +77,7 @@ def test_periods_and_commas_are_counted_and_ranked_among_tokens() -> None:
         if kind == TokenKind.TEXT
     )
     analysis = SpecialTokens()
-    table = analysis.summarize(tally_of(analysis))["token-frequency"].set_index("token")
+    table = make_tables(analysis, tally_of(analysis))["token-frequency"].set_index("token")
     for name, mark in {"period": ".", "comma": ","}.items():
         assert table.loc[name, "share"] == pytest.approx(counts[mark] / counts.total())
         more = [token for token, count in counts.items() if count > counts[mark]]
@@ -100,9 +102,8 @@ def test_the_row_of_cls_is_read_where_the_token_stands() -> None:
     for name, one in {"last": last, "none": none}.items():
         attention = LayerAttention.full(0, MAPS[0][0][None], Batch((one,)))
         tally = Tally()
-        values = {n: v[:, None].numpy() for n, v in Entropy().measure(attention).items()}
-        tally.add(np.zeros(1, np.int64), values)
-        found[name] = Entropy().summarize(tally)["entropy"]
+        tally.add(np.zeros(1, np.int64), measure(Entropy(), attention))
+        found[name] = make_tables(Entropy(), tally)["entropy"]
     own = found["last"].query("rows == 'cls' and head == 1")["nats"].item()
     row = MAPS[0][0, 0, -1]
     assert own == pytest.approx(float(-(row * row.log()).sum()))
@@ -114,7 +115,7 @@ def test_what_goes_to_a_learned_sink_is_a_class_and_a_key_of_its_own() -> None:
     shares = [torch.linspace(0.2, 1, maps.shape[-2], dtype=maps.dtype)[:, None] for maps in MAPS]
     lost = [maps * share for maps, share in zip(MAPS, shares, strict=True)]
     arrays = [maps.numpy() for maps in lost]
-    table = SpecialTokens().summarize(tally_of(SpecialTokens(), lost, True))["special-tokens"]
+    table = make_tables(SpecialTokens(), tally_of(SpecialTokens(), lost, True))["special-tokens"]
     found = table.set_index(["layer", "head", "source", "target"])["weight"]
     expected = measures.special_tokens(arrays, ENCODINGS) | measures.sink(arrays, ENCODINGS)
     assert list(table["target"].unique())[-1] == "sink"
@@ -123,7 +124,7 @@ def test_what_goes_to_a_learned_sink_is_a_class_and_a_key_of_its_own() -> None:
     assert totals.to_numpy() == pytest.approx(1)
 
     full = [torch.cat([maps, 1 - maps.sum(-1, keepdim=True)], dim=-1).numpy() for maps in lost]
-    table = Entropy().summarize(tally_of(Entropy(), lost, True))["entropy"]
+    table = make_tables(Entropy(), tally_of(Entropy(), lost, True))["entropy"]
     nats = table.set_index(["layer", "head", "rows"])["nats"].to_dict()
     assert nats == pytest.approx(measures.entropy(full, ENCODINGS))
     even = [sum(math.log(len(encoding) + 1) for _ in encoding.surfaces) for encoding in ENCODINGS]
@@ -132,7 +133,7 @@ def test_what_goes_to_a_learned_sink_is_a_class_and_a_key_of_its_own() -> None:
 
 
 def test_a_model_without_a_sink_has_no_class_for_it() -> None:
-    table = SpecialTokens().summarize(tally_of(SpecialTokens()))["special-tokens"]
+    table = make_tables(SpecialTokens(), tally_of(SpecialTokens()))["special-tokens"]
     assert "sink" not in set(table["target"])
 
 
@@ -141,7 +142,7 @@ def test_a_gradient_counts_only_pairs_that_have_a_weight() -> None:
     (encoding, n) = ENCODINGS[0], len(ENCODINGS[0])
     is_visible = torch.ones(n, n).tril().bool()
     gradient = LayerGradient(0, MAPS[0][:1] * is_visible, Batch((encoding,)), is_visible)
-    found = Gradient().measure(gradient)
+    found = measure(Gradient(), gradient)
     assert found["pairs"].sum() == n * (n + 1) / 2
     assert found["pairs"][0, 0, 0] == n  # [CLS], which all tokens see
 
@@ -211,7 +212,7 @@ def test_a_row_that_sees_few_tokens_cannot_be_flat_and_does_not_count() -> None:
     weights[..., 15, :] = 0
     weights[..., 15, 0] = 1
     visible = torch.arange(20) + 1
-    values = MaxWeight().measure(LayerAttention(0, weights, Batch((encoding,)), visible))
+    values = measure(MaxWeight(), LayerAttention(0, weights, Batch((encoding,)), visible))
     assert (values["flat"].item(), values["rows"].item()) == (10, 11)
 
 

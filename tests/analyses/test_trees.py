@@ -8,6 +8,7 @@ from headscope.analyses.trees.measure import Trees
 from headscope.contracts import CorpusRole
 from headscope.engine.measure import measure_examples
 from headscope.options import RunOptions
+from headscope.runs.tables import make_tables
 from tests.analyses.test_dependency import plant_trees
 from tests.making import MadeSource, encode_words, make_example, random_maps
 from tests.references import assert_equals_reference
@@ -17,7 +18,7 @@ EXAMPLES = [make_example(seed) for seed in range(40)]
 
 def table(analysis: Trees, source: MadeSource) -> pd.DataFrame:
     result = measure_examples(EXAMPLES, source, [analysis], RunOptions(), CorpusRole.TREEBANK)
-    return analysis.summarize(result.tallies["trees"])["trees"]
+    return make_tables(analysis, result.tallies["trees"])["trees"]
 
 
 @settings(max_examples=15)
@@ -38,7 +39,7 @@ def test_any_splits_equal_the_reference(seeds: list[int], cuts: list[int]) -> No
     result = measure_examples(
         examples, MadeSource(pieces=pieces), [Trees()], options, CorpusRole.TREEBANK
     )
-    found = Trees().summarize(result.tallies["trees"])["trees"]
+    found = make_tables(Trees(), result.tallies["trees"])["trees"]
     assert_equals_reference(found, "trees", maps, encodings)
 
 

@@ -18,6 +18,7 @@ from headscope.engine.windows import cut_windows
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.options import RunOptions
+from headscope.runs.tables import make_tables
 from tests.models.tiny import FAMILIES, SENTENCES, build_model, build_tokenizer
 from tests.references import assert_equals_reference
 from tests.shared import shared
@@ -94,5 +95,5 @@ def test_antecedents_equal_the_reference_on_a_real_model(name: str) -> None:
     maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
     analysis = build_analysis(name)
     result = measure_examples(windows, source, [analysis], RunOptions(), CorpusRole.TREEBANK)
-    table = analysis.summarize(result.tallies[name])[name]
+    table = make_tables(analysis, result.tallies[name])[name]
     assert_equals_reference(table, name, maps, encodings, tolerance=2e-6)

@@ -8,7 +8,6 @@ of a batch all that moves from one device to the other.
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,11 +16,11 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from headscope.contracts import Watch
+from headscope.contracts import Source, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
-from headscope.engine.measure import Result, _Observer, measure_examples, name_analyses
-from headscope.engine.row_buffer import RowBuffer
+from headscope.data.sampled_rows import SampledRows
+from headscope.engine.measure import Result, _Observer, name_analyses
 from headscope.errors import ModelError
 from headscope.kernels.jensen_shannon import sum_pairs_in_torch, sum_pairs_on_device
 from headscope.models.loaded import wrap_model
@@ -82,32 +81,30 @@ def variants(name: str) -> list[Any]:
     return [kind(), *(kind(**other) for other in others)]
 
 
-LAYER_BY_LAYER = [name for name, kind in ANALYSES.load_all() if not kind.watches.compares_layers]
-SHOWN = [(name, ANALYSES.find(name).load().watches) for name in LAYER_BY_LAYER]
-SHOWN += [
-    (name, Watch.CROSS_ATTENTION)
-    for name in LAYER_BY_LAYER
-    if getattr(ANALYSES.find(name).load(), "measures_cross", False)
-]
+KINDS = dict(ANALYSES.load_all())
+SHOWN = [(name, kind.watches) for name, kind in KINDS.items()]
+SHOWN = [(name, watch) for name, watch in SHOWN if watch is not Watch.MODEL_PAIR]
+SHOWN += [(name, Watch.CROSS_ATTENTION) for name, kind in KINDS.items() if kind.measures_cross]
 
 
 @pytest.mark.parametrize(("name", "watch"), SHOWN)
-def test_analyses_measure_where_the_model_is(name: str, watch: Watch) -> None:
+def test_analyses_read_and_measure_where_the_model_is(name: str, watch: Watch) -> None:
     for analysis in variants(name):
         with OneDevice() as device:
-            for observed in observations(watch, make_batch(watch), device):
-                assert observed.is_finite().device == META
-                for array, values in analysis.measure(observed).items():
-                    assert callable(values) or values.device == META, array
+            read, readings = [], analysis.reads
+            for layer in observations(watch, make_batch(watch), device):
+                assert layer.is_finite().device == META
+                read += [layer.read(reading) for reading in readings]
+            tensors = [leaf for leaf in tree_leaves(read) if isinstance(leaf, Tensor)]
+            assert all(tensor.device == META for tensor in tensors)
 
 
 def test_rows_of_all_layers_are_kept_and_compared_on_the_device() -> None:
-    batch, buffer = make_batch(), RowBuffer(4, 0, 2, 3)
+    batch, sampled = make_batch(), SampledRows(n_rows=4, max_heads=6)
     with OneDevice() as device:
-        buffer.begin_batch()
-        for attention in observations(Watch.ATTENTION, batch, device):
-            attention.read(buffer)
-        sums = sum_pairs_on_device(buffer.rows().weights, 0)
+        layers = observations(Watch.ATTENTION, batch, device)
+        rows = sampled.join([replace(layer, n_layers=2).read(sampled) for layer in layers])
+        sums = sum_pairs_on_device(rows.weights, 0)
     assert (sums.device, sums.shape) == (META, (len(batch), 6, 6))
 
 
@@ -119,7 +116,7 @@ def test_sums_on_the_device_are_those_of_the_reference() -> None:
     torch.testing.assert_close(torch.from_numpy(found)[:, 0, 2], expected)
 
 
-class _Shows:
+class _Shows(Source[Any]):
     """A source that shows these observations."""
 
     n_layers, n_heads = 2, 5
@@ -180,23 +177,6 @@ def observe(source: Any, batch: Batch) -> list[torch.device]:
 
         source.attend(batch, see)
     return seen
-
-
-def test_what_is_computed_on_the_host_waits_for_the_last_layer() -> None:
-    kind: Any = ANALYSES.find("position").load()
-
-    class Later(kind):  # type: ignore[misc]
-        def measure(self, attention: LayerAttention) -> dict[str, Any]:
-            measured = super().measure(attention)
-            return {name: partial(torch.clone, value) for name, value in measured.items()}
-
-    examples = [make_example(seed) for seed in range(3)]
-    now, later = (
-        measure_examples(examples, MadeSource(), [own()], RunOptions()).tallies["position"]
-        for own in (kind, Later)
-    )
-    assert now.totals.keys() == later.totals.keys()
-    assert all((later.totals[name] == total).all() for name, total in now.totals.items())
 
 
 def test_numbers_that_are_none_are_told_once_the_batch_is_done() -> None:

@@ -12,6 +12,7 @@ from headscope.engine.sample import draw_sample
 from headscope.runs.run import Run
 
 LINES = [f"Line {n} tells of {['ships', 'bees', 'a lamp'][n % 3]}." for n in range(24)]
+ROUNDING = 1e-5  # of float32: the same segments stand in other batches
 SIZES = (12, 2, 4, 6)  # lines of a document
 
 
@@ -49,10 +50,10 @@ def test_documents_weigh_alike_or_segments_do(tmp_path: Path) -> None:
         table = run(text=folder / f"{name}.txt", only=["position"]).tables["position"]
         by_document.append(table["weight"].to_numpy())
     whole = run(text=folder, only=["position"]).tables["position"]["weight"]
-    np.testing.assert_allclose(whole, np.mean(by_document, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(whole, np.mean(by_document, axis=0), rtol=ROUNDING)
     pooled = run(text=folder, only=["position"], weigh="segments").tables["position"]["weight"]
     weights = np.array(SIZES) / sum(SIZES)
-    np.testing.assert_allclose(pooled, weights @ by_document, rtol=1e-12)
+    np.testing.assert_allclose(pooled, weights @ by_document, rtol=ROUNDING)
 
 
 def test_long_documents_are_told_where_segments_weigh_alike(

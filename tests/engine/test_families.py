@@ -100,7 +100,7 @@ def test_a_model_that_has_a_sink_is_compared_with_one_that_has_none() -> None:
     seen: list[Any] = []
     pair.attend(pair.batch(pair.encode([hs.Example("a", text=SENTENCES[0])], 13)), seen.append)
     assert [attention.has_sink for attention in seen] == [True] * 8
-    assert pair.layer_numbers == list(range(8))
+    assert list(pair.layer_numbers) == list(range(8))
 
 
 def test_a_learned_sink_is_a_class_of_tokens_and_a_behaviour() -> None:

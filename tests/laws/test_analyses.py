@@ -16,13 +16,17 @@ from torch import Tensor
 
 from headscope.analyses.position.measure import Position
 from headscope.contracts import Analysis, Watch
-from headscope.data.attention import AttentionRows, LayerAttention
+from headscope.data.attention import Readings
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
-from headscope.engine.measure import Result, measure_examples
+from headscope.data.reading import SUMS, RowReading
+from headscope.engine.measure import Result, measure_batch, measure_examples, show_layers
 from headscope.engine.resolve import build_analysis
 from headscope.options import RunOptions, option
 from headscope.registry import ANALYSES
+from headscope.runs.tables import make_tables
+from headscope.stats.estimates import Estimates
+from headscope.stats.sums import Sums
 from headscope.stats.tally import Tally
 from headscope.testing import check_analysis
 from tests.making import (
@@ -52,7 +56,7 @@ of_one_model = [n for n in NAMES if build_analysis(n).watches is not Watch.MODEL
 def made_source(name: str, **options: Any) -> MadeSource:
     """Random numbers of the kind that the analysis watches."""
     watches = build_analysis(name).watches
-    emits = Watch.ATTENTION if watches.compares_layers else watches
+    emits = Watch.ATTENTION if watches is Watch.MODEL_PAIR else watches
     return MadeSource(**{"emits": emits, **options})
 
 
@@ -84,7 +88,7 @@ def table_of(result: Result, name: str) -> pd.DataFrame:
 
 
 def tables_of(result: Result, name: str) -> Mapping[str, pd.DataFrame]:
-    return build_analysis(name).summarize(result.tallies[name])
+    return make_tables(build_analysis(name), result.tallies[name])
 
 
 def assert_same_totals(one: Tally, other: Tally) -> None:
@@ -105,15 +109,11 @@ def test_measure_leaves_its_input_unchanged(name: str) -> None:
     examples = [made_example(name, seed, n_words=6) for seed in range(3)]
     shown: list[Any] = []
     source.attend(source.batch(source.encode(examples, 512)), shown.append)
-    if analysis.watches.compares_layers:
-        rows = torch.cat([layer.weights.transpose(1, 2) for layer in shown], dim=2)
-        shown = [AttentionRows(rows, (N_HEADS,) * N_LAYERS, shown[0].batch)]
-    for observed in shown:
-        arrays = [value for value in vars(observed).values() if isinstance(value, Tensor)]
-        before = [array.clone() for array in arrays]
-        assert arrays
-        analysis.measure(observed)
-        assert all(torch.equal(one, other) for one, other in zip(arrays, before, strict=True))
+    arrays = [v for observed in shown for v in vars(observed).values() if isinstance(v, Tensor)]
+    before = [array.clone() for array in arrays]
+    assert len(arrays) >= N_LAYERS
+    measure_batch(analysis, show_layers(analysis.reads, shown), len(examples))
+    assert all(torch.equal(one, other) for one, other in zip(arrays, before, strict=True))
 
 
 @every_analysis
@@ -189,7 +189,7 @@ def test_tables_cover_every_layer_and_head(name: str, n_words: int, n_pieces: in
 @every_analysis
 def test_no_examples_give_an_empty_table_with_the_same_columns(name: str) -> None:
     analysis = build_analysis(name)
-    tables = analysis.summarize(Tally())
+    tables = make_tables(analysis, Tally())
     assert {table: tuple(t.columns) for table, t in tables.items()} == analysis.tables
     assert all(len(table) == 0 for table in tables.values())
 
@@ -270,7 +270,7 @@ class Thawed(Analysis):
 
     def measure(self, observed: Any) -> Any: ...
 
-    def summarize(self, tally: Tally) -> Any: ...
+    def summarize(self, sums: Sums) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -318,70 +318,77 @@ class NotAgain(Toy):
 
 
 @dataclass(frozen=True)
-class Rowless(Toy):
-    watches: ClassVar[Watch] = Watch.ALL_LAYERS
+class Axisless(Toy):
+    sums: ClassVar[Any] = {"weight": ("layer", "head")}
+
+
+@dataclass(frozen=True)
+class LabelsOfNothing(Toy):
+    labels: ClassVar[Any] = {"colour": ("red",)}
+
+
+@dataclass(frozen=True)
+class OtherAxes(Toy):
+    sums: ClassVar[Any] = {**Position.sums, "segments": "layer"}
 
 
 @dataclass(frozen=True)
 class OtherColumns(Toy):
-    def summarize(self, tally: Tally) -> Any:
-        tables = super().summarize(tally)
-        return {name: table.rename(columns={"weight": "w"}) for name, table in tables.items()}
+    def summarize(self, sums: Sums) -> Any:
+        return {"toy": Estimates({"w": sums.ratio("weight", "segments")})}
 
 
 @dataclass(frozen=True)
 class OtherTable(Toy):
-    def summarize(self, tally: Tally) -> Any:
-        return {**super().summarize(tally), "another": pd.DataFrame()}
+    def summarize(self, sums: Sums) -> Any:
+        return {**super().summarize(sums), "another": pd.DataFrame()}
 
 
 @dataclass(frozen=True)
-class RowsOfNothing(Toy):
-    def summarize(self, tally: Tally) -> Any:
-        if tally:
-            return super().summarize(tally)
-        return {"toy": pd.DataFrame([(1, 1, "self", 0.0, 0.0, 0.0)], columns=list(TABLES["toy"]))}
+class WeightsHalved(RowReading):
+    """A reading that changes the maps."""
+
+    def of_rows(self, weights: Tensor, rows: slice) -> Tensor:
+        weights.mul_(0.5)
+        return weights.sum(-1)
 
 
 @dataclass(frozen=True)
 class Meddler(Toy):
-    def measure(self, attention: LayerAttention) -> Any:
-        values = super().measure(attention)
-        attention.weights[:, 0] = 0.5
-        return values
+    reads: ClassVar[Any] = (SUMS, WeightsHalved())
 
 
 @dataclass(frozen=True)
 class ListGiver(Toy):
-    def measure(self, attention: LayerAttention) -> Any:
-        return list(super().measure(attention).values())
+    def measure(self, seen: Readings) -> Any:
+        return list(super().measure(seen).values())
 
 
 @dataclass(frozen=True)
 class ArrayGiver(Toy):
-    def measure(self, attention: LayerAttention) -> Any:
-        return {name: value.numpy() for name, value in super().measure(attention).items()}
+    def measure(self, seen: Readings) -> Any:
+        return {name: value.numpy() for name, value in super().measure(seen).items()}
 
 
 @dataclass(frozen=True)
 class HeadsFirst(Toy):
-    def measure(self, attention: LayerAttention) -> Any:
-        return {name: value.sum(0) for name, value in super().measure(attention).items()}
+    def measure(self, seen: Readings) -> Any:
+        return {name: value.sum(0) for name, value in super().measure(seen).items()}
 
 
 @dataclass(frozen=True)
 class Divider(Toy):
-    def measure(self, attention: LayerAttention) -> Any:
-        values = dict(super().measure(attention))
-        return {**values, "ratio": values["weight"] / 0}
+    def measure(self, seen: Readings) -> Any:
+        values = dict(super().measure(seen))
+        return {**values, "weight": values["weight"] / 0}
 
 
 @dataclass(frozen=True)
 class MeanOfBatch(Toy):
     """A mean over the examples of a batch: its sums depend on who came along."""
 
-    def measure(self, attention: LayerAttention) -> Any:
-        values = dict(super().measure(attention))
+    def measure(self, seen: Readings) -> Any:
+        values = dict(super().measure(seen))
         return {
             **values,
             "weight": values["weight"].mean(0, keepdim=True).expand_as(values["weight"]),
@@ -394,9 +401,9 @@ class Counter(Toy):
 
     seen: ClassVar[list[int]] = []
 
-    def measure(self, attention: LayerAttention) -> Any:
+    def measure(self, seen: Readings) -> Any:
         self.seen.append(1)
-        values = dict(super().measure(attention))
+        values = dict(super().measure(seen))
         return {**values, "weight": values["weight"] * len(self.seen)}
 
 
@@ -417,9 +424,9 @@ class Sociable(Toy):
 
     companions: ClassVar[set[str]] = find_companions()
 
-    def measure(self, attention: LayerAttention) -> Any:
-        values = dict(super().measure(attention))
-        ids = {encoding.example.id for encoding in attention.batch.encodings}
+    def measure(self, seen: Readings) -> Any:
+        values = dict(super().measure(seen))
+        ids = {encoding.example.id for encoding in seen.batch.encodings}
         is_lonely = len(ids) == 1 and ids <= self.companions
         return {**values, "weight": values["weight"] * (2 if is_lonely else 1)}
 
@@ -428,10 +435,10 @@ class Sociable(Toy):
 class FirstHead(Toy):
     """One to which the first head is something else."""
 
-    def measure(self, attention: LayerAttention) -> Any:
-        values = dict(super().measure(attention))
+    def measure(self, seen: Readings) -> Any:
+        values = dict(super().measure(seen))
         weight = values["weight"].clone()
-        weight[:, 0] *= 2
+        weight[:, :, 0] *= 2
         return {**values, "weight": weight}
 
 
@@ -447,10 +454,11 @@ class FirstHead(Toy):
         (Wordless, "the option size has a help text"),
         (Unpicklable, "it pickles"),
         (NotAgain, "it can be made again from its fields as JSON"),
-        (Rowless, "it says how many `rows` it wants"),
+        (Axisless, "`sums` names the axes of each sum, in one string"),
+        (LabelsOfNothing, "`labels` are those of axes of its `sums`"),
+        (OtherAxes, "'segments' has the axes example, layer"),
         (OtherColumns, "`summarize` gives the tables and columns declared"),
         (OtherTable, "`summarize` gives the tables and columns declared"),
-        (RowsOfNothing, "no examples give empty tables with their columns"),
         (Meddler, "`measure` leaves its input unchanged"),
         (ListGiver, "`measure` gives named arrays"),
         (ArrayGiver, "`measure` gives named arrays, each a torch.Tensor"),

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from headscope.contracts import Watch
+from headscope.contracts import Analysis, Watch
 from headscope.data.example import Example, stable_hash
 from headscope.engine.measure import measure_examples
 from headscope.engine.resolve import build_analysis
@@ -14,7 +14,8 @@ from headscope.registry import ANALYSES
 from headscope.stats.ranking import ENDS, Ranking
 from tests.making import N_HEADS, N_LAYERS, MadeSource, make_example, make_pair
 
-RANKED = [name for name in ANALYSES.built_in if hasattr(build_analysis(name), "rank")]
+KINDS = {name: type(build_analysis(name)) for name in ANALYSES.built_in}
+RANKED = [name for name, kind in KINDS.items() if kind.rank is not Analysis.rank]
 ACROSS = [n for n in RANKED if build_analysis(n).watches is Watch.CROSS_ATTENTION]
 
 

@@ -17,6 +17,7 @@ from headscope.analyses.position.measure import Position
 from headscope.analyses.special_tokens.measure import SpecialTokens
 from headscope.contracts import Observation
 from headscope.data.encoding import Batch
+from headscope.engine.measure import measure_batch, show_layers
 from headscope.models.ablation import AblationSource, mean_outputs
 from headscope.models.gradients import GradientSource
 from headscope.models.language import HiddenStateOutcome, LossOutcome, build_task
@@ -60,10 +61,9 @@ def observe(source: Any, batch: Batch) -> list[Any]:
 
 def measure_all(analyses: Sequence[Any], observed: Sequence[Any]) -> None:
     for analysis in analyses:
-        for layer in observed:
-            for name, values in analysis.measure(layer).items():
-                numbers = values.numpy()  # NumPy knows no bfloat16
-                assert numbers.dtype.itemsize >= 4 or numbers.dtype == bool, name
+        seen = show_layers(analysis.reads, observed)
+        for name, numbers in measure_batch(analysis, seen, len(EXAMPLES)).items():
+            assert numbers.dtype.itemsize >= 4, name
 
 
 def assert_near(found: Tensor, expected: Tensor, distance: float) -> None:

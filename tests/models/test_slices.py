@@ -10,7 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from headscope.analyses.entropy.measure import Entropy
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
-from headscope.data.reading import SUMS, MapShape, MapSlice
+from headscope.data.reading import SUMS, MapSlice, Reading
 from headscope.engine.measure import measure_examples
 from headscope.models import slices
 from headscope.models.loaded import wrap_model
@@ -20,10 +20,10 @@ from tests.models.test_families import N_TOKENS, batch_of, each_family, seen_of,
 from tests.models.tiny import FAMILIES, build_model, build_tokenizer
 
 
-class Join:
+class Join(Reading):
     """Puts slices together again."""
 
-    def begin(self, layer: MapShape) -> Tensor:
+    def begin(self, layer: LayerAttention) -> Tensor:
         return torch.zeros(layer.weights.shape, dtype=layer.weights.dtype)
 
     def add(self, found: Tensor, part: MapSlice) -> None:
@@ -46,9 +46,8 @@ def test_slices_of_a_family_make_up_its_maps(name: str, n_rows: int) -> None:
     sliced = read(source_of(name), batch_of(name), n_rows)
     assert [layer.layer for layer in sliced] == [layer.layer for layer in whole]
     for one, other in zip(sliced, whole, strict=True):
-        pairs = [(one.read(JOIN), other.weights), (one.entropy(), other.entropy())]
-        pairs += [(one.column_sums(), other.column_sums())]
-        pairs += [(one.offset(o), other.offset(o)) for o in (-1, 0, 1)]
+        sums = (layer.read(SUMS).sums for layer in (one, other))
+        pairs = [(one.read(JOIN), other.weights), *zip(*sums, strict=True)]
         for found, expected in pairs:  # later layers of random models magnify rounding
             torch.testing.assert_close(found, expected, atol=5e-4, rtol=0)
         assert torch.equal(one.visible, other.visible)
@@ -117,7 +116,7 @@ def test_a_function_that_needs_all_its_queries_at_once_is_measured_whole(
     source.attend(batch, whole.append)
     for one, other in zip(read(source, batch, 4), whole, strict=True):
         assert torch.equal(one.weights, other.weights)
-        assert torch.equal(one.entropy(), other.entropy())
+        assert torch.equal(one.read(SUMS).sums.entropy, other.read(SUMS).sums.entropy)
 
 
 def test_numbers_that_are_none_are_seen_without_the_maps() -> None:

@@ -13,6 +13,7 @@ from headscope.data.head_view import HeadView, ShownExample
 from headscope.engine.analyze import analyze
 from headscope.runs.run import Run
 from headscope.stats.bucket import N_BUCKETS
+from headscope.stats.sums import Sums
 from headscope.stats.tally import Tally
 from headscope.view.presentation import MapOptions
 from tests.making import make_example
@@ -82,11 +83,10 @@ def large_tables(n_layers: int, n_heads: int) -> dict[str, pd.DataFrame]:
     most = min(n_heads, Distance.max_heads // n_layers)
     compared = [spread_heads(n_heads, most) for _ in range(n_layers)]
     n_compared = n_layers * most
-    divergence = np.zeros((N_BUCKETS, 1, n_compared * (n_compared - 1) // 2))
-    divergence[:2, 0] = draw.uniform(0, 0.7, (2, divergence.shape[-1]))
-    rows = np.zeros((N_BUCKETS, 1))
-    rows[:2] = 1
-    distances = Distances(Tally({"divergence": divergence, "rows": rows}), compared)
+    divergence = np.zeros((N_BUCKETS, n_compared * (n_compared - 1) // 2))
+    divergence[:2] = draw.uniform(0, 0.7, (2, divergence.shape[-1]))
+    sums = Tally({"divergence": divergence, "rows": (np.arange(N_BUCKETS) < 2).astype(float)})
+    distances = Distances(Sums.of(Distance(), sums), compared)
     return {
         "position": table("weight", target=["previous", "self", "next"]),
         "special-tokens": table("weight", source=["all", "sep", "other"], target=classes),

@@ -14,6 +14,7 @@ from headscope.analyses.position.measure import Position
 from headscope.analyses.special_tokens.measure import SpecialTokens
 from headscope.analyses.special_tokens.show import check_alike
 from headscope.data.depth import like_paper
+from headscope.runs.tables import make_tables
 from headscope.stats.interval import Estimate
 from headscope.stats.tally import Tally
 from headscope.view.claim import (
@@ -35,6 +36,7 @@ Tables = dict[str, pd.DataFrame]
 CLAIMS = list_claims()
 N_LAYERS, N_HEADS, N_DOCUMENTS = 12, 3, 9
 UNIFORM = log(128)
+ONES = np.arange(64) < N_DOCUMENTS
 
 
 def spread(value: float, width: float = 0.01) -> dict[str, float]:
@@ -55,10 +57,7 @@ def scatter(values: np.ndarray, width: float) -> np.ndarray:
 
 def tally_of(name: str, values: np.ndarray, width: float) -> Tally:
     """What segments with about these values add up to, one in each document."""
-    total = scatter(values, width)
-    ones = np.zeros((64, len(values)))
-    ones[:N_DOCUMENTS] = 1
-    return Tally({name: total, "segments": ones})
+    return Tally({name: scatter(values, width), "segments": ONES})
 
 
 def position(planted: Mapping[tuple[int, int, str], float], rest: float = 0.05) -> Tables:
@@ -66,7 +65,7 @@ def position(planted: Mapping[tuple[int, int, str], float], rest: float = 0.05) 
     values = np.full((N_LAYERS, N_HEADS, len(targets)), rest)
     for (layer, head, target), weight in planted.items():
         values[layer - 1, head - 1, targets.index(target)] = weight
-    return Position().summarize(tally_of("weight", values, 0.005))
+    return make_tables(Position(), tally_of("weight", values, 0.005))
 
 
 def special(
@@ -81,10 +80,11 @@ def special(
         ]
     )
     tally = tally_of("weight", np.nan_to_num(values), width)
-    is_there = ~np.isnan(values[:1, :1, :, 0])  # [1, 1, source]
-    segments = tally.totals["segments"][:, :, None, None] * is_there
+    is_there = ~np.isnan(values[0, 0, :, 0])  # [source]
+    counts = {"segments": ONES[:, None] * is_there, "marks": np.zeros((64, 2))}
+    counts |= {"others": np.zeros((64, 3)), "tokens": np.zeros(64)}
     tally.totals["weight"][:, values == 0] = 0  # what a model has not is exactly zero
-    return SpecialTokens().summarize(Tally({**tally.totals, "segments": segments}))
+    return make_tables(SpecialTokens(), Tally({**tally.totals, **counts}))
 
 
 def by_layer(target: str, layers: range, high: float = 0.7, low: float = 0.1) -> Tables:
@@ -106,10 +106,9 @@ def gradient(
     values[..., targets.index("other")] = other
     size = scatter(values, 0) * np.random.default_rng(0).uniform(1 - width, 1 + width, values.shape)
     noise = np.random.default_rng(1).uniform(1 - width, 1 + width, size.shape)
-    pairs = scatter((values[:, :1] > 0).astype(float), 0)
+    pairs = scatter((values[:, 0] > 0).astype(float), 0)
     size = size * noise
-    segments = np.ones((len(pairs), N_LAYERS))
-    return Gradient().summarize(Tally({"size": size, "pairs": pairs, "segments": segments}))
+    return make_tables(Gradient(), Tally({"size": size, "pairs": pairs}))
 
 
 def entropy(
@@ -123,9 +122,10 @@ def entropy(
         share = 0.9 if (layer, head) in broad else 0.4
         values[layer - 1, head - 1] = share, cls(layer) if cls else share
     tally = tally_of("nats", values * UNIFORM, 0.05)
-    segments = tally.totals["segments"][..., None, None] * np.ones((1, 2))
-    both = {"segments": segments, "uniform": segments * UNIFORM}
-    return Entropy().summarize(Tally({**tally.totals, **both}))
+    segments = ONES[:, None] * np.ones(2)
+    uniform = segments[:, None] * np.full((n_layers, 1), UNIFORM)
+    both = {"segments": segments, "uniform": uniform}
+    return make_tables(Entropy(), Tally({**tally.totals, **both}))
 
 
 def max_weight(flat_rows: float) -> Tables:

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import t as student
 
 from headscope.analyses.special_tokens.measure import SpecialTokens
+from headscope.runs.tables import make_tables
 from headscope.stats.contrast import (
     correlate,
     find_step,
@@ -18,21 +19,20 @@ from headscope.stats.tally import Tally
 from tests.references.comparison import correlate_layers
 
 N_BUCKETS, N_LAYERS, N_HEADS = 64, 7, 5
+TOKENS = {"marks": (2,), "others": (3,), "tokens": ()}  # none are counted
 USED = [3, 11, 12, 40]  # buckets with documents
 
 
 def tally(seed: int = 0, buckets: list[int] = USED) -> Tally:
     """Attention of a few documents, of which each is a bucket with some segments."""
     draws = np.random.default_rng(seed)
-    weight, segments = (
-        np.zeros((N_BUCKETS, N_LAYERS, N_HEADS, 3, 5)),
-        np.zeros((N_BUCKETS, 7, 1, 3)),
-    )
+    weight, segments = np.zeros((N_BUCKETS, N_LAYERS, N_HEADS, 3, 5)), np.zeros((N_BUCKETS, 3))
+    tokens = {name: np.zeros((N_BUCKETS, *n)) for name, n in TOKENS.items()}
     for bucket in buckets:
         n = draws.integers(1, 5)
         weight[bucket] = n * draws.dirichlet(np.ones(5), (N_LAYERS, N_HEADS, 3))
         segments[bucket] = n
-    return Tally({"weight": weight, "segments": segments})
+    return Tally({"weight": weight, "segments": segments, **tokens})
 
 
 def slow_mean(data: Tally, layers: list[int], source: int, target: int, without: int) -> float:
@@ -41,9 +41,7 @@ def slow_mean(data: Tally, layers: list[int], source: int, target: int, without:
         for head in range(N_HEADS):
             rest = [bucket for bucket in USED if bucket != without]
             above = sum(data.totals["weight"][b, layer - 1, head, source, target] for b in rest)
-            found.append(
-                above / sum(data.totals["segments"][b, layer - 1, 0, source] for b in rest)
-            )
+            found.append(above / sum(data.totals["segments"][b, source] for b in rest))
     return float(sum(found) / len(found))
 
 
@@ -67,7 +65,7 @@ def test_means_over_layers_equal_slow_loops(
     layers: str, source: str, places: list[int], minus: list[int] | None
 ) -> None:
     data = tally()
-    table = SpecialTokens().summarize(data)["special-tokens-layers"]
+    table = make_tables(SpecialTokens(), data)["special-tokens-layers"]
     is_it = (table["layers"] == layers) & (table["source"] == source) & (table["target"] == "sep")
     (row,) = table[is_it].to_dict("records")
     at = ["all", "sep", "other"].index(source)
@@ -84,8 +82,8 @@ def test_means_over_layers_equal_slow_loops(
 
 def test_the_sum_over_special_tokens_has_an_interval_of_its_own() -> None:
     data = tally()
-    table = SpecialTokens().summarize(data)["special-tokens-heads"]
-    whole = SpecialTokens().summarize(data)["special-tokens"]
+    table = make_tables(SpecialTokens(), data)["special-tokens-heads"]
+    whole = make_tables(SpecialTokens(), data)["special-tokens"]
     other = whole[(whole["source"] == "all") & (whole["target"] == "other")]
     # all classes sum to 1, so this is 1 minus the rest, and so is its interval
     assert table["weight"].to_numpy() == pytest.approx(1 - other["weight"].to_numpy())
@@ -98,7 +96,7 @@ def test_the_sum_over_special_tokens_has_an_interval_of_its_own() -> None:
 
 @pytest.mark.parametrize("buckets", [[5], []])
 def test_one_document_or_none_give_no_interval(buckets: list[int]) -> None:
-    tables = SpecialTokens().summarize(tally(buckets=buckets) if buckets else Tally())
+    tables = make_tables(SpecialTokens(), tally(buckets=buckets) if buckets else Tally())
     layers, steps = tables["special-tokens-layers"], tables["special-tokens-steps"]
     assert len(layers) == (160 if buckets else 0)
     assert layers[["low", "high"]].isna().all(axis=None)

@@ -8,6 +8,7 @@ so the buckets of a fold are added first: 8 sums are much quicker to summarize t
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from headscope.engine.checkpoint import read_checkpoint
 from headscope.engine.resolve import restore_analysis
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
-from headscope.runs.tables import number_layers, summarize_passes
+from headscope.runs.tables import make_tables, number_layers, summarize_passes
 from headscope.stats.bucket import N_BUCKETS, add_folds
 from headscope.stats.interval import ROUNDING
 from headscope.stats.tally import PLAIN, Tally
@@ -122,14 +123,13 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
     n_documents = {key: len(result.documents) for key, result in results.items()}
 
     folded = _fold_where_equal(passes, analyses, tallies)
-    whole_tallies = [tally for of_pass in folded.values() for tally in of_pass.values()]
-    remembering: dict[str, Any] = {
-        name: _Remembering(analysis, whole_tallies) for name, analysis in analyses.items()
+    made: dict[int, dict[str, pd.DataFrame]] = {
+        id(tally): {} for of_pass in folded.values() for tally in of_pass.values()
     }
 
     def summarize(totals: Mapping[str, Mapping[str, Tally]]) -> Tables:
-        made, _ = summarize_passes(passes, remembering, totals, n_documents)
-        return number_layers(made, run.manifest["model"])
+        tables, _ = summarize_passes(passes, analyses, totals, n_documents, partial(_make, made))
+        return number_layers(tables, run.manifest["model"])
 
     whole = {name: table for name, table in summarize(folded).items() if len(table)}
     keys = {name: find_keys(table) for name, table in whole.items()}
@@ -166,21 +166,14 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
     return Replicates(indexed, values, documents)
 
 
-class _Remembering:
-    """An analysis that makes the tables of whole tallies once."""
-
-    def __init__(self, analysis: Analysis, tallies: Sequence[Tally]) -> None:
-        self._analysis = analysis
-        self._made: dict[int, Tables | None] = dict.fromkeys(map(id, tallies))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._analysis, name)
-
-    def summarize(self, tally: Tally) -> Tables:
-        made = self._made.get(id(tally)) or self._analysis.summarize(tally)
-        if id(tally) in self._made:
-            self._made[id(tally)] = made
-        return made
+def _make(
+    made: dict[int, dict[str, pd.DataFrame]], analysis: Analysis, tally: Tally, _: Sequence[Tally]
+) -> dict[str, pd.DataFrame]:
+    """The tables of a tally; those of the tallies in `made`, by id, are made once."""
+    if id(tally) not in made:
+        return make_tables(analysis, tally)
+    made[id(tally)] = made[id(tally)] or make_tables(analysis, tally)
+    return made[id(tally)]
 
 
 def _index(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -231,7 +224,7 @@ def _fold_where_equal(
 
 def _needs_buckets(analysis: Analysis, tally: Tally) -> bool:
     """Whether estimates of an analysis depend on more than sums, as those of held-out choices."""
-    tables, folded = analysis.summarize(tally), analysis.summarize(by_fold(tally))
+    tables, folded = make_tables(analysis, tally), make_tables(analysis, by_fold(tally))
     return not all(
         np.allclose(table[column].astype(float), folded[name][column].astype(float), equal_nan=True)
         for name, table in tables.items()

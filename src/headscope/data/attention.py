@@ -4,8 +4,8 @@ All numbers are float32, or float64 where a source computes so; half precision e
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from headscope.contracts import AttentionKind
 from headscope.data.encoding import Batch, Memory
-from headscope.data.reading import OFFSETS, SUMS, MapSlice, Reading, Sums
+from headscope.data.reading import AnyReading, MapSlice, Reading
 
 __all__ = [
-    "AttentionRows", "LayerAttention", "LayerChange", "LayerGradient", "choose_rows", "head_name",
-    "parse_head_name", "spread_heads",
+    "AttentionRows", "Changes", "Gradients", "LayerAttention", "LayerChange", "LayerGradient",
+    "Readings", "choose_rows", "head_name", "heads_per_layer", "parse_head_name", "spread_heads",
 ]  # fmt: skip
 
 OWN_STREAM = 2**63  # apart from other draws, whose seeds are below
@@ -67,27 +67,15 @@ class LayerAttention(Memory):
     key_batch: Batch | None = None
     readings: Mapping[Reading, Any] = field(default_factory=dict)  # what was read in slices
     finite: Bool[Tensor, " example"] | None = None  # where there are no weights to look at
+    n_layers: int = 1  # how many layers are shown in all
 
-    def read(self, reading: Reading) -> Any:
-        """What a reading finds in the maps."""
+    def read(self, reading: AnyReading) -> Any:
+        """What a reading finds in the maps of this layer."""
         if reading in self.readings:
-            return self.readings[reading]
-        return self.remember(reading, lambda: self._read_whole(reading))
-
-    def entropy(self) -> Float[Tensor, "example head query"]:
-        """The entropy of each row in nats; a learned sink counts as one more key."""
-        sums: Sums = self.read(SUMS)
-        return sums.entropy
-
-    def column_sums(self) -> Float[Tensor, "example head kind key"]:
-        """The sums of the rows of each kind of query (TokenKind)."""
-        sums: Sums = self.read(SUMS)
-        return sums.columns
-
-    def offset(self, offset: int) -> Float[Tensor, "example head"]:
-        """The sum of a diagonal: attention to the previous (-1), same (0) or next (1) token."""
-        sums: Sums = self.read(SUMS)
-        return sums.diagonals[..., OFFSETS.index(offset)]
+            return self.readings[reading]  # type: ignore[index]
+        if isinstance(reading, Reading):
+            return self.remember(reading, lambda: self._read_whole(reading))
+        return self.remember(reading, lambda: reading.derive(self))
 
     @classmethod
     def full(cls, layer: int, weights: Tensor, batch: Batch) -> "LayerAttention":
@@ -129,9 +117,41 @@ class LayerAttention(Memory):
         return _is_finite(self.weights) if self.finite is None else self.finite
 
     def _read_whole(self, reading: Reading) -> Any:
-        found = reading.begin(self)
-        reading.add(found, MapSlice(self.weights, 0, 0))
-        return found
+        total = reading.begin(self)
+        reading.add(total, MapSlice(self.weights, 0, 0))
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """What was read off the maps of all layers of a batch.
+
+    `readings[SUMS].entropy` is `[example, layer, head, query]`: every array has the axis layer
+    after the example. Queries are the tokens of `batch`, keys those of `keys`; `visible` says how
+    many keys a query may look at.
+    """
+
+    batch: Batch
+    keys: Batch
+    visible: Int[Tensor, "layer query"]
+    has_sink: bool
+    values: Mapping[AnyReading, Any]
+
+    def __getitem__(self, reading: AnyReading) -> Any:
+        return self.values[reading]
+
+    def __len__(self) -> int:
+        """How many examples there are."""
+        return len(self.batch)
+
+    @property
+    def n_queries(self) -> int:
+        """How many tokens of each example attend."""
+        return self.batch.n_tokens
+
+    def ones(self) -> Float[Tensor, " example"]:
+        """1 for each example, as it is counted."""
+        return torch.ones(len(self.batch), device=self.batch.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +172,33 @@ class LayerGradient:
         """The sizes summed over queries."""
         return self.sizes.sum(2) if self.columns is None else self.columns
 
+    def without_maps(self) -> "LayerGradient":
+        """The sums alone."""
+        return replace(self, sizes=self.sizes.to("meta"), columns=self.column_sums())
+
     def is_finite(self) -> Bool[Tensor, " example"]:
         return _is_finite(self.sizes if self.columns is None else self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """The sizes of the gradients of a loss by the weights of all layers, summed over queries."""
+
+    sizes: Float[Tensor, "example layer head key"]
+    seen_by: Float[Tensor, "layer key"]  # how many queries may look at a key
+    batch: Batch
+
+    @classmethod
+    def join(cls, layers: Sequence[LayerGradient]) -> "Gradients":
+        """All layers of a batch."""
+        sizes = torch.stack([layer.column_sums() for layer in layers], dim=1)
+        seen_by = [
+            torch.full_like(sizes[0, 0, 0], layer.sizes.shape[-2])
+            if layer.is_visible is None
+            else layer.is_visible.sum(dim=0).to(sizes)
+            for layer in layers
+        ]
+        return cls(sizes, torch.stack(seen_by), layers[0].batch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +216,31 @@ class LayerChange:
     effect: str
     batch: Batch
 
+    def without_maps(self) -> "LayerChange":
+        """All of it: a change is no map."""
+        return self
+
     def is_finite(self) -> Bool[Tensor, " example"]:
         return _is_finite(self.changes)
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """How much each example's output changes when each head is altered in each way."""
+
+    changes: Float[Tensor, "example layer head mode"]  # 0 where a head was not altered
+    is_measured: Bool[Tensor, "layer head"]
+    base: Float[Tensor, " example"]
+    effect: str
+    batch: Batch
+
+    @classmethod
+    def join(cls, layers: Sequence[LayerChange]) -> "Changes":
+        """All layers of a batch."""
+        first = layers[0]
+        changes = torch.stack([layer.changes for layer in layers], dim=1)
+        is_measured = torch.stack([layer.is_measured for layer in layers])
+        return cls(changes, is_measured, first.base, first.effect, first.batch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +256,11 @@ class AttentionRows:
     n_heads: tuple[int, ...]
     batch: Batch
     of_heads: tuple[int, ...] | None = None
+
+
+def heads_per_layer(n_heads: int, n_layers: int, max_heads: int) -> int:
+    """How many heads of each layer are compared where at most `max_heads` are in all."""
+    return min(n_heads, max(1, max_heads // n_layers))
 
 
 def spread_heads(n_heads: int, n_chosen: int) -> Int[np.ndarray, " chosen"]:

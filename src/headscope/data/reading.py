@@ -6,9 +6,9 @@ rows can see. How the maps are cut never changes what is read, but for rounding.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,29 +18,15 @@ from torch import Tensor
 
 from headscope.data.encoding import TokenKind
 
+if TYPE_CHECKING:
+    from headscope.data.attention import LayerAttention
+
 __all__ = [
-    "OFFSETS", "SUMS", "MapShape", "MapSlice", "Pooled", "PooledReading", "Pooling", "Reading",
-    "Sums", "SumsReading", "cut_maps", "is_compiled",
+    "MAPS", "OFFSETS", "SUMS", "AnyReading", "DerivedReading", "MapSlice", "MapSums", "Pooled",
+    "PooledReading", "Pooling", "Reading", "RowReading", "cut_maps", "is_compiled", "stack_layers",
 ]  # fmt: skip
 
 OFFSETS = (-1, 0, 1)  # the previous, the same and the next token
-
-
-class MapShape(Protocol):
-    """What a reading is told of a layer before its first slice: `LayerAttention` without maps."""
-
-    @property
-    def weights(self) -> Tensor:
-        """Its shape and type alone count here: [example, head, query, key]."""
-
-    @property
-    def batch(self) -> Any: ...
-
-    @property
-    def keys(self) -> Any: ...
-
-    @property
-    def has_sink(self) -> bool: ...
 
 
 class MapSlice(NamedTuple):
@@ -69,30 +55,103 @@ def is_compiled(weights: Tensor) -> bool:
     return weights.device.type == "cpu" and weights.dtype == torch.float32
 
 
-class Reading(Hashable, Protocol):
-    """Something to read off the maps of a layer. Hashable: analyses share what is equal."""
+class Reading(ABC):
+    """Something to read off the maps of each layer. A frozen dataclass: equal readings are shared.
 
-    def begin(self, layer: MapShape) -> Any:
-        """What was read of no slice yet."""
+    It begins with what was read of no slice yet, and adds one slice after the other.
+    """
 
-    def add(self, found: Any, part: MapSlice) -> None:
+    @abstractmethod
+    def begin(self, layer: "LayerAttention") -> Any:
+        """What was read of no slice yet. The layer's `weights` have a shape, but no numbers."""
+
+    @abstractmethod
+    def add(self, total: Any, part: MapSlice) -> None:
         """Add one slice, in place. Its weights are overwritten by the next: keep none of them."""
 
+    def join(self, layers: Sequence[Any]) -> Any:
+        """What was read of all layers of a batch: `[example, layer, ...]`."""
+        return stack_layers(layers)
 
-class Sums(NamedTuple):
-    """The sums that most analyses are made of."""
+
+@dataclass(frozen=True)
+class DerivedReading(ABC):
+    """What follows from another reading of a layer, made once the layer is read whole."""
+
+    @property
+    @abstractmethod
+    def of(self) -> tuple[Reading, ...]:
+        """The readings it is made from."""
+
+    @abstractmethod
+    def derive(self, layer: "LayerAttention") -> Any:
+        """A tensor, or a named tuple of tensors, by example first; `layer.read` has the rest."""
+
+    def join(self, layers: Sequence[Any]) -> Any:
+        """What was derived of all layers of a batch: `[example, layer, ...]`."""
+        return stack_layers(layers)
+
+
+AnyReading = Reading | DerivedReading
+
+
+def stack_layers(layers: Sequence[Any]) -> Any:
+    """Tensors `[example, ...]` of each layer, or tuples of such, as `[example, layer, ...]`."""
+    first = layers[0]
+    if isinstance(first, Tensor):
+        return torch.stack(list(layers), dim=1)
+    return type(first)(*(torch.stack(parts, dim=1) for parts in zip(*layers, strict=True)))
+
+
+class RowReading(Reading):
+    """A number for each row of the maps, which does not depend on other rows."""
+
+    @abstractmethod
+    def of_rows(
+        self, weights: Float[Tensor, "example head row key"], rows: slice
+    ) -> Float[Tensor, "example head row"]:
+        """The numbers of these query rows; keys that none of them can see may be cut off."""
+
+    def begin(self, layer: "LayerAttention") -> Float[Tensor, "example head query"]:
+        weights = layer.weights
+        return torch.zeros(weights.shape[:3], dtype=weights.dtype, device=layer.batch.device)
+
+    def add(self, total: Tensor, part: MapSlice) -> None:
+        total[part.examples, :, part.rows] = self.of_rows(part.weights, part.rows)
+
+
+class WholeMaps(Reading):
+    """The maps themselves, of one layer after the other: for short inputs alone."""
+
+    def begin(self, layer: "LayerAttention") -> Tensor:
+        weights = layer.weights
+        return torch.zeros(weights.shape, dtype=weights.dtype, device=layer.batch.device)
+
+    def add(self, total: Tensor, part: MapSlice) -> None:
+        total[part.examples, :, part.rows, : part.weights.shape[-1]] = part.weights
+
+
+MAPS = WholeMaps()
+
+
+class MapSums(NamedTuple):
+    """The sums that most analyses are made of; of all layers with the axis layer after example."""
 
     entropy: Float[Tensor, "example head query"]  # nats of each row; a learned sink is one more key
     columns: Float[Tensor, "example head kind key"]  # over the rows of each TokenKind
     diagonals: Float[Tensor, "example head offset"]  # over rows, by OFFSETS
+
+
+class _Total(NamedTuple):
+    sums: MapSums
     kinds: Tensor  # of the queries, [example, query]
     has_sink: bool
 
 
-class SumsReading:
+class SumsReading(Reading):
     """Entropies, column sums and diagonals in one pass over a slice: compiled on the CPU."""
 
-    def begin(self, layer: MapShape) -> Sums:
+    def begin(self, layer: "LayerAttention") -> _Total:
         n_examples, n_heads, n_queries, n_keys = layer.weights.shape
         kinds = layer.batch.kinds
 
@@ -102,29 +161,35 @@ class SumsReading:
             )
 
         columns, diagonals = zeros(len(TokenKind), n_keys), zeros(len(OFFSETS))
-        return Sums(zeros(n_queries), columns, diagonals, kinds, layer.has_sink)
+        return _Total(MapSums(zeros(n_queries), columns, diagonals), kinds, layer.has_sink)
 
-    def add(self, found: Sums, part: MapSlice) -> None:
+    def add(self, total: _Total, part: MapSlice) -> None:
         if is_compiled(part.weights):
             from headscope.kernels.map_sums import add_sums  # numba is slow to load
 
-            sums = (found.entropy.numpy(), found.columns.numpy(), found.diagonals.numpy())
+            entropy, columns, diagonals = (array.numpy() for array in total.sums)
             known = None if part.entropy is None else part.entropy.numpy()
-            add_sums(*part.arrays(), found.kinds.numpy(), found.has_sink, *sums, known)
+            kinds, has_sink = total.kinds.numpy(), total.has_sink
+            add_sums(*part.arrays(), kinds, has_sink, entropy, columns, diagonals, known)
         else:
-            self._add_in_torch(found, part)
+            self._add_in_torch(total, part)
 
-    def _add_in_torch(self, found: Sums, part: MapSlice) -> None:
-        weights, kinds = part.weights, found.kinds[part.examples, part.rows]
+    def join(self, layers: Sequence[_Total]) -> MapSums:
+        sums: MapSums = stack_layers([layer.sums for layer in layers])
+        return sums
+
+    def _add_in_torch(self, total: _Total, part: MapSlice) -> None:
+        weights, kinds = part.weights, total.kinds[part.examples, part.rows]
+        entropy, columns, diagonals = total.sums
         n_rows, n_keys = weights.shape[-2:]
-        found.entropy[part.examples, :, part.rows] += _entropy(weights, found.has_sink)
+        entropy[part.examples, :, part.rows] += _entropy(weights, total.has_sink)
         is_kind = torch.stack([kinds == kind for kind in TokenKind], dim=1)  # [example, kind, row]
-        found.columns[part.examples, ..., :n_keys] += is_kind[:, None].to(weights.dtype) @ weights
-        for place, offset in enumerate(OFFSETS):
+        columns[part.examples, ..., :n_keys] += is_kind[:, None].to(weights.dtype) @ weights
+        for i, offset in enumerate(OFFSETS):
             start = part.first_row + offset  # the key of the first row
             if -n_rows < start < n_keys:
                 diagonal = weights.diagonal(start, dim1=-2, dim2=-1)
-                found.diagonals[part.examples, :, place] += diagonal.sum(-1)
+                diagonals[part.examples, :, i] += diagonal.sum(-1)
 
 
 SUMS = SumsReading()
@@ -148,22 +213,25 @@ class Pooled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PooledReading(ABC):
+class PooledReading(Reading):
     """Maps between units of tokens, such as words."""
 
     @abstractmethod
-    def pool(self, layer: MapShape) -> Pooling:
+    def pool(self, layer: "LayerAttention") -> Pooling:
         """The units of a batch."""
 
-    def begin(self, layer: MapShape) -> Pooled:
+    def begin(self, layer: "LayerAttention") -> Pooled:
         pooling = layer.batch.remember(self, lambda: self.pool(layer))
         n_examples, n_heads, *_ = layer.weights.shape
         shape = (n_examples, n_heads, pooling.n_units, pooling.n_others)
         device = pooling.key_units.device
         return Pooled(torch.zeros(shape, dtype=layer.weights.dtype, device=device), pooling)
 
-    def add(self, found: Pooled, part: MapSlice) -> None:
-        weights, pooling = found.weights, found.pooling
+    def join(self, layers: Sequence[Pooled]) -> Float[Tensor, "example layer head unit other"]:
+        return torch.stack([layer.weights for layer in layers], dim=1)
+
+    def add(self, total: Pooled, part: MapSlice) -> None:
+        weights, pooling = total.weights, total.pooling
         if is_compiled(part.weights):
             from headscope.kernels.map_sums import add_pooled
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding, TokenKind
-from headscope.data.reading import MapShape, Pooled, PooledReading, Pooling
+from headscope.data.reading import Pooled, PooledReading, Pooling
 from headscope.options import QUERY_PIECES, QUERY_PIECES_HELP, option, require
 
 __all__ = [
@@ -35,7 +35,7 @@ class WordReading(PooledReading):
 
     query_pieces: str = QUERY_PIECES[0]
 
-    def pool(self, layer: MapShape) -> Pooling:
+    def pool(self, layer: LayerAttention) -> Pooling:
         batch: Batch = layer.batch
         n_words = count_words(batch)
         n_special = max(int((e.kinds != TokenKind.TEXT).sum()) for e in batch.encodings)

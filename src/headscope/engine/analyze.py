@@ -212,7 +212,7 @@ class _Study:
         """Say what cannot be done before any work."""
         models = self.work.models
         for pass_ in self.passes:
-            across: list[Any] = [a for a in pass_.analyses if a.watches.compares_layers]
+            across: list[Any] = [a for a in pass_.analyses if a.compares_layers]
             n_rows = max((int(analysis.rows) for analysis in across), default=0)
             if not pass_.repeats:
                 tokens = self.work.tokens(pass_)

@@ -7,6 +7,8 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from headscope.arguments import checked
 from headscope.contracts import Analysis
 from headscope.data.table import KIND, Tables, join_kinds, split_kinds
@@ -17,7 +19,7 @@ from headscope.options import require
 from headscope.registry import load_presentations
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, explain_damage, load_run
-from headscope.runs.tables import number_layers, summarize_passes
+from headscope.runs.tables import make_tables, number_layers, summarize_passes
 from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.tally import Tally
 from headscope.view.presentation import DerivedTables, MapOptions
@@ -64,11 +66,13 @@ def finish_run(
     return Run(tables, final, folder.path if folder else None, untrained=untrained)
 
 
-def _summarize(failures: dict[str, str], analysis: Analysis, tally: Tally) -> Tables:
+def _summarize(
+    failures: dict[str, str], analysis: Analysis, tally: Tally, untrained: Sequence[Tally]
+) -> dict[str, pd.DataFrame]:
     """The tables of an analysis; none where a plug-in fails, which is told and noted."""
     try:
         with blame_package(analysis, "summarize"):
-            return check_tables(analysis, analysis.summarize(tally))
+            return check_tables(analysis, make_tables(analysis, tally, untrained))
     except PlugInError as error:
         if analysis.name not in failures:
             log.warning("%s", name_parameters(str(error)))

@@ -73,7 +73,7 @@ def match_models(
     pair = pair_models(*models)
     if isinstance(pair, WordPair):
         log.info("The models have different tokens, so attention between words is compared.")
-    analysis = replace(analysis, n_layers=pair.first.n_layers)
+    analysis = replace(analysis, n_layers=pair.first.n_layers, seed=run.seed)
     of_model = collect_options(ModelOptions)
     rest = {n: v for n, v in options.items() if n not in own and n not in of_model}
     done = analyze(

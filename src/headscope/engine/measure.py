@@ -1,6 +1,6 @@
 """The engine: encode, batch, observe, measure, add. Analyses know nothing of what is here."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -13,11 +13,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.contracts import Analysis, AttentionKind, CorpusRole, Source
+from headscope.data.attention import (
+    Changes,
+    Gradients,
+    LayerAttention,
+    LayerChange,
+    LayerGradient,
+    Readings,
+)
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example, stable_hash
+from headscope.data.reading import AnyReading, Reading
+from headscope.data.sampled_rows import SampledRows
 from headscope.engine.plug_ins import blame_package, check_values
-from headscope.engine.row_buffer import RowBuffer
 from headscope.engine.windows import cut_windows
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
@@ -25,11 +34,12 @@ from headscope.options import RunOptions
 from headscope.runs.tables import tally_name
 from headscope.stats.bucket import N_BUCKETS, bucket_of
 from headscope.stats.ranking import Ranking
+from headscope.stats.sums import key_of
 from headscope.stats.tally import PLAIN, Tally
 
 __all__ = [
-    "ByKind", "Progress", "Result", "heads_a_layer", "keep_usable", "measure_examples",
-    "refuse_not_finite",
+    "ByKind", "Progress", "Result", "by_key", "keep_usable", "measure_batch", "measure_examples",
+    "refuse_not_finite", "show_layers",
 ]  # fmt: skip
 
 WAITING_NUMBERS = 4_000_000  # 16 MB of values, before they are added up
@@ -39,8 +49,7 @@ SHARED = "word pieces that cover two words (counted for the word with the larger
 DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after all others
 
 Array = NDArray[np.float64]
-Values = dict[str, NDArray[np.floating[Any]]]  # name -> [example, layer, ...]
-Measured = Mapping[str, Tensor | Callable[[], Tensor]]  # of one layer, by an analysis
+Values = dict[str, NDArray[np.floating[Any]]]  # name (and label) -> [example, ...]
 Progress = Callable[[int], None]  # told how many examples are done
 ByKind = Mapping[AttentionKind, Sequence[Analysis]]  # of an encoder-decoder that is measured whole
 
@@ -255,6 +264,45 @@ def _count_unaligned(encoding: Encoding) -> int:
     return 0 if words is None else len(words) - len(set(encoding.word_ids.tolist()) - {-1})
 
 
+def show_layers(readings: Sequence[AnyReading], observed: Iterable[Any]) -> Any:
+    """What an analysis with these readings is shown of all layers."""
+    layers = _Layers(readings)
+    for layer in observed:
+        layers.add(layer)
+    return layers.join()
+
+
+class _Layers:
+    """The layers of a batch as an analysis is shown them, kept while the model runs."""
+
+    def __init__(self, readings: Sequence[AnyReading]) -> None:
+        self._readings = readings
+        self._values: dict[AnyReading, list[Any]] = {reading: [] for reading in readings}
+        self._layers: list[Any] = []
+
+    def add(self, observed: Any) -> None:
+        """Keep what is read off a layer, not its maps."""
+        if isinstance(observed, LayerAttention):
+            for reading, layers in self._values.items():
+                layers.append(observed.read(reading))
+            facts = (observed.batch, observed.keys, observed.visible, observed.has_sink)
+            self._layers.append(facts)
+        else:
+            self._layers.append(observed.without_maps())
+
+    def join(self) -> Readings | Gradients | Changes:
+        """All layers together."""
+        first = self._layers[0]
+        if isinstance(first, LayerChange):
+            return Changes.join(self._layers)
+        if isinstance(first, LayerGradient):
+            return Gradients.join(sorted(self._layers, key=lambda observed: observed.layer))
+        batch, keys, _, has_sink = first
+        visible = torch.stack([layer[2] for layer in self._layers])  # [layer, query]
+        values = {reading: reading.join(layers) for reading, layers in self._values.items()}
+        return Readings(batch, keys, visible, has_sink, values)
+
+
 class _Observer:
     """Shows analyses what a source emits, batch after batch, and keeps what they measure."""
 
@@ -267,104 +315,77 @@ class _Observer:
         max_tokens: int = ALL,
     ) -> None:
         self.source, self.result, self.n_rows = source, result, options.slice_rows
-        self.of_layers = [a for a in analyses if not a.analysis.watches.compares_layers]
-        self.across_layers = [a for a in analyses if a.analysis.watches.compares_layers]
-        self.buffers = {
-            _wanted_by(named): RowBuffer(
-                min(named.analysis.rows, max_tokens),
-                options.seed,
-                _part_of(source, named.kind).n_layers,
-                heads_a_layer(_part_of(source, named.kind), named.analysis.max_heads),
-            )
-            for named in self.across_layers
-        }
-        self.readings = self._collect_readings()
+        self.analyses, self.max_tokens = analyses, max_tokens
+        self.readings: dict[AttentionKind | None, list[AnyReading]] = {}
+        for kind, _, analysis in analyses:
+            self.readings.setdefault(kind, []).extend(analysis.reads)
+        self.readings = {kind: list(dict.fromkeys(every)) for kind, every in self.readings.items()}
 
-    def _collect_readings(self) -> list[Any] | None:
-        """What is read off slices, each once; None: something needs whole maps."""
-        analyses = [named.analysis for named in self.of_layers]
-        if any(analysis.reads is None for analysis in analyses):
-            return None
-        wanted = [reading for analysis in analyses for reading in analysis.reads]
-        return list(dict.fromkeys([*wanted, *self.buffers.values()]))
+    @property
+    def _by_slice(self) -> list[Reading]:
+        """What is read slice by slice, each once."""
+        every = [reading for readings in self.readings.values() for reading in readings]
+        parts = [(r,) if isinstance(r, Reading) else r.of for r in every]
+        return list(dict.fromkeys(reading for part in parts for reading in part))
 
     @property
     def most_tokens(self) -> int:
         """The most tokens of a batch for which the rows of all heads take bounded memory."""
-        return min(
-            [ROW_NUMBERS // buffer.numbers_a_token for buffer in self.buffers.values()] or [ALL]
-        )
+        limits = [ALL]
+        for kind, readings in self.readings.items():
+            part = _part_of(self.source, kind)
+            limits += [
+                ROW_NUMBERS // r.numbers_per_token(part.n_layers, part.n_heads, self.max_tokens)
+                for r in readings
+                if isinstance(r, SampledRows)
+            ]
+        return min(limits)
 
     def measure(self, batch: Batch) -> dict[str, Values]:
         """The values of a batch, by the names of tallies."""
-        layers: dict[str, dict[int, Measured]] = {a.name: {} for a in self.of_layers}
+        layers = {kind: _Layers(readings) for kind, readings in self.readings.items()}
         is_finite: list[tuple[int, Tensor]] = []
         numbers = self.source.layer_numbers
-        for buffer in self.buffers.values():
-            buffer.begin_batch()
 
         def observe(observed: Any) -> None:
-            shown = (None, getattr(observed, "kind", None))
+            kinds = {None, observed.kind if isinstance(observed, LayerAttention) else None}
             with self.result.timed("measure (within model)"):
                 is_finite.append((numbers[observed.layer], observed.is_finite()))
-                for (kind, *_), buffer in self.buffers.items():
-                    if kind in shown:
-                        observed.read(buffer)
-                for kind, name, analysis in self.of_layers:
-                    if kind in shown:
-                        with blame_package(analysis, "measure"):
-                            layers[name][observed.layer] = analysis.measure(observed)
+                for kind in kinds & layers.keys():
+                    layers[kind].add(observed)
 
-        if self.readings is None:
-            self.source.attend(batch, observe)
-        else:
-            self.source.read(batch, self.readings, self.n_rows, observe)
+        self.source.read(batch, self._by_slice, self.n_rows, observe)
         # Only now is anything read: a device works on while the host plans the next layer.
         refuse_not_finite(is_finite, batch)
         with self.result.timed("measure (within model)"):
-            for named in self.across_layers:
-                rows = self.buffers[_wanted_by(named)].rows()
-                with blame_package(named.analysis, "measure"):
-                    layers[named.name] = {0: named.analysis.measure(rows)}
+            seen = {kind: kept.join() for kind, kept in layers.items()}
             return {
-                named.name: _finish(named.analysis, layers[named.name], batch)
-                for named in (*self.of_layers, *self.across_layers)
+                name: measure_batch(analysis, seen[kind], len(batch))
+                for kind, name, analysis in self.analyses
             }
+
+
+def measure_batch(analysis: Analysis, seen: Any, n_examples: int) -> Values:
+    """What an analysis measures of a batch, by name; by label too where an axis is open."""
+    with blame_package(analysis, "measure"):
+        measured = by_key(analysis.measure(seen))
+        values = {key: array.cpu().numpy() for key, array in measured.items()}
+        check_values(analysis, values, n_examples)
+        return values
+
+
+def by_key(measured: Mapping[str, Tensor | Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """What was measured by name; by name and label where an axis is open."""
+    return {
+        key_of(name, label): array
+        for name, value in measured.items()
+        for label, array in (value if isinstance(value, Mapping) else {None: value}).items()
+    }
 
 
 def _part_of(source: Any, kind: AttentionKind | None) -> Any:
     """What has layers and heads: the source, or one kind of its attention."""
     return source if kind is None else source.parts[kind]
-
-
-def _wanted_by(named: Named) -> tuple[AttentionKind | None, int, int]:
-    """Which attention an analysis across layers is shown: how many rows, of how many heads."""
-    return named.kind, int(named.analysis.rows), int(named.analysis.max_heads)
-
-
-def heads_a_layer(source: Source[Any], max_heads: int) -> int:
-    """How many heads of each layer are compared where at most so many are."""
-    return min(source.n_heads, max(1, max_heads // source.n_layers))
-
-
-def _finish(analysis: Any, measured: Mapping[int, Measured], batch: Batch) -> Values:
-    """The values of all layers side by side, in order; of what a single layer gave, one."""
-    with blame_package(analysis, "measure"):
-        values = _join_layers(analysis, measured, batch)
-        check_values(analysis, values, len(batch.encodings))
-        return values
-
-
-def _join_layers(analysis: Any, measured: Mapping[int, Measured], batch: Batch) -> Values:
-    layers = [
-        {name: value() if callable(value) else value for name, value in measured[layer].items()}
-        for layer in sorted(measured)
-    ]
-    values: Mapping[str, Tensor] = {
-        name: torch.stack([layer[name] for layer in layers if name in layer], dim=1)
-        for name in dict.fromkeys(name for layer in layers for name in layer)
-    }
-    return {name: value.cpu().numpy() for name, value in analysis.finish(values, batch).items()}
 
 
 def refuse_not_finite(is_finite: Sequence[tuple[int, Tensor]], batch: Batch) -> None:

@@ -15,8 +15,8 @@ from headscope.contracts import (
     Source,
     Watch,
 )
+from headscope.data.attention import heads_per_layer
 from headscope.data.table import KIND
-from headscope.engine.measure import heads_a_layer
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, first_part, name_parameters
 from headscope.options import CUTS, RunOptions
@@ -158,7 +158,7 @@ def leave_out_lone_layers(
     passes: Sequence[Pass], source: Source[Any], is_explicit: bool
 ) -> tuple[list[Pass], dict[str, str]]:
     """The passes without analyses that compare layers, where the model has but one; and why."""
-    compared = [a for one in passes for a in one.analyses if a.watches.compares_layers]
+    compared = [a for one in passes for a in one.analyses if a.compares_layers]
     if source.n_layers > 1 or not compared:
         return list(passes), {}
     why = (
@@ -234,7 +234,7 @@ def _list_able(
                 f"Analysis {analysis.name!r} is left out of {kind} attention: it measures "
                 "attention among the tokens of one text."
             )
-        elif analysis.watches.compares_layers and part.n_layers == 1:
+        elif analysis.compares_layers and part.n_layers == 1:
             left_out[f"{analysis.name} ({kind})"] = (
                 f"Analysis {analysis.name!r} is left out of {kind} attention: it compares the "
                 "heads of different layers, and there is one."
@@ -261,9 +261,10 @@ def _say_encoder_alone(pass_: Pass, model: Any) -> dict[str, str]:
 def leave_out_many_heads(passes: Sequence[Pass], source: Source[Any]) -> dict[str, str]:
     """Of analyses that compare only some heads of a large model, how many."""
     left_out: dict[str, str] = {}
-    compared: list[Any] = [a for p in passes for a in p.analyses if a.watches.compares_layers]
+    compared: list[Any] = [a for p in passes for a in p.analyses if a.compares_layers]
     for analysis in compared:
-        n_heads, n_compared = source.n_heads, heads_a_layer(source, analysis.max_heads)
+        n_heads = source.n_heads
+        n_compared = heads_per_layer(n_heads, source.n_layers, analysis.max_heads)
         if n_compared < n_heads:
             left_out[analysis.name] = (
                 f"{analysis.name!r} compares {n_compared} of the {n_heads} heads of each layer, "

@@ -112,7 +112,7 @@ def choose_analyses(
     """
     if only is None:
         kinds = analysis_kinds().items()
-        by_default = (Watch.ATTENTION, Watch.ALL_LAYERS, Watch.CROSS_ATTENTION)
+        by_default = (Watch.ATTENTION, Watch.CROSS_ATTENTION)
         names: list[Any] = [name for name, kind in kinds if kind.watches in by_default]
     else:
         names = list(only)
@@ -226,6 +226,11 @@ def _find_breach(name: str, kind: Any, others: Iterable[Any]) -> str:
     missing += sorted(kind.__abstractmethods__)
     if missing:
         return f"it lacks {', '.join(missing)}"
+    if "sums" not in dir(kind):
+        return (
+            "it is of an earlier contract: it lacks `sums`, the axes of what it measures, and its "
+            "`measure` is now given the readings of all layers (see docs/extend.md)"
+        )
     has_fields = is_dataclass(kind)
     if kind.name != name or not has_fields:
         return f"it is named {kind.name!r}" if has_fields else "it is not a dataclass"

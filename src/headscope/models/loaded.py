@@ -164,7 +164,8 @@ class LoadedModel(Source[LayerAttention]):
             weights = weights.to(batch.device)  # a model may be spread over several devices
             check_shape(weights, batch.n_tokens, self.name)
             visible = output.visible.to(weights.device)
-            observe(LayerAttention(next(layers), weights, batch, visible, has_sink))
+            layer = LayerAttention(next(layers), weights, batch, visible, has_sink)
+            observe(replace(layer, n_layers=self.n_layers))
 
         run(self._anatomy.observe, self.model, batch.inputs, show)
 
@@ -185,14 +186,16 @@ class LoadedModel(Source[LayerAttention]):
             weights = torch.empty(layer.shape, dtype=layer.dtype, device="meta")
             check_shape(weights, batch.n_tokens, self.name)
             visible = layer.visible.to(batch.device)
-            attention = LayerAttention(next(layers), weights, batch, visible, self.has_sink)
-            found = {reading: reading.begin(attention) for reading in readings}
-            shown.append(replace(attention, readings=found))
+            attention = LayerAttention(
+                next(layers), weights, batch, visible, self.has_sink, n_layers=self.n_layers
+            )
+            totals = {reading: reading.begin(attention) for reading in readings}
+            shown.append(replace(attention, readings=totals))
 
             def take(part: MapSlice) -> None:
                 part = part._replace(weights=part.weights.to(batch.device))
-                for reading, so_far in found.items():
-                    reading.add(so_far, part)
+                for reading, total in totals.items():
+                    reading.add(total, part)
 
             return take
 

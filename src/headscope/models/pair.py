@@ -81,7 +81,8 @@ class ModelPair(Source[LayerAttention]):
         def show(attention: LayerAttention) -> None:
             layer = n_before + attention.layer
             # rows of both are compared, so both have the key that a learned sink is
-            observe(replace(attention, layer=layer, batch=batch, has_sink=self._has_sink))
+            shown = replace(attention, layer=layer, batch=batch, n_layers=self.n_layers)
+            observe(replace(shown, has_sink=self._has_sink))
 
         self.first.attend(_part(self.first, batch, FIRST), show)
         n_before = self.first.n_layers
@@ -150,7 +151,7 @@ class WordPair(ModelPair):
         for place, model in enumerate((self.first, self.second)):
             for layer, weights in enumerate(_attend_words(model, batch, place)):
                 shown = LayerAttention.full(n_before + layer, weights, batch)
-                observe(replace(shown, has_sink=True))
+                observe(replace(shown, has_sink=True, n_layers=self.n_layers))
             n_before += model.n_layers
 
     def describe(self) -> dict[str, object]:

@@ -137,6 +137,7 @@ class Seq2SeqModel(ModelView):
                     output.visible.to(weights.device),
                     kind=kind,
                     key_batch=batch if kind is CROSS else None,
+                    n_layers=1 if order is None else order.count(kind),
                 )
             )
             n_calls += 1

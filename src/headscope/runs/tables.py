@@ -6,16 +6,19 @@ from typing import Any
 import pandas as pd
 
 from headscope.contracts import Analysis, CorpusRole
-from headscope.data.table import KIND, Tables, join_kinds
+from headscope.data.table import KIND, Tables, empty_tables, join_kinds
+from headscope.stats.estimates import as_frames
+from headscope.stats.sums import Sums
 from headscope.stats.tally import Tally
 
 __all__ = [
-    "CORPUS_COLUMNS", "number_layers", "rows_of_pass", "summarize_passes", "tally_name",
+    "CORPUS_COLUMNS", "make_tables", "number_layers", "rows_of_pass", "summarize_passes",
+    "tally_name",
 ]  # fmt: skip
 
 CORPUS_COLUMNS = ("treebank", "corpus")
 Frames = dict[str, pd.DataFrame]
-Summarize = Callable[[Analysis, Tally], Mapping[str, pd.DataFrame]]
+Summarize = Callable[[Analysis, Tally, Sequence[Tally]], Frames]
 
 
 def tally_name(kind: str, analysis: str) -> str:
@@ -28,7 +31,7 @@ def summarize_passes(
     analyses: Mapping[str, Analysis],
     tallies: Mapping[str, Mapping[str, Tally]],
     n_documents: Mapping[str, int],
-    summarize: Summarize = lambda analysis, tally: analysis.summarize(tally),
+    summarize: Summarize | None = None,
 ) -> tuple[Frames, Frames]:
     """Every table of every pass, and those of the untrained models with the column `draw`.
 
@@ -41,7 +44,8 @@ def summarize_passes(
         for key in passes
     }
     by_pass = {
-        k: _summarize(e, analyses, tallies[k], draws[k], summarize) for k, e in passes.items()
+        k: _summarize(e, analyses, tallies[k], draws[k], summarize or make_tables)
+        for k, e in passes.items()
     }
     firsts = {key: entry for key, entry in passes.items() if entry["repeats"] is None}
     trained = _combine(analyses.values(), _join_passes(firsts, by_pass, n_documents))
@@ -53,6 +57,14 @@ def summarize_passes(
         for name, table in _join_passes(own, by_pass, n_documents).items():
             parts.setdefault(name, []).append(table.assign(draw=number))
     return trained, {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
+
+
+def make_tables(analysis: Analysis, tally: Tally, untrained: Sequence[Tally] = ()) -> Frames:
+    """The tables of one tally, beside what untrained models have; empty where it is."""
+    if not tally:
+        return empty_tables(analysis.tables)
+    made = [analysis.summarize(Sums.of(analysis, part)) for part in (tally, *untrained)]
+    return as_frames(made[0], made[1:])
 
 
 def _join_passes(
@@ -79,10 +91,8 @@ def _summarize(
     """The tables of a pass, by analysis; those of all kinds of attention one under the other."""
 
     def tables_of(name: str, key: str) -> Frames:
-        tally = tallies.get(key, Tally())
-        tables = dict(summarize(analyses[name], tally))
         drawn = [draw[key] for draw in untrained if draw.get(key)]
-        return _add_untrained(analyses[name], tables, tally, drawn)
+        return summarize(analyses[name], tallies.get(key, Tally()), drawn)
 
     kinds: Mapping[str, Sequence[str]] = entry.get(KIND) or {}
     if not kinds:
@@ -138,13 +148,6 @@ def rows_of_pass(
     for column in labels.keys() & set(table.columns):
         table = table[table[column] == labels[column]]
     return table
-
-
-def _add_untrained(analysis: Any, tables: Frames, tally: Tally, drawn: Sequence[Tally]) -> Frames:
-    """The tables; an analysis may put what untrained models do beside what the model does."""
-    if drawn and tally:
-        return tables | dict(analysis.add_untrained(tables, tally, drawn))
-    return tables
 
 
 def _join(parts: Sequence[tuple[Mapping[str, Any], pd.DataFrame]]) -> pd.DataFrame:

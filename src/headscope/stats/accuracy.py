@@ -1,9 +1,7 @@
-"""Shares of right answers: tables by group, and the best head of a group held out.
+"""Shares of right answers: tables by group, and the best head of a group held out."""
 
-The totals are `KIND/GROUP` [bucket, ...] and `count/GROUP` [bucket, 1, 1].
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,11 +13,11 @@ from headscope.data.table import tidy_table
 from headscope.stats.heldout import Choice, choose_best
 from headscope.stats.interval import proportion
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums
 from headscope.stats.tests import Difference, compare
 
 __all__ = [
-    "BEST_HEAD_COLUMNS", "DIFFERENCE_COLUMNS", "SCORE_COLUMNS", "add_untrained", "best_head",
+    "BEST_HEAD_COLUMNS", "DIFFERENCE_COLUMNS", "SCORE_COLUMNS", "BestHeads", "best_head",
     "best_table", "difference_columns", "group_table", "rank_groups", "score_columns",
 ]  # fmt: skip
 
@@ -43,14 +41,14 @@ def best_table(rows: Sequence[dict[str, object]], columns: Sequence[str]) -> pd.
     return pd.DataFrame(rows, columns=list(columns)).astype(dict.fromkeys(WHOLE, "Int64"))
 
 
-def group_table(tally: Tally, kind: str, axes: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    """Right answers, their number and share, for the cells of all groups.
+def group_table(sums: Sums, kind: str, axes: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """Right answers (the sum `kind`), their number and share, for the cells of all groups.
 
-    Of `axes` the first names the groups; the last are those of the totals, and between these
-    may be some with one label.
+    Of `axes` the first names the groups; the last are those of the sum, and between these may be
+    some with one label.
     """
     groups, *others = axes.values()
-    parts = [score_columns(tally.totals[f"{kind}/{g}"], tally.totals[f"count/{g}"]) for g in groups]
+    parts = [score_columns(sums.values(kind, g), sums.values("count", g)) for g in groups]
     values = {}
     for name in SCORE_COLUMNS:
         column = np.stack([part[name] for part in parts])  # [group, ...]
@@ -111,22 +109,22 @@ def difference_columns(best: Choice, baseline: Float[Array, " bucket"]) -> dict[
     return dict(zip(DIFFERENCE_COLUMNS, numbers, strict=True))
 
 
-def add_untrained(
-    best: pd.DataFrame, parts: Iterable[tuple[str, Any]], draws: Sequence[Tally]
-) -> pd.DataFrame:
-    """The table of best heads with what untrained models' best heads find beside it.
+@dataclass(frozen=True)
+class BestHeads:
+    """A table of best heads, and the answers of all heads and their number for each of its rows."""
 
-    `parts` has for each row the group, and its place in the last axes of the group's answers: a
-    tuple, empty for all. The first of `draws` is the model's own tally.
-    """
-    rows = [
-        _untrained_columns(
-            [draw.totals[f"correct/{group}"][(..., *place)] for draw in draws],
-            draws[0].totals[f"count/{group}"][:, 0, 0],
-        )
-        for group, place in parts
-    ]
-    return best.join(pd.DataFrame(rows, index=best.index))
+    table: pd.DataFrame
+    answers: Mapping[Any, tuple[Array, Array]]  # [bucket, layer, head, direction], [bucket]
+
+    def frame(self, draws: Sequence["BestHeads"] = ()) -> pd.DataFrame:
+        """The table, with what the best heads of untrained models find beside it."""
+        if not draws:
+            return self.table
+        rows = [
+            _untrained_columns([correct, *(draw.answers[row][0] for draw in draws)], count)
+            for row, (correct, count) in self.answers.items()
+        ]
+        return self.table.join(pd.DataFrame(rows, index=self.table.index))
 
 
 def _untrained_columns(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from headscope.stats.interval import ANY, Estimate, estimate, share
 
 __all__ = ["PLAIN", "SHARE", "Tally"]
 
-PLAIN = "plain/"  # begins the name of a total that is kept in one sum, not by bucket
+PLAIN = "plain "  # begins the name of a total that is kept in one sum, not by bucket
 SHARE = (0.0, 1.0)  # the bounds of a share
 CHUNK = 50_000  # numbers whose intervals are made at a time: 64 replicates of each are in memory
 
@@ -43,7 +44,8 @@ class Tally:
         used, places = np.unique(np.asarray(buckets, np.int64), return_inverse=True)
         for name, value in values.items():
             is_plain = name.startswith(PLAIN)
-            columns = torch.from_numpy(value).flatten(1)  # [example, column]
+            flat = value.reshape(len(value), prod(value.shape[1:]))
+            columns = torch.from_numpy(flat)  # [example, column]
             kept = columns.any(1)  # a relation is in few examples, the others have zeros
             into = torch.from_numpy(np.zeros(len(value), int) if is_plain else places)[kept]
             sums = torch.zeros(1 if is_plain else len(used), columns.shape[1], dtype=torch.double)

@@ -21,14 +21,15 @@ import torch
 from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation, Corpus, CorpusRole, Source, Watch
-from headscope.data.attention import AttentionRows, LayerAttention, LayerChange, LayerGradient
+from headscope.data.attention import LayerAttention, LayerChange, LayerGradient
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
-from headscope.engine.measure import Result, measure_examples
+from headscope.engine.measure import Result, by_key, measure_examples, show_layers
 from headscope.options import RunOptions, collect_options
-from headscope.stats.tally import Tally
+from headscope.runs.tables import make_tables
+from headscope.stats.sums import OPEN
+from headscope.stats.tally import PLAIN, Tally
 from headscope.testing.made import (
-    N_HEADS,
     MadeSource,
     encode_words,
     make_example,
@@ -54,7 +55,7 @@ def check_analysis(analysis: Analysis, precision: torch.dtype = torch.float32) -
     """
     require = _laws_of(analysis)
     _check_declaration(analysis, require)
-    emits = Watch.ATTENTION if analysis.watches.compares_layers else analysis.watches
+    emits = Watch.ATTENTION if analysis.watches is Watch.MODEL_PAIR else analysis.watches
     source = MadeSource(emits=emits, precision=precision)
     make = make_pair if emits is Watch.CROSS_ATTENTION else make_example
     examples = [make(seed) for seed in range(12)]
@@ -62,18 +63,15 @@ def check_analysis(analysis: Analysis, precision: torch.dtype = torch.float32) -
     if analysis.measures_cross:
         _check_cross(analysis, precision, require)
     tally = _measure(examples, analysis, source).tallies[analysis.name]
-    tables = dict(analysis.summarize(tally))
+    tables = make_tables(analysis, tally)
     columns = {name: tuple(table.columns) for name, table in tables.items()}
     require(columns == dict(analysis.tables), "`summarize` gives the tables and columns declared")
-    empty = analysis.summarize(Tally())
-    columns = {name: tuple(table.columns) for name, table in empty.items() if not len(table)}
-    require(columns == dict(analysis.tables), "no examples give empty tables with their columns")
     _check_addition(analysis, source, examples, tally, require)
     _check_equivariance(analysis, source, examples, tables, require)
     for n_words, n_pieces in ((1, 1), (1, 3), (2, 1), (7, 3)):  # short, and all words split
         few = [make(seed, n_words) for seed in range(3)]
         split = MadeSource(pieces=lambda w, i, n=n_pieces: n, emits=source.emits)  # type: ignore[misc]
-        analysis.summarize(_measure(few, analysis, split).tallies[analysis.name])
+        make_tables(analysis, _measure(few, analysis, split).tallies[analysis.name])
 
 
 def check_corpus(corpus: Corpus) -> None:
@@ -177,9 +175,11 @@ def _check_declaration(analysis: Any, require: Require) -> None:
     described = json.loads(json.dumps(asdict(analysis)))
     again = json.loads(json.dumps(asdict(kind(**described))))
     require(again == described, "it can be made again from its fields as JSON")
-    if analysis.watches.compares_layers:
-        has_rows = isinstance(getattr(analysis, "rows", None), int)
-        require(has_rows, "it says how many `rows` it wants")
+    is_named = all(isinstance(axes, str) for axes in analysis.sums.values())
+    require(is_named and bool(analysis.sums), "`sums` names the axes of each sum, in one string")
+    given = {axis for axes in analysis.sums.values() for axis in axes.split()}
+    unknown = analysis.labels.keys() - given
+    require(not unknown, f"`labels` are those of axes of its `sums`, not {sorted(unknown)}")
 
 
 def _check_measure(
@@ -190,23 +190,26 @@ def _check_measure(
     sizes = [(len(encoding), len(encoding.target or ())) for encoding in encodings]
     usual = Counter(sizes).most_common(1)[0][0]
     encodings = [e for e, size in zip(encodings, sizes, strict=True) if size == usual]
+    batch = source.batch(encodings)
     shown: list[Any] = []
-    source.attend(source.batch(encodings), shown.append)
-    if analysis.watches.compares_layers:
-        rows = torch.cat([layer.weights.transpose(1, 2) for layer in shown], dim=2)
-        shown = [AttentionRows(rows, (N_HEADS,) * len(shown), shown[0].batch)]
-    for observed in shown:
-        numbers = _numbers_of(observed)
-        before = numbers.clone()
-        values = analysis.measure(observed)
-        require(torch.equal(numbers, before), "`measure` leaves its input unchanged")
-        law = "`measure` gives named arrays, each a torch.Tensor"
-        require(isinstance(values, Mapping), law)
-        require(all(isinstance(value, Tensor) for value in values.values()), law)
-        lengths = {value.shape[:1] for value in values.values()}
-        require(lengths <= {(len(encodings),)}, "the first axis of what it measures is the example")
-        is_finite = all(bool(torch.isfinite(value).all()) for value in values.values())
-        require(is_finite, "sums and counts are finite numbers")
+    source.attend(batch, shown.append)
+    before = [_numbers_of(observed).clone() for observed in shown]
+    measured = analysis.measure(show_layers(analysis.reads, shown))
+    is_same = all(torch.equal(_numbers_of(o), b) for o, b in zip(shown, before, strict=True))
+    require(is_same, "`measure` leaves its input unchanged")
+    law = "`measure` gives named arrays, each a torch.Tensor, or a mapping of such by label"
+    require(isinstance(measured, Mapping), law)
+    values = by_key(measured)
+    require(all(isinstance(value, Tensor) for value in values.values()), law)
+    require(measured.keys() <= analysis.sums.keys(), "`measure` gives the sums that are declared")
+    for key, value in values.items():
+        name = key.partition("/")[0]
+        is_by_example = len(value) == len(encodings) or name.startswith(PLAIN)
+        require(is_by_example, "the first axis of what it measures is the example")
+        axes = [axis for axis in analysis.sums[name].split() if not axis.startswith(OPEN)]
+        law = f"{name!r} has the axes {', '.join(['example', *axes])}"
+        require(value.ndim == 1 + len(axes), law)
+        require(bool(torch.isfinite(value).all()), "sums and counts are finite numbers")
 
 
 def _check_cross(analysis: Analysis, precision: torch.dtype, require: Require) -> None:
@@ -216,7 +219,7 @@ def _check_cross(analysis: Analysis, precision: torch.dtype, require: Require) -
     _check_measure(analysis, source, examples, require)
     tally = _measure(examples, analysis, source).tallies[analysis.name]
     _check_addition(analysis, source, examples, tally, require)
-    _check_equivariance(analysis, source, examples, analysis.summarize(tally), require)
+    _check_equivariance(analysis, source, examples, make_tables(analysis, tally), require)
 
 
 def _check_addition(
@@ -230,7 +233,7 @@ def _check_addition(
     total = parts[0] + parts[1] + parts[2]
     law = "the sums of the parts of a corpus are those of the whole"
     require(_is_same(total.tallies[analysis.name], whole), law)
-    for n_rows in (1, 7, 128) if analysis.reads is not None else ():
+    for n_rows in (1, 7, 128):
         sliced = _measure(examples, analysis, source, slice_rows=n_rows)
         law = f"maps read in slices of {n_rows} rows give the sums of the whole"
         require(
@@ -255,7 +258,7 @@ def _check_equivariance(
         return random_maps(encoding)[:, order]
 
     other = MadeSource(permuted, emits=source.emits, precision=source.precision)
-    moved = analysis.summarize(_measure(examples, analysis, other).tallies[analysis.name])
+    moved = make_tables(analysis, _measure(examples, analysis, other).tallies[analysis.name])
     name, table = next(iter(tables.items()))
     columns = [column for column in table.columns if HEAD_COLUMN.fullmatch(column)]
     renamed = moved[name].copy()

@@ -199,5 +199,6 @@ class MadeSource(Source[Any]):
             return LayerChange(layer, changes, measured, base, "loss", batch)
         if self.emits is Watch.CROSS_ATTENTION:
             full = LayerAttention.full(layer, weights, batch.target)
-            return replace(full, kind=AttentionKind.CROSS, key_batch=batch)
-        return LayerAttention.full(layer, weights, batch)
+            kind, keys = AttentionKind.CROSS, batch
+            return replace(full, kind=kind, key_batch=keys, n_layers=self.n_layers)
+        return replace(LayerAttention.full(layer, weights, batch), n_layers=self.n_layers)

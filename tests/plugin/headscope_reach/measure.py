@@ -4,15 +4,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import pandas as pd
 import torch
 from torch import Tensor
 
-from headscope import Analysis, LayerAttention, Tally, empty_tables, head_axes, option, tidy_table
+from headscope import Analysis, Estimates, Number, Readings, RowReading, Sums, option
 from headscope.data.depth import halves
 from headscope.options import require
-from headscope.stats.contrast import over_layers
-from headscope.stats.interval import estimate
+from headscope.stats.estimates import add_difference, mean_over_layers
+
+
+@dataclass(frozen=True)
+class Distance(RowReading):
+    """The mean distance in tokens to what a row attends to; or the share that goes `far`."""
+
+    far: int = 0
+
+    def of_rows(self, weights: Tensor, rows: slice) -> Tensor:
+        queries = torch.arange(rows.start, rows.stop, device=weights.device)
+        keys = torch.arange(weights.shape[-1], device=weights.device)
+        distance = (queries[:, None] - keys).abs()  # [row, key]
+        return (weights * (distance >= self.far if self.far else distance)).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -20,6 +31,7 @@ class Reach(Analysis):
     """Mean distance of attention in tokens, and the share of it that goes far away."""
 
     name: ClassVar[str] = "reach"
+    sums: ClassVar[dict[str, str]] = {"tokens": "layer head", "share": "layer head", "segments": ""}
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "reach": ("layer", "head", "tokens", "low", "high", "share", "share_low", "share_high"),
         "reach-halves": ("layers", "tokens", "low", "high"),
@@ -30,39 +42,30 @@ class Reach(Analysis):
     def __post_init__(self) -> None:
         require(self.far > 0, "far", self.far, "at least 1")
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """Both, as means over the queries of an example, by example and head."""
-        place = torch.arange(attention.n_tokens, device=attention.weights.device)
-        distance = (place[:, None] - place).abs()  # [query, key]
-        tokens = (attention.weights * distance).sum(-1).mean(-1)  # [example, head]
-        share = (attention.weights * (distance >= self.far)).sum(-1).mean(-1)
-        return {"tokens": tokens, "share": share, "segments": tokens.new_ones(len(tokens))}
+    @property
+    def reads(self) -> tuple[Distance, ...]:
+        return Distance(), Distance(self.far)
+
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """Both, as means over the queries of an example, by head."""
+        tokens, share = (seen[reading].mean(-1) for reading in self.reads)
+        return {"tokens": tokens, "share": share, "segments": seen.ones()}
 
     def rank(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The share itself: the more attention goes far, the better an example shows it."""
         return {"far": values["share"]}
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
-        """Means over examples, by head."""
-        if not tally:
-            return empty_tables(self.tables)
-        tokens = tally.ratio("tokens", "segments", within=(0, float("inf")))
-        share = tally.ratio("share", "segments", within=(0, 1))
-        columns = self.tables["reach"][2:]
-        values = dict(zip(columns, (*tokens, *share), strict=True))  # [layer, head] each
-        return {
-            "reach": tidy_table(head_axes(*tokens.value.shape), values),
-            "reach-halves": compare_halves(tally.replicates("tokens", "segments")),
+    def summarize(self, sums: Sums) -> dict[str, Estimates]:
+        """Means over examples, by head; then over the lower and the upper layers."""
+        tokens = sums.mean("tokens", "segments")
+        columns = {
+            "tokens": Number(tokens, (0, float("inf"))),
+            "share": Number(sums.mean("share", "segments"), (0, 1)),
         }
-
-
-def compare_halves(replicates: Any) -> pd.DataFrame:
-    """Means over the lower and the upper layers, and their difference, with its own interval."""
-    by_layer = replicates.mean(axis=2)  # [replicate, layer]: on all data, then without each bucket
-    lower, upper = halves(by_layer.shape[1])
-    if not upper:
-        return pd.DataFrame(columns=list(Reach.tables["reach-halves"]))
-    near, far = (over_layers(by_layer, half) for half in (lower, upper))
-    parts = {"lower": near, "upper": far, "upper - lower": far - near}
-    rows = [(name, *map(float, estimate(part))) for name, part in parts.items()]
-    return pd.DataFrame(rows, columns=list(Reach.tables["reach-halves"]))
+        lower, upper = halves(tokens.sizes["layer"])
+        by_half = mean_over_layers(tokens.mean("head"), {"lower": lower, "upper": upper})
+        difference = add_difference(by_half, "layers", "upper", "lower")
+        return {
+            "reach": Estimates(columns),
+            "reach-halves": Estimates({"tokens": Number(difference)}, known="tokens"),
+        }

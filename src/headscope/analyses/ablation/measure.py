@@ -4,21 +4,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import pandas as pd
+import torch
 from torch import Tensor
 
 from headscope.arguments import fits
 from headscope.contracts import Analysis, Watch
-from headscope.data.attention import LayerChange, parse_head_name
-from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.data.attention import Changes, parse_head_name
 from headscope.errors import StudyError, shorten
 from headscope.options import option
-from headscope.stats.tally import Tally
+from headscope.stats.estimates import Estimates, Number
+from headscope.stats.sums import REPLICATE, Sums, mean_of
 
 __all__ = ["MODES", "Ablation", "read_heads"]
 
 MODES = ["zero", "mean", "sink"]
-COLUMNS = ("layer", "head", "mode", "effect", "change", "low", "high", "base")
 
 Heads = tuple[tuple[int, int], ...]  # layer and head, from 0
 
@@ -62,7 +61,13 @@ class Ablation(Analysis):
     name: ClassVar[str] = "ablation"
     watches: ClassVar[Watch] = Watch.CHANGE
     weighs_documents: ClassVar[bool] = True
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {"ablation": COLUMNS}
+    sums: ClassVar[dict[str, str]] = {
+        "change": "*effect layer head mode", "measured": "layer head", "base": "", "examples": "",
+    }  # fmt: skip
+    labels: ClassVar[dict[str, list[str]]] = {"mode": MODES}
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "ablation": ("layer", "head", "mode", "effect", "change", "low", "high", "base")
+    }
     not_mergeable: ClassVar[str] = (
         "one of its modes replaces a head's output by its mean over the corpus, so sums over "
         "different corpora cannot be added"
@@ -77,24 +82,20 @@ class Ablation(Analysis):
         heads: Heads | None = self.heads
         return heads
 
-    def measure(self, change: LayerChange) -> Mapping[str, Tensor]:
-        """Changes by example, head and mode, how many heads were altered, and the base once."""
-        is_measured = change.is_measured.to(change.changes.dtype)
-        is_measured = is_measured.expand(len(change.changes), -1)  # [example, head]
-        values = {f"change/{change.effect}": change.changes, "measured": is_measured}
-        if change.layer == 0:
-            values |= {"base": change.base, "examples": change.base.new_ones(len(change.base))}
-        return values
+    def measure(self, seen: Changes) -> Mapping[str, Tensor | Mapping[str, Tensor]]:
+        """Changes by head and mode, which heads were altered, and the model's own answer."""
+        is_measured = seen.is_measured.to(seen.changes.dtype)  # [layer, head]
+        return {
+            "change": {seen.effect: seen.changes},
+            "measured": is_measured.expand(len(seen.changes), *is_measured.shape),
+            "base": seen.base,
+            "examples": torch.ones_like(seen.base),
+        }
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
         """The mean change over examples, of every head that was altered."""
-        if not tally:
-            return empty_tables(self.tables)
-        effect = min(name for name in tally if name.startswith("change/")).partition("/")[2]
-        change = tally.ratio(f"change/{effect}", "measured")  # [layer, head, mode]
-        axes = {**head_axes(*change.value.shape[:2]), "mode": MODES, "effect": [effect]}
-        names = ("change", "low", "high")
-        values = {name: part[..., None] for name, part in zip(names, change, strict=True)}
-        base = tally.ratio("base", "examples").value[0]
-        table = tidy_table(axes, {**values, "base": float(base)})
-        return {self.name: table.dropna(subset=["change"]).reset_index(drop=True)}
+        effect = min(sums.labels("change"))
+        change = mean_of(sums("change", effect), sums("measured"))  # [replicate, layer, head, mode]
+        change = change.expand_dims(effect=[effect], axis=-1)
+        base = sums.mean("base", "examples").isel({REPLICATE: 0}, drop=True)
+        return {self.name: Estimates({"change": Number(change), "base": base}, known="change")}

@@ -1,9 +1,4 @@
-"""Heads as coreference resolvers: does a mention attend most to its antecedent? (paper, 4.3)
-
-The totals of a group are `correct/GROUP` [bucket, layer, head, direction, candidates],
-`baseline/GROUP` and `singletons/GROUP` [bucket, 1, system], and `count/GROUP` and `length/GROUP`
-[bucket, 1, 1]; `singletons` is by example alone.
-"""
+"""Heads as coreference resolvers: does a mention attend most to its antecedent? (paper, 4.3)"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +15,12 @@ from torch import Tensor
 
 from headscope.analyses.coreference.rules import SYSTEMS
 from headscope.contracts import Analysis, Annotation
-from headscope.data.attention import LayerAttention
+from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
 from headscope.data.mention import KINDS, Mention
-from headscope.data.reading import MapShape, PooledReading, Pooling, Reading
-from headscope.data.table import Tables, empty_tables, head_axes
+from headscope.data.reading import DerivedReading, PooledReading, Pooling, Reading
+from headscope.data.table import head_axes
 from headscope.data.words import (
     check_query_pieces,
     count_words,
@@ -38,6 +33,7 @@ from headscope.data.words import (
 from headscope.options import option
 from headscope.stats import accuracy
 from headscope.stats.bucket import leave_one_out
+from headscope.stats.estimates import Summary, estimate_array
 from headscope.stats.heldout import choose_best
 from headscope.stats.interval import (
     align,
@@ -45,12 +41,12 @@ from headscope.stats.interval import (
     share,
 )
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums
 from headscope.stats.tests import holm
 
 __all__ = [
-    "CANDIDATES", "DIRECTIONS", "TABLE_COLUMNS", "Coreference", "HasTokens", "Question",
-    "QuestionBatch", "build_questions", "measure_questions", "read_questions", "system_table",
+    "CANDIDATES", "DIRECTIONS", "LABELS", "TABLE_COLUMNS", "Answers", "Coreference", "HasTokens",
+    "Question", "QuestionBatch", "build_questions", "count_answers", "system_table",
 ]  # fmt: skip
 
 CANDIDATES = ["mentions", "words"]
@@ -67,6 +63,7 @@ TYPES = ["all", *KINDS]
 NOMINAL = "nominal"
 DISTANCES = {"1-4": 4, "5-9": 9, "10-19": 19, "20-49": 49, "50+": inf}  # words apart, at most
 GROUPS = [*TYPES, *DISTANCES]
+LABELS = {"direction": DIRECTIONS, "candidates": CANDIDATES, "system": list(SYSTEMS)}
 
 HasTokens = Bool[NDArray[np.bool_], " word"]
 
@@ -105,7 +102,7 @@ class AskedWords(PooledReading):
     analysis: Any
     is_column: bool
 
-    def pool(self, layer: MapShape) -> Pooling:
+    def pool(self, layer: LayerAttention) -> Pooling:
         batch: Batch = layer.batch
         unit_of_word = self.analysis.ask(batch).unit_of_word
         words = np.stack([encoding.word_ids for encoding in batch.encodings])  # [example, token]
@@ -137,6 +134,12 @@ class Coreference(Analysis):
 
     name: ClassVar[str] = "coreference"
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.COREFERENCE})
+    sums: ClassVar[dict[str, str]] = {
+        "correct": "*group layer head direction candidates", "count": "*group",
+        "baseline": "*group system", "length": "*group",
+        "singletons": "", "with singletons": "*group system",
+    }  # fmt: skip
+    labels: ClassVar[dict[str, list[str]]] = LABELS
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "coreference": ("mention_type", *TABLE_COLUMNS),
         "coreference-best": ("mention_type", *BEST_COLUMNS),
@@ -150,50 +153,36 @@ class Coreference(Analysis):
         check_query_pieces(self.query_pieces)
 
     @property
-    def reads(self) -> tuple[Reading, ...]:
-        return read_questions(self)
+    def reads(self) -> "tuple[Answers, ...]":
+        return (Answers(self),)
 
     def ask(self, batch: Batch) -> "QuestionBatch":
         """The questions about a batch."""
         build = partial(build_questions, batch, self.list_questions, GROUPS)
         return batch.remember(("questions", self), build)
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """Right answers by example, head, direction and candidates, for each group; counts once."""
-        values = measure_questions(self, attention, GROUPS)
-        if attention.layer == 0:
-            batch = attention.batch
-            values |= batch.remember(("links", self), lambda: self._measure_links(batch))
-        return values
+    def measure(self, seen: Readings) -> Mapping[str, Tensor | Mapping[str, Tensor]]:
+        """Right answers of heads and rules for each group, and how many questions there are."""
+        answers = count_answers(self.ask(seen.batch), seen[self.reads[0]], GROUPS)
+        return {**answers, **self._measure_links(seen.batch)}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """Mentions resolved minus those missed, by type, head, direction and candidates."""
         return accuracy.rank_groups(values, TYPES)
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, Summary]:
         """Every head and baseline, and the best of them, by type of mention and by distance."""
-        if not tally:
-            return empty_tables(self.tables)
+        distances = list(DISTANCES)
         return {
-            "coreference": system_table(tally, "mention_type", TYPES),
-            "coreference-best": _best_table(tally, "mention_type", TYPES),
-            "coreference-contrasts": _contrast_table(tally),
-            "coreference-distance": system_table(tally, "distance", list(DISTANCES)),
-            "coreference-distance-best": _best_table(tally, "distance", list(DISTANCES)),
-            "coreference-length": _length_table(tally),
+            "coreference": system_table(sums, "mention_type", TYPES),
+            "coreference-best": _best_table(sums, "mention_type", TYPES),
+            "coreference-contrasts": _contrast_table(sums),
+            "coreference-distance": system_table(sums, "distance", distances),
+            "coreference-distance-best": _best_table(sums, "distance", distances).table,
+            "coreference-length": _length_table(sums),
         }
 
-    def add_untrained(
-        self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
-    ) -> dict[str, pd.DataFrame]:
-        """The held-out accuracy of untrained models' best heads beside that of the model's."""
-        best = tables["coreference-best"]
-        places = [(CANDIDATES.index(candidates),) for candidates in best["candidates"]]
-        parts = zip(best["mention_type"], places, strict=True)
-        best = accuracy.add_untrained(best, parts, (tally, *untrained))
-        return {**tables, "coreference-best": best}
-
-    def _measure_links(self, batch: Batch) -> dict[str, Tensor]:
+    def _measure_links(self, batch: Batch) -> dict[str, Tensor | Mapping[str, Tensor]]:
         """How long links are, how many singletons there are, and what rules find with them."""
         has_tokens = words_with_tokens(batch)
         length = np.zeros((len(batch), len(GROUPS)))
@@ -211,11 +200,11 @@ class Coreference(Analysis):
             n_single[i] = sum(
                 m.is_singleton for m in example.mentions or () if has_tokens[i, m.head]
             )
-        values = {"singletons": torch.from_numpy(n_single)}
-        for place, group in enumerate(GROUPS):
-            values[f"length/{group}"] = torch.from_numpy(length[:, place, None])
-            values[f"singletons/{group}"] = torch.from_numpy(rules[:, place])
-        return {name: value.to(batch.device) for name, value in values.items()}
+        return {
+            "singletons": torch.from_numpy(n_single),
+            "length": _by_group(torch.from_numpy(length), GROUPS),
+            "with singletons": _by_group(torch.from_numpy(rules), GROUPS),
+        }
 
     def list_questions(self, example: Example, has_tokens: HasTokens) -> Iterator[Question]:
         """Every mention that has an antecedent, what competes, and what is right."""
@@ -270,118 +259,128 @@ def score_rules(question: Question, words: Sequence[str]) -> Float[NDArray[np.fl
     return np.array([float(found is not None and found.head in answers) for found in picked])
 
 
-def read_questions(analysis: Any) -> tuple[Reading, ...]:
-    """What is read to answer questions: the rows of the words asked about, and their columns."""
-    return AskedWords(analysis, is_column=False), AskedWords(analysis, is_column=True)
-
-
-def measure_questions(
-    analysis: Any, attention: LayerAttention, groups: Sequence[str]
-) -> dict[str, Tensor]:
-    """What heads find of each group; with the first layer also counts and what rules find."""
-    questions: QuestionBatch = analysis.ask(attention.batch)
-    found = _find_right(attention, questions, analysis)
-    asked = questions.counts_for.to(found.dtype)  # [example, question, group]
-    sums = torch.einsum("ehdcq,eqk->ekhdc", found, asked)
-    values = {f"correct/{group}": sums[:, i] for i, group in enumerate(groups)}
-    if attention.layer == 0:
-        counts = questions.counts_for.sum(dim=1)[:, :, None]  # [example, group, 1]
-        values |= {f"count/{group}": counts[:, i] for i, group in enumerate(groups)}
-        rules = torch.einsum("eqg,eqs->egs", questions.counts_for, questions.by_rule)
-        values |= {f"baseline/{group}": rules[:, i] for i, group in enumerate(groups)}
-    return values
-
-
-def _find_right(
-    attention: LayerAttention, questions: QuestionBatch, analysis: Any
-) -> Float[Tensor, "example head direction candidates question"]:
+@dataclass(frozen=True)
+class Answers(DerivedReading):
     """1 for each question that a head answers: its most attended candidate is right.
 
     No attention to any candidate is no answer; ties go to the first.
     """
-    pooled = [attention.read(reading).weights for reading in read_questions(analysis)]
-    rows, columns = pooled[0], pooled[1].mT  # [example, head, unit, word]
-    n_heads, n_words = rows.shape[1], rows.shape[-1]
-    units = questions.units[:, None, :, None].expand(-1, n_heads, -1, n_words)
-    rows, columns = rows.gather(2, units), columns.gather(2, units)  # [ex., head, question, word]
-    if analysis.ignore_first_word:
-        rows[..., 0] = 0
-        columns = columns.masked_fill(questions.is_first[:, None, :, None], 0)
-    scores = torch.stack([rows, columns], dim=2)[:, :, :, None]  # [..., direction, 1, question, w]
-    best = scores.where(questions.is_candidate[:, None, None], 0).max(dim=-1)
-    is_right = questions.is_right[:, None, None, None].expand(*best.indices.shape, n_words)
-    found = is_right.gather(-1, best.indices[..., None])[..., 0] & (best.values > 0)
-    return found.to(rows.dtype)
+
+    analysis: Any  # has `ask`, `query_pieces` and `ignore_first_word`
+
+    @property
+    def of(self) -> tuple[Reading, ...]:
+        """The rows of the words asked about, and their columns."""
+        return AskedWords(self.analysis, is_column=False), AskedWords(self.analysis, is_column=True)
+
+    def derive(
+        self, layer: LayerAttention
+    ) -> Float[Tensor, "example head direction candidates question"]:
+        questions: QuestionBatch = self.analysis.ask(layer.batch)
+        rows, columns = (layer.read(reading).weights for reading in self.of)
+        columns = columns.mT  # [example, head, unit, word], as rows
+        n_heads, n_words = rows.shape[1], rows.shape[-1]
+        units = questions.units[:, None, :, None].expand(-1, n_heads, -1, n_words)
+        rows, columns = rows.gather(2, units), columns.gather(2, units)  # one for each question
+        if self.analysis.ignore_first_word:
+            rows[..., 0] = 0
+            columns = columns.masked_fill(questions.is_first[:, None, :, None], 0)
+        # [example, head, direction, candidates, question, word]
+        scores = torch.stack([rows, columns], dim=2)[:, :, :, None]
+        best = scores.where(questions.is_candidate[:, None, None], 0).max(dim=-1)
+        is_right = questions.is_right[:, None, None, None].expand(*best.indices.shape, n_words)
+        is_answered = is_right.gather(-1, best.indices[..., None])[..., 0] & (best.values > 0)
+        return is_answered.to(rows.dtype)
 
 
-def system_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFrame:
+def count_answers(
+    questions: QuestionBatch,
+    answers: Float[Tensor, "example layer head direction candidates question"],
+    groups: Sequence[str],
+) -> dict[str, Mapping[str, Tensor]]:
+    """What heads and rules find of each group, and how many questions it has."""
+    asked = questions.counts_for  # [example, question, group]
+    correct = torch.einsum("elhdcq,eqg->eglhdc", answers, asked.to(answers.dtype))
+    rules = torch.einsum("eqg,eqs->egs", asked, questions.by_rule)
+    by_name = {"correct": correct, "count": asked.sum(dim=1), "baseline": rules}
+    return {name: _by_group(array, groups) for name, array in by_name.items()}
+
+
+def _by_group(
+    array: Float[Tensor, "example group ..."], groups: Sequence[str]
+) -> dict[str, Float[Tensor, "example ..."]]:
+    return dict(zip(groups, array.unbind(1), strict=True))
+
+
+def system_table(sums: Sums, label: str, groups: Sequence[str]) -> pd.DataFrame:
     """Accuracy of every head and of every baseline on each group; a baseline has no head."""
-    n_layers, n_heads = tally.totals[f"correct/{groups[0]}"].shape[1:3]
+    n_layers, n_heads = sums.values("correct", groups[0]).shape[1:3]
     named: dict[str, Sequence[Any]] = {label: groups, "system": ["head"]}
     named |= head_axes(n_layers, n_heads)
     named |= {"direction": DIRECTIONS, "candidates": CANDIDATES}
-    heads = accuracy.group_table(tally, "correct", named)
+    heads = accuracy.group_table(sums, "correct", named)
     named = {label: groups, "candidates": CANDIDATES[:1], "direction": [None]}
     named |= {"layer": [pd.NA], "head": [pd.NA], "system": list(SYSTEMS)}
-    rules = accuracy.group_table(tally, "baseline", named)
+    rules = accuracy.group_table(sums, "baseline", named)
     whole = {"layer": "Int64", "head": "Int64"}
     joined = pd.concat([heads.astype(whole), rules.astype(whole)], ignore_index=True)
     return joined[[label, *TABLE_COLUMNS]]
 
 
-def _best_table(tally: Tally, label: str, groups: Sequence[str]) -> pd.DataFrame:
+def _best_table(sums: Sums, label: str, groups: Sequence[str]) -> accuracy.BestHeads:
     """For each group and set of candidates the best head, and what rules find.
 
     The difference is that of the held-out head and the rule-based system; `p_value` is corrected by
     Holm over the rows.
     """
-    rows = [
-        {label: group, "candidates": name, **_best_row(tally, group, place)}
-        for group in groups
-        for place, name in enumerate(CANDIDATES)
-        if tally.totals[f"count/{group}"].sum() > 0
-    ]
+    rows, answers = [], {}
+    for group in groups:
+        count = sums.values("count", group)  # [bucket]
+        for place, name in enumerate(CANDIDATES if count.sum() > 0 else ()):
+            rows.append({label: group, "candidates": name, **_best_row(sums, group, place)})
+            answers[group, name] = sums.values("correct", group)[..., place], count
     best = accuracy.best_table(rows, [label, *BEST_COLUMNS])
-    return best.assign(p_value=holm(best["p_raw"].to_numpy(dtype=float)))
+    best = best.assign(p_value=holm(best["p_raw"].to_numpy(dtype=float)))
+    return accuracy.BestHeads(best, answers)
 
 
-def _best_row(tally: Tally, group: str, candidates: int) -> dict[str, object]:
-    count = tally.totals[f"count/{group}"][:, 0, 0]  # [bucket]
-    correct = tally.totals[f"correct/{group}"][..., candidates]
+def _best_row(sums: Sums, group: str, candidates: int) -> dict[str, object]:
+    count = sums.values("count", group)  # [bucket]
+    correct = sums.values("correct", group)[..., candidates]
     best, columns = accuracy.best_head(correct, count, DIRECTIONS)
-    rules = tally.totals[f"baseline/{group}"][:, 0]  # [bucket, system]
+    rules = sums.values("baseline", group)  # [bucket, system]
     by_rule = rules.sum(axis=0) / count.sum()
     return {
         **columns,
         **{rule: by_rule[i] for i, rule in enumerate(RULES)},
         **accuracy.difference_columns(best, rules[:, list(SYSTEMS).index("rule-based")]),
-        "singletons": int(tally.totals["singletons"].sum()),
-        **_rules_with_singletons(tally, group),
+        "singletons": int(sums.values("singletons").sum()),
+        **_rules_with_singletons(sums, group),
     }
 
 
-def _rules_with_singletons(tally: Tally, group: str) -> dict[str, float]:
-    found = tally.ratio(f"singletons/{group}", f"count/{group}").value[0]  # [system]
+def _rules_with_singletons(sums: Sums, group: str) -> dict[str, float]:
+    found = sums.ratio("with singletons", "count", group).values  # [system]
     return {f"{rule}_with_singletons": share for rule, share in zip(RULES, found, strict=True)}
 
 
-def _length_table(tally: Tally) -> pd.DataFrame:
+def _length_table(sums: Sums) -> pd.DataFrame:
     """Words from a mention's head word back to that of its nearest antecedent, in the mean."""
     rows = []
     for kind in TYPES:
-        found = tally.ratio(f"length/{kind}", f"count/{kind}")
-        rows.append((kind, *(float(part.ravel()[0]) for part in found)))
+        length = estimate_array(sums.mean("length", "count", kind))
+        rows.append((kind, *map(float, length)))
     return pd.DataFrame(rows, columns=list(Coreference.tables["coreference-length"]))
 
 
-def _contrast_table(tally: Tally) -> pd.DataFrame:
+def _contrast_table(sums: Sums) -> pd.DataFrame:
     """The head that is best over all mentions, held out, beside each rule, by type of mention.
 
     Rows such as `nominal - pronoun` say how much more it gains over the rule there than here.
     """
     rows: list[tuple[object, ...]] = []
     for place, candidates in enumerate(CANDIDATES):
-        gains = _gains(tally, place)
+        gains = _gains(sums, place)
         parts = dict(gains)
         for other in [kind for kind in ("pronoun", "proper") if kind in gains and NOMINAL in gains]:
             one, rest = align(gains[NOMINAL], gains[other])
@@ -395,21 +394,21 @@ def _contrast_table(tally: Tally) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(CONTRAST_COLUMNS))
 
 
-def _gains(tally: Tally, candidates: int) -> dict[str, Float[Any, "replicate system"]]:
+def _gains(sums: Sums, candidates: int) -> dict[str, Float[Any, "replicate system"]]:
     """By type of mention, replicates of the held-out head's accuracy minus that of each rule."""
-    count = tally.totals["count/all"][:, 0, 0]  # [bucket]
+    count = sums.values("count", "all")  # [bucket]
     buckets = np.arange(len(count))
-    every = tally.totals["correct/all"][..., candidates].reshape(len(count), -1)
+    every = sums.values("correct", "all")[..., candidates].reshape(len(count), -1)
     chosen = choose_best(every, count).by_bucket  # [partition, bucket]
     is_scored = np.asarray((chosen >= 0).all(axis=0))  # [bucket]
     gains = {}
     for kind in TYPES:
-        n = np.where(is_scored, tally.totals[f"count/{kind}"][:, 0, 0], 0.0)
+        n = np.where(is_scored, sums.values("count", kind), 0.0)
         if not n.sum():
             continue
-        heads = tally.totals[f"correct/{kind}"][..., candidates].reshape(len(count), -1)
+        heads = sums.values("correct", kind)[..., candidates].reshape(len(count), -1)
         found = heads[buckets, chosen].mean(axis=0)[:, None]  # [bucket, 1]
-        rules = tally.totals[f"baseline/{kind}"][:, 0]  # [bucket, system]
+        rules = sums.values("baseline", kind)  # [bucket, system]
         more = (found - rules) * is_scored[:, None]  # [bucket, system]
         gains[kind] = share(leave_one_out(more), leave_one_out(n)[:, None])
     return gains

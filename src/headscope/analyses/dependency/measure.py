@@ -1,14 +1,9 @@
-"""Heads as dependency parsers: does a word attend most to its syntactic head? (paper, 4.2)
+"""Heads as dependency parsers: does a word attend most to its syntactic head? (paper, 4.2)"""
 
-The totals are `correct/RELATION` [bucket, layer, head, direction], `offset/RELATION` [bucket, 1,
-direction, offset], `visible/RELATION` [bucket, layer, 1, direction], `length/RELATION` and
-`count/RELATION` [bucket, 1, 1], and `lost to special` as `correct`.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +18,6 @@ from headscope.analyses.dependency.tables import (
     ALL_CONTENT,
     BY_MARK,
     DIRECTIONS,
-    LOST,
     MARKED,
     NO_RULE,
     NULL,
@@ -36,9 +30,9 @@ from headscope.analyses.dependency.tables import (
     pool_treebanks,
 )
 from headscope.contracts import Analysis, Annotation
-from headscope.data.attention import LayerAttention
+from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch, TokenKind
-from headscope.data.reading import Reading, is_compiled
+from headscope.data.reading import DerivedReading, Reading, is_compiled
 from headscope.data.table import Tables
 from headscope.data.tree import ROOT
 from headscope.data.words import (
@@ -53,8 +47,9 @@ from headscope.data.words import (
 )
 from headscope.options import option, require
 from headscope.stats import accuracy
+from headscope.stats.estimates import Summary
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums
 
 __all__ = [
     "ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency",
@@ -64,8 +59,6 @@ __all__ = [
 POSSESSIVE_MARKS = ("'s", "’s", "'", "’")
 NO_WORD = -2  # where an example has fewer words than the longest
 NOTHING = -3  # the prediction of a word that attends to no other
-# What is measured layer by layer, before arcs are counted for all layers at once.
-WORDS, IS_LOST, SEEN, SEEN_BY_MARK = "words", "is lost", "seen", "seen by mark"
 
 
 class Gold(NamedTuple):
@@ -84,6 +77,32 @@ class Prediction(NamedTuple):
     words: Int[Tensor, "example head direction word"]
     weights: Float[Tensor, "example head direction word"]
     special: Float[Tensor, "example head direction word"]
+
+
+class Parse(NamedTuple):
+    """What each word predicts in a layer, and which arcs can be seen there."""
+
+    words: Int[Tensor, "example head direction word"]
+    is_lost: Bool[Tensor, "example head direction word"]  # a special token gets as much
+    seen: Bool[Tensor, "example direction word"]
+    seen_by_mark: Bool[Tensor, "example direction word"]  # from a possessor's 's
+
+
+@dataclass(frozen=True)
+class ParseReading(DerivedReading):
+    """The parses of heads."""
+
+    analysis: "Dependency"
+
+    @property
+    def of(self) -> tuple[Reading, ...]:
+        return (WordReading(self.analysis.query_pieces),)
+
+    def derive(self, layer: LayerAttention) -> Parse:
+        visible = self.analysis.find_visible(layer)  # [example, word, other]
+        predicted = predict_words(layer, visible, self.analysis.query_pieces)
+        is_lost = predicted.weights <= predicted.special
+        return Parse(predicted.words, is_lost, *self.analysis.find_seen(layer, visible))
 
 
 class NullArcs(NamedTuple):
@@ -119,6 +138,14 @@ class Dependency(Analysis):
 
     name: ClassVar[str] = "dependency"
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
+    sums: ClassVar[dict[str, str]] = {
+        "correct": "*relation layer head direction", "visible": "*relation layer direction",
+        "offset": "*relation direction offset", "count": "*relation", "length": "*relation",
+        "lost": "*relation layer head direction",  # only while no special token competes
+        "choice": "*relation layer head", "choices": "*relation",
+        NULL: "*relation layer head direction draw",
+    }  # fmt: skip
+    labels: ClassVar[dict[str, list[Any]]] = {"direction": DIRECTIONS, "offset": OFFSETS}
     tables: ClassVar[dict[str, tuple[str, ...]]] = TABLES
 
     def __post_init__(self) -> None:
@@ -126,50 +153,44 @@ class Dependency(Analysis):
         require(self.null_arcs >= 0, "null_arcs", self.null_arcs, "0 or more")
 
     @property
-    def reads(self) -> tuple[Reading, ...]:
-        return (WordReading(self.query_pieces),)
+    def reads(self) -> tuple[ParseReading, ...]:
+        return (ParseReading(self),)
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """What each word predicts, by example, head and direction; and which arcs can be seen."""
-        visible = self._find_visible(attention)  # [example, word, other]
-        found = predict_words(attention, visible, self.query_pieces)
-        by_word, by_mark = self._find_seen(attention, visible)  # [example, direction, word]
-        is_lost = found.weights <= found.special
-        return {WORDS: found.words, IS_LOST: is_lost, SEEN: by_word, SEEN_BY_MARK: by_mark}
-
-    def finish(self, values: Mapping[str, Tensor], batch: Batch) -> Mapping[str, Tensor]:
-        """Arcs found by example, layer, head and direction, for each relation; counts once."""
-        gold = self._read_gold(batch)
-        words = values[WORDS]  # [example, layer, head, direction, word]
+    def measure(self, seen: Readings) -> Mapping[str, Mapping[str, Tensor]]:
+        """Arcs found by head and direction for each relation, what can be seen, and counts."""
+        gold = self._read_gold(seen.batch)
+        parse: Parse = seen[self.reads[0]]
+        words = parse.words  # [example, layer, head, direction, word]
         heads = gold.heads[:, None, None, None]
         is_found = words == heads
-        sums = _count_found("correct", is_found, lambda: _take(words, gold.marks) == heads, gold)
-        if _has_special(batch) and ALL_CONTENT in gold.relations:
+        by_word, by_mark = parse.seen, parse.seen_by_mark  # [example, layer, direction, word]
+        sums = {
+            "correct": _count_found(is_found, lambda: _take(words, gold.marks) == heads, gold),
+            "visible": _count_found(by_word, lambda: by_mark, gold),
+            **_count_choices(words[:, :, :, 0], gold),
+            **_measure_once(gold, by_word[:, 0], by_mark[:, 0]),
+        }
+        if _has_special(seen.batch) and ALL_CONTENT in gold.relations:
             is_content = gold.is_relation[..., gold.relations.index(ALL_CONTENT)]
-            is_lost = (is_found & values[IS_LOST]).to(is_content.dtype)
-            sums[LOST] = torch.einsum("elhdw,ew->elhd", is_lost, is_content)
-        by_word, by_mark = (values[name][:, :, None] for name in (SEEN, SEEN_BY_MARK))
-        sums |= _count_found("visible", by_word, lambda: by_mark, gold)
+            is_lost = (is_found & parse.is_lost).to(is_content.dtype)
+            sums["lost"] = {ALL_CONTENT: torch.einsum("elhdw,ew->elhd", is_lost, is_content)}
         if self.null_arcs:
-            drawn = self._draw_null_arcs(batch, gold)
-            sums |= _count_null(words, drawn, gold)
-        sums |= _count_choices(words[:, :, :, 0], gold)
-        once = _measure_once(gold, by_word[:, 0, 0], by_mark[:, 0, 0])
-        return sums | {name: value[:, None] for name, value in once.items()}
+            sums[NULL] = _count_null(words, self._draw_null_arcs(seen.batch, gold), gold)
+        return sums
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """Arcs found minus arcs missed, by relation, head and direction."""
         names = [name.partition("/")[2] for name in values if name.startswith("correct/")]
         return accuracy.rank_groups(values, [name for name in names if is_single(name)])
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, Summary]:
         """Every head on every relation, the offsets, and the best of both.
 
         `p_raw` tests the held-out difference, paired by bucket of documents; `p_value` is corrected
         by Holm. `chance_accuracy` is what the best of all heads finds of arcs that were moved to
         random places, and `chance_p_value` how often it does as well as here.
         """
-        return make_tables(tally)
+        return make_tables(sums)
 
     def join_corpora(self, tables: Tables) -> dict[str, pd.DataFrame]:
         """Of several treebanks: p-values corrected over all of them, and relations summed up."""
@@ -183,14 +204,6 @@ class Dependency(Analysis):
             "dependency-treebanks": pool_treebanks(best),
             "dependency-languages": find_shared_heads(tables["dependency"], best),
         }
-
-    def add_untrained(
-        self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
-    ) -> dict[str, pd.DataFrame]:
-        """The held-out accuracy of untrained models' best heads beside that of the model's."""
-        parts = ((relation, ()) for relation in tables["dependency-best"]["relation"])
-        best = accuracy.add_untrained(tables["dependency-best"], parts, (tally, *untrained))
-        return {**tables, "dependency-best": best}
 
     def _draw_null_arcs(self, batch: Batch, gold: Gold) -> NullArcs:
         """Each arc moved to random places of its sentence, with its relation and length."""
@@ -240,20 +253,20 @@ class Dependency(Analysis):
     def _read_gold(self, batch: Batch) -> Gold:
         return batch.remember(("gold", self), lambda: self._read_trees(batch))
 
-    def _find_seen(self, attention: LayerAttention, visible: Tensor) -> tuple[Tensor, Tensor]:
+    def find_seen(self, layer: LayerAttention, visible: Tensor) -> tuple[Tensor, Tensor]:
         """Which arcs can be seen; found once for layers that see the same."""
 
         def build() -> tuple[tuple[Tensor, Tensor], Tensor]:
-            # attention.visible is kept, so that its id stays its own
-            return _find_seen(visible, self._read_gold(attention.batch)), attention.visible
+            # layer.visible is kept, so that its id stays its own
+            return _find_seen(visible, self._read_gold(layer.batch)), layer.visible
 
-        return attention.batch.remember(("seen", self, id(attention.visible)), build)[0]
+        return layer.batch.remember(("seen", self, id(layer.visible)), build)[0]
 
-    def _find_visible(self, attention: LayerAttention) -> Bool[Tensor, "example word other"]:
+    def find_visible(self, layer: LayerAttention) -> Bool[Tensor, "example word other"]:
         """Which other words each word may look at."""
-        key = ("visible", self, id(attention.visible))
-        build = lambda: (self._mask_words(attention), attention.visible)  # noqa: E731
-        return attention.batch.remember(key, build)[0]
+        key = ("visible", self, id(layer.visible))
+        build = lambda: (self._mask_words(layer), layer.visible)  # noqa: E731
+        return layer.batch.remember(key, build)[0]
 
     def _mask_words(self, attention: LayerAttention) -> Bool[Tensor, "example word other"]:
         visible = visible_words(attention, self.query_pieces)
@@ -343,34 +356,35 @@ def _take(
 
 
 def _count_found(
-    kind: str,
-    is_found: Bool[Tensor, "..."],
-    find_by_mark: Callable[[], Bool[Tensor, "..."]],
+    is_found: Bool[Tensor, "example ... word"],
+    find_by_mark: Callable[[], Bool[Tensor, "example ... word"]],
     gold: Gold,
 ) -> dict[str, Tensor]:
     """How many words of each relation are found; a possessor also by its following 's."""
-    values = _by_relation(kind, is_found, gold)
+    counts = _by_relation(is_found, gold)
     possessives = [name for name in POSSESSIVES if name in gold.relations]
     if possessives:
         by_mark = find_by_mark()
-        either, marked = (_by_relation(kind, f, gold) for f in (is_found | by_mark, by_mark))
+        either, marked = (_by_relation(found, gold) for found in (is_found | by_mark, by_mark))
     for name in possessives:
-        values[f"{kind}/{NO_RULE.format(name)}"] = values[f"{kind}/{name}"]
-        values[f"{kind}/{name}"] = either[f"{kind}/{name}"]
+        counts[NO_RULE.format(name)] = counts[name]
+        counts[name] = either[name]
         if MARKED.format(name) in gold.relations:
-            values[f"{kind}/{BY_MARK.format(name)}"] = marked[f"{kind}/{MARKED.format(name)}"]
-    return values
+            counts[BY_MARK.format(name)] = marked[MARKED.format(name)]
+    return counts
 
 
-def _by_relation(kind: str, numbers: Tensor, gold: Gold) -> dict[str, Tensor]:
+def _by_relation(numbers: Tensor, gold: Gold) -> dict[str, Tensor]:
     """The sums over the words of each relation: `numbers[example, ..., word]`."""
     n_examples, *middle, n_words = numbers.shape
     flat = numbers.reshape(n_examples, -1, n_words).to(gold.is_relation.dtype)
     sums = (gold.is_relation.mT @ flat.mT).reshape(n_examples, -1, *middle)  # [example, relation]
-    return {f"{kind}/{n}": s for n, s in zip(gold.relations, sums.unbind(1), strict=True)}
+    return dict(zip(gold.relations, sums.unbind(1), strict=True))
 
 
-def _count_choices(rows: Int[Tensor, "example layer head word"], gold: Gold) -> dict[str, Tensor]:
+def _count_choices(
+    rows: Int[Tensor, "example layer head word"], gold: Gold
+) -> dict[str, dict[str, Tensor]]:
     """How often a head word's own row chooses its dependent, where it has one of the relation."""
     heads = gold.heads.clamp(min=0)  # [example, word]
     is_single_relation = [is_single(name) for name in gold.relations]
@@ -382,9 +396,10 @@ def _count_choices(rows: Int[Tensor, "example layer head word"], gold: Gold) -> 
     places = torch.arange(heads.shape[1], device=heads.device)
     chosen = rows.gather(-1, heads[:, None, None].expand(*rows.shape[:3], -1)) == places
     found = torch.einsum("elhw,ewr->relh", chosen.to(is_only.dtype), is_only)
-    counts = is_only.sum(1)[:, None]  # [example, 1, relation]
-    return {f"choice/{name}": found[i] for i, name in enumerate(names)} | {
-        f"choices/{name}": counts[..., i] for i, name in enumerate(names)
+    counts = is_only.sum(1).unbind(1)  # each [example]
+    return {
+        "choice": dict(zip(names, found, strict=True)),
+        "choices": dict(zip(names, counts, strict=True)),
     }
 
 
@@ -420,14 +435,14 @@ def _count_null(
     parts = (predicted, rows, drawn.heads.to(torch.int16), arcs, relations, counts)
     count_moved(*(part.contiguous().numpy() for part in parts))
     shaped = counts.mT.reshape(-1, *words.shape[1:4], n_draws)
-    return {f"{NULL}{name}": shaped[i][None] for i, name in enumerate(gold.relations)}
+    return {name: shaped[i][None] for i, name in enumerate(gold.relations)}
 
 
 def _measure_once(
     gold: Gold,
     is_seen: Bool[Tensor, "example direction word"],
     by_mark: Bool[Tensor, "example direction word"],
-) -> dict[str, Tensor]:
+) -> dict[str, dict[str, Tensor]]:
     """What is the same in all layers: counts and lengths of arcs, and what each offset finds."""
     place = torch.arange(gold.heads.shape[1], device=gold.heads.device)
     offsets = torch.tensor(OFFSETS, device=gold.heads.device)[:, None]
@@ -437,10 +452,10 @@ def _measure_once(
         (words + offsets == heads)[:, None] & seen[:, :, None]
         for words, seen in ((place, is_seen), (marks, by_mark))
     )
-    is_word = torch.ones_like(heads, dtype=torch.bool)  # [example, 1, word]
-    length = (place - heads).abs().where(heads >= 0, 0)
+    is_word = torch.ones_like(gold.heads, dtype=torch.bool)
+    length = (place - gold.heads).abs().where(gold.heads >= 0, 0)  # [example, word]
     return {
-        **_count_found("offset", is_found, lambda: is_found_by_mark, gold),
-        **_count_found("count", is_word, lambda: is_word, gold),
-        **_by_relation("length", length, gold),
+        "offset": _count_found(is_found, lambda: is_found_by_mark, gold),
+        "count": _count_found(is_word, lambda: is_word, gold),
+        "length": _by_relation(length, gold),
     }

@@ -9,19 +9,20 @@ from numpy.typing import NDArray
 
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats import accuracy
+from headscope.stats.estimates import Summary, estimate_array
 from headscope.stats.heldout import choose_best
-from headscope.stats.tally import PLAIN, Tally
+from headscope.stats.sums import Sums
+from headscope.stats.tally import PLAIN
 from headscope.stats.tests import compare, holm, max_null_p, pool_random_effects
 
-__all__ = ["TABLES", "correct_p", "is_single", "make_tables", "pool_treebanks"]
+__all__ = ["NULL", "TABLES", "correct_p", "is_single", "make_tables", "pool_treebanks"]
 
 DIRECTIONS = ["dependent-to-head", "head-to-dependent"]
 OFFSETS = [offset for offset in range(-10, 11) if offset != 0]
 ALL, ALL_CONTENT = "all", "all (no punct or root)"
 POSSESSIVES = ("poss", "nmod:poss")  # Stanford's and Universal Dependencies' name
 NO_RULE, MARKED, BY_MARK = "{} (no 's rule)", "{} (before 's)", "{} (by the 's)"
-LOST = "lost to special"  # arcs of ALL_CONTENT that are found only while no special token competes
-NULL = f"{PLAIN}null/"  # begins the names of totals of moved arcs
+NULL = f"{PLAIN}null"  # the sum of moved arcs
 POOLED = ("", "_low", "_high", "_spread", "_predicted_low", "_predicted_high")
 TREEBANK_COLUMNS = (
     *("relation", "treebanks"),
@@ -54,35 +55,37 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 
 
-def make_tables(tally: Tally) -> dict[str, pd.DataFrame]:
+def make_tables(sums: Sums) -> dict[str, Summary]:
     """Every head on every relation, the offsets, and the best of both."""
-    relations = _list_relations(tally)
+    relations = _list_relations(sums)
     if not relations:
-        return empty_tables(TABLES)
-    n_layers, n_heads = tally.totals[f"correct/{relations[0]}"].shape[1:3]
+        return {**empty_tables(TABLES)}
+    n_layers, n_heads = sums.values("correct", relations[0]).shape[1:3]
     heads = {**head_axes(n_layers, n_heads), "direction": DIRECTIONS}
-    offsets: dict[str, Sequence[Any]] = {"layer": [1], "direction": DIRECTIONS}
+    every = accuracy.group_table(sums, "correct", {"relation": relations, **heads})
+    offsets: dict[str, Sequence[Any]] = {"relation": relations, "direction": DIRECTIONS}
     offsets["offset"] = OFFSETS
-    every = _table_by_relation(tally, "correct", heads)
     for column, ratio in {
         "visible_share": ("visible", "count"),
         "visible_accuracy": ("correct", "visible"),
     }.items():
-        every[column] = _ratios(tally, *ratio, (n_layers, n_heads, len(DIRECTIONS)))
+        every[column] = _ratios(sums, *ratio, n_heads)
     columns = ["relation", "layer", "head", "direction", "visible_share", "visible_accuracy"]
-    rows = [_best_row(tally, relation) for relation in relations]
+    rows = [_best_row(sums, relation) for relation in relations]
     own = [name for name in TABLES["dependency-best"] if name not in columns[4:]]
     best = accuracy.best_table(rows, own)
     best["p_value"] = correct_p(best["relation"], best["p_raw"])
     tables = {
         "dependency": every,
-        "dependency-offset": _table_by_relation(tally, "offset", offsets),
+        "dependency-offset": accuracy.group_table(sums, "offset", offsets),
         "dependency-best": best.merge(every[columns], how="left"),
-        "dependency-special": _special_table(tally, heads),
-        "dependency-length": _length_table(tally),
-        "dependency-directions": _direction_table(tally, relations),
+        "dependency-special": _special_table(sums, heads),
+        "dependency-length": _length_table(sums),
+        "dependency-directions": _direction_table(sums, relations),
     }
-    return {name: table[list(TABLES[name])] for name, table in tables.items()}
+    frames = {name: table[list(TABLES[name])] for name, table in tables.items()}
+    answers = {r: (sums.values("correct", r), sums.values("count", r)) for r in relations}
+    return {**frames, "dependency-best": accuracy.BestHeads(frames["dependency-best"], answers)}
 
 
 def is_single(relation: str) -> bool:
@@ -107,12 +110,12 @@ def correct_p(relations: "pd.Series[str]", p_raw: "pd.Series[float]") -> NDArray
     return holm(np.asarray(p_raw.where(is_question.astype(bool)), np.float64))
 
 
-def _chance(tally: Tally, relation: str, accuracy: float, count: float) -> dict[str, float]:
+def _chance(sums: Sums, relation: str, accuracy: float, count: float) -> dict[str, float]:
     """What the best of all heads finds of moved arcs, and how often it is as good as here."""
-    total = tally.totals.get(f"{NULL}{relation}")  # [1, layer, head, direction, draw]
-    if total is None or relation in POSSESSIVES:  # whose rule for 's was not drawn
+    is_drawn = relation in sums.labels(NULL)
+    if not is_drawn or relation in POSSESSIVES:  # whose rule for 's was not drawn
         return {"chance_accuracy": np.nan, "chance_p_value": np.nan}
-    best = total[0].max(axis=(0, 1, 2)) / count  # [draw]
+    best = sums.values(NULL, relation)[0].max(axis=(0, 1, 2)) / count  # [draw]
     return {"chance_accuracy": best.mean(), "chance_p_value": max_null_p(accuracy, best)}
 
 
@@ -140,37 +143,26 @@ def pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(TREEBANK_COLUMNS))
 
 
-def _list_relations(tally: Tally) -> list[str]:
+def _list_relations(sums: Sums) -> list[str]:
     """The relations that were counted, most frequent first."""
-    counts = {
-        name.removeprefix("count/"): total.sum()
-        for name, total in tally.totals.items()
-        if name.startswith("count/")
-    }
+    counts = {name: sums.values("count", name).sum() for name in sums.labels("count")}
     found = [relation for relation, count in counts.items() if count > 0]
     return sorted(found, key=lambda relation: (-counts[relation], relation))
 
 
-def _table_by_relation(tally: Tally, kind: str, axes: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    return accuracy.group_table(tally, kind, {"relation": _list_relations(tally), **axes})
-
-
-def _ratios(tally: Tally, above: str, below: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _ratios(sums: Sums, above: str, below: str, n_heads: int) -> NDArray[np.float64]:
     """One over the other for every relation, head and direction, in the order of the table."""
-    parts = [
-        np.broadcast_to(tally.ratio(f"{above}/{relation}", f"{below}/{relation}").value, shape)
-        for relation in _list_relations(tally)
-    ]
-    return np.stack(parts).ravel()
+    parts = [sums.ratio(above, below, relation) for relation in _list_relations(sums)]
+    wide = [part if "head" in part.dims else part.expand_dims(head=n_heads) for part in parts]
+    return np.stack([part.transpose("layer", "head", "direction") for part in wide]).ravel()
 
 
-def _special_table(tally: Tally, heads: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+def _special_table(sums: Sums, heads: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     """Arcs found where special tokens compete too; empty for a model that has none."""
-    below = f"count/{ALL_CONTENT}"
-    if LOST not in tally.totals:
+    if "lost" not in sums:
         return empty_tables(TABLES)["dependency-special"]
-    alone = tally.ratio(f"correct/{ALL_CONTENT}", below).value  # [layer, head, direction]
-    lost = tally.ratio(LOST, below)
+    alone = sums.ratio("correct", "count", ALL_CONTENT)  # [layer, head, direction]
+    lost = estimate_array(sums.mean("lost", "count", ALL_CONTENT))
     values = {
         "accuracy": alone,
         "with_special": alone - lost.value,
@@ -181,25 +173,25 @@ def _special_table(tally: Tally, heads: Mapping[str, Sequence[Any]]) -> pd.DataF
     return tidy_table(heads, values)
 
 
-def _length_table(tally: Tally) -> pd.DataFrame:
+def _length_table(sums: Sums) -> pd.DataFrame:
     """The mean length of the arcs of each relation, in words."""
     rows = []
-    for relation in _list_relations(tally):
+    for relation in _list_relations(sums):
         if relation == ALL_CONTENT or is_single(relation):
-            found = tally.ratio(f"length/{relation}", f"count/{relation}")
-            rows.append((relation, *(float(part.ravel()[0]) for part in found)))
+            length = estimate_array(sums.mean("length", "count", relation))
+            rows.append((relation, *map(float, length)))
     return pd.DataFrame(rows, columns=list(TABLES["dependency-length"]))
 
 
-def _best_row(tally: Tally, relation: str) -> dict[str, object]:
+def _best_row(sums: Sums, relation: str) -> dict[str, object]:
     """The best head of a relation, held out, against the offset that is best on all data.
 
     An offset sees what the head sees.
     """
-    count = tally.totals[f"count/{relation}"][:, 0, 0]  # [bucket]
-    head, columns = accuracy.best_head(tally.totals[f"correct/{relation}"], count, DIRECTIONS)
+    count = sums.values("count", relation)  # [bucket]
+    head, columns = accuracy.best_head(sums.values("correct", relation), count, DIRECTIONS)
     direction = DIRECTIONS.index(str(columns["direction"]))
-    offsets = tally.totals[f"offset/{relation}"][:, 0, direction]  # [bucket, offset]
+    offsets = sums.values("offset", relation)[:, direction]  # [bucket, offset]
     best_offset = int(offsets.sum(axis=0).argmax())
     return {
         "relation": relation,
@@ -207,34 +199,33 @@ def _best_row(tally: Tally, relation: str) -> dict[str, object]:
         "offset": OFFSETS[best_offset],
         "baseline_accuracy": offsets[:, best_offset].sum() / count.sum(),
         **accuracy.difference_columns(head, offsets[:, best_offset]),
-        **_chance(tally, relation, float(str(columns["accuracy"])), count.sum()),
-        **_choice(tally, relation, columns),
+        **_chance(sums, relation, float(str(columns["accuracy"])), count.sum()),
+        **_choice(sums, relation, columns),
     }
 
 
-def _choice(tally: Tally, relation: str, best: Mapping[str, Any]) -> dict[str, float]:
+def _choice(sums: Sums, relation: str, best: Mapping[str, Any]) -> dict[str, float]:
     """How often the head word's own row chooses its dependent, where it has one such dependent.
 
     For a best head that reads the dependent's column; the column's winner may well attend to
     another word more.
     """
-    found = tally.totals.get(f"choice/{relation}")  # [bucket, layer, head]
-    if found is None or best["direction"] == DIRECTIONS[0]:
+    if relation not in sums.labels("choice") or best["direction"] == DIRECTIONS[0]:
         return {"choice_count": np.nan, "choice_share": np.nan}
-    count = tally.totals[f"choices/{relation}"].sum()
-    n_found = found[:, best["layer"] - 1, best["head"] - 1].sum()
+    count = sums.values("choices", relation).sum()
+    n_found = sums.values("choice", relation)[:, best["layer"] - 1, best["head"] - 1].sum()
     return {"choice_count": count, "choice_share": n_found / count if count else np.nan}
 
 
-def _direction_table(tally: Tally, relations: Sequence[str]) -> pd.DataFrame:
+def _direction_table(sums: Sums, relations: Sequence[str]) -> pd.DataFrame:
     """The best head of each direction, held out, and their difference, paired by bucket.
 
     The p-values are corrected by Holm.
     """
     rows = []
     for relation in relations:
-        count = tally.totals[f"count/{relation}"][:, 0, 0]  # [bucket]
-        correct = tally.totals[f"correct/{relation}"]
+        count = sums.values("count", relation)  # [bucket]
+        correct = sums.values("correct", relation)
         ways = [
             choose_best(correct[..., way].reshape(len(correct), -1), count)
             for way in range(len(DIRECTIONS))

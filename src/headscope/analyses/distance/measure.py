@@ -15,14 +15,15 @@ from headscope.analyses.distance.tables import (
     Distances,
     make_tables,
 )
-from headscope.contracts import Analysis, Watch
-from headscope.data.attention import AttentionRows, spread_heads
-from headscope.data.table import empty_tables
+from headscope.contracts import Analysis
+from headscope.data.attention import AttentionRows, Readings, spread_heads
+from headscope.data.sampled_rows import SampledRows
 from headscope.kernels.jensen_shannon import divergence_within
 from headscope.options import option, require
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums
 
 __all__ = [
+    "ROW_SUMS",
     "Distance",
     "list_heads",
     "max_heads_option",
@@ -33,6 +34,7 @@ __all__ = [
 
 
 ALL_ROWS = 10**9  # more than any example has
+ROW_SUMS = {"rows": "", "segments": "", "heads": "layer", "of_heads": "layer"}
 STEPS = 2.0**30  # in a nat, to which sums are rounded: below 2^23 they add up in one float64
 
 
@@ -70,31 +72,35 @@ class Distance(Analysis):
 
     rows: int = rows_option()
     max_heads: int = max_heads_option()
-    seed: int = 0  # of the permutation test; the engine sets it to the run's
+    seed: int = 0  # of the rows and the permutation test; the engine sets it to the run's
 
     name: ClassVar[str] = "distance"
-    watches: ClassVar[Watch] = Watch.ALL_LAYERS
     weighs_documents: ClassVar[bool] = True
     measures_cross: ClassVar[bool] = True
+    compares_layers: ClassVar[bool] = True
+    sums: ClassVar[dict[str, str]] = {"divergence": "pair", **ROW_SUMS}
     tables: ClassVar[dict[str, tuple[str, ...]]] = COLUMNS
 
     def __post_init__(self) -> None:
         require(self.rows > 0, "rows", self.rows, "at least 1")
         require(self.max_heads > 1, "max_heads", self.max_heads, "at least 2")
 
-    def measure(self, attention: AttentionRows) -> Mapping[str, Tensor]:
-        """Divergence by example and pair of heads, summed over rows, and how many rows there are.
+    @property
+    def reads(self) -> tuple[SampledRows, ...]:
+        return (SampledRows(self.rows, self.max_heads, self.seed),)
+
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """Divergence by pair of heads, summed over rows, and how many rows there are.
 
         What the model is like, `heads` compared of the `of_heads` of each layer, is the same in
         every example.
         """
-        return sum_rows(divergence_within(attention.weights), attention)
+        rows: AttentionRows = seen[self.reads[0]]
+        return sum_rows(divergence_within(rows.weights), rows)
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, pd.DataFrame]:
         """Every pair, every head's nearest, and heads of one layer against those of others."""
-        if not tally:
-            return empty_tables(self.tables)
-        return make_tables(Distances(tally, list_heads(tally)), self.seed)
+        return make_tables(Distances(sums, list_heads(sums)), self.seed)
 
 
 def sum_rows(divergence: NDArray[np.float64], attention: AttentionRows) -> dict[str, Tensor]:
@@ -121,9 +127,9 @@ def scale_to_all_rows(divergence: NDArray[np.float64], attention: AttentionRows)
     return torch.from_numpy(np.rint(divergence * (STEPS * scale)) / STEPS)
 
 
-def list_heads(tally: Tally) -> list[NDArray[np.int64]]:
+def list_heads(sums: Sums) -> list[NDArray[np.int64]]:
     """The heads of each layer that were compared, 0-based."""
     n_heads, of_heads = (
-        tally.ratio(name, "segments").value[0].round().astype(int) for name in ("heads", "of_heads")
+        sums.ratio(name, "segments").values.round().astype(int) for name in ("heads", "of_heads")
     )  # [layer] each
     return [spread_heads(of, n) for n, of in zip(n_heads, of_heads, strict=True)]

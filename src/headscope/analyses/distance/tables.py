@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headscope.kernels.jensen_shannon import sum_within
 from headscope.stats.interval import ANY, Estimate, estimate
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums
 from headscope.stats.tests import holm
 
 __all__ = [
@@ -117,9 +117,9 @@ def find_pairs(n_heads: tuple[int, ...]) -> Pairs:
 
 @dataclass(frozen=True)
 class Distances:
-    """The totals of divergences of pairs; heads by layer."""
+    """The sums of divergences of pairs; heads by layer."""
 
-    tally: Tally
+    sums: Sums
     heads: Sequence[Int[Ints, " head"]]  # of each layer, those that were compared, 0-based
 
     @cached_property
@@ -135,7 +135,7 @@ class Distances:
 
         One at a time, as the pairs of many heads are too many to hold 65 times.
         """
-        above, below = self.tally.totals["divergence"][:, 0], self.tally.totals["rows"][:, 0]
+        above, below = self.sums.values("divergence"), self.sums.values("rows")
         whole, n_rows = above.sum(axis=0), below.sum()
         yield whole / n_rows
         for bucket in range(len(below)):
@@ -151,8 +151,7 @@ class Distances:
     @cached_property
     def measured(self) -> Estimate[Array]:
         """The divergence of each pair with its interval."""
-        by_pair = self.tally.ratio("divergence", "rows", (0, LARGEST))
-        return Estimate(*(part[0] for part in by_pair))
+        return self.sums.estimate("divergence", "rows", (0, LARGEST))
 
     @cached_property
     def means(self) -> Mapping[str, Estimate[Array]]:

@@ -1,37 +1,31 @@
 """How broadly a head attends: the entropy of its rows (paper, section 3.3)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 import torch
-from jaxtyping import Float
-from numpy.typing import NDArray
+import xarray as xr
 from torch import Tensor
 
 from headscope.contracts import Analysis
-from headscope.data.attention import LayerAttention
+from headscope.data.attention import Readings
 from headscope.data.encoding import TokenKind
-from headscope.data.reading import SUMS, Reading
-from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
-from headscope.stats.contrast import untrained_columns
-from headscope.stats.interval import estimate
+from headscope.data.reading import SUMS, AnyReading
+from headscope.stats.estimates import (
+    AT_LEAST_0,
+    DIFFERENCE,
+    SHARE,
+    Column,
+    Estimates,
+    Number,
+    add_difference,
+)
 from headscope.stats.ranking import Values
-from headscope.stats.tally import SHARE, Tally
+from headscope.stats.sums import Sums
 
 __all__ = ["Entropy"]
-
-ROWS = ["all", "cls"]
-COLUMNS = (
-    *("layer", "head", "rows", "nats", "low", "high"),
-    *("uniform", "share", "share_low", "share_high"),
-)
-LAYER_COLUMNS = (*("layer", "rows", "nats", "low", "high", "share", "share_low", "share_high"),)
-LAYER_ROWS = [*ROWS, "cls - all"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -47,75 +41,59 @@ class Entropy(Analysis):
     name: ClassVar[str] = "entropy"
     weighs_documents: ClassVar[bool] = True
     measures_cross: ClassVar[bool] = True
-    reads: ClassVar[tuple[Reading, ...]] = (SUMS,)
+    reads: ClassVar[tuple[AnyReading, ...]] = (SUMS,)
+    sums: ClassVar[dict[str, str]] = {
+        "nats": "layer head rows", "uniform": "layer rows", "segments": "rows",
+    }  # fmt: skip
+    labels: ClassVar[dict[str, tuple[str, ...]]] = {"rows": ("all", "cls")}
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "entropy": COLUMNS,
-        "entropy-layers": LAYER_COLUMNS,
+        "entropy": (
+            *("layer", "head", "rows", "nats", "low", "high"),
+            *("uniform", "share", "share_low", "share_high"),
+        ),
+        "entropy-layers": (
+            *("layer", "rows", "nats", "low", "high", "share", "share_low", "share_high"),
+        ),
     }
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """Entropy by example, head and kind of row, beside that of uniform attention."""
-        nats = attention.entropy()  # [example, head, query]
-        is_cls = attention.batch.kinds == TokenKind.CLS  # [example, query]
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """Entropy by kind of row, beside that of uniform attention."""
+        nats = seen[SUMS].entropy  # [example, layer, head, query]
+        is_cls = seen.batch.kinds == TokenKind.CLS  # [example, query]
         first = (is_cls & (is_cls.cumsum(-1) == 1)).to(nats.dtype)
-        even = torch.full_like(first, 1 / attention.n_queries)
+        even = torch.full_like(first, 1 / seen.n_queries)
         shares = torch.stack([even, first], dim=-1)  # [example, query, rows]
-        ceiling = (attention.visible + attention.has_sink).to(nats.dtype).log()  # [query]
+        ceiling = (seen.visible + seen.has_sink).to(nats.dtype).log()  # [layer, query]
         has_rows = torch.stack([torch.ones_like(first[:, 0]), first.sum(-1)], dim=-1)
-        return {
-            "nats": nats @ shares,  # [example, head, rows]
-            "uniform": ceiling @ shares[:, None],  # [example, 1, rows]
-            "segments": has_rows[:, None],  # [example, 1, rows]
-        }
+        return {"nats": nats @ shares[:, None], "uniform": ceiling @ shares, "segments": has_rows}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The share of even attention: the broader, the better an example shows it."""
-        nats, uniform = values["nats"][..., 0], values["uniform"][..., 0]
+        nats, uniform = values["nats"][..., 0], values["uniform"][:, :, None, 0]
         return {"broad": nats / np.where(uniform > 0, uniform, np.nan)}
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
         """Mean over segments, by head and kind of row; then over the heads of each layer.
 
         Kinds that no segment has are left out.
         """
-        if not tally:
-            return empty_tables(self.tables)
-        mean = tally.ratio("nats", "segments", (0, np.inf))  # [layer, head, rows]
-        nats, uniform, share = _breadth(tally)
-        axes = {**head_axes(*mean.value.shape[:2]), "rows": ROWS}
-        columns = (*mean, uniform[0], *estimate(share, SHARE))
-        table = tidy_table(axes, dict(zip(COLUMNS[3:], columns, strict=True)))
+        nats, uniform = sums.mean("nats", "segments"), sums.mean("uniform", "segments")
+        share = nats / uniform.where(uniform > 0)
+        heads: dict[str, Column] = {
+            "nats": Number(nats, AT_LEAST_0),
+            "uniform": uniform.isel(replicate=0),
+            "share": Number(share, SHARE),
+        }
+        layers: dict[str, Column] = {
+            "nats": Number(_by_layer(nats)),
+            "share": Number(_by_layer(share), DIFFERENCE),
+        }
         return {
-            self.name: table[table["nats"].notna()].reset_index(drop=True),
-            "entropy-layers": _layer_table(nats, share),
+            self.name: Estimates(heads, known="nats"),
+            "entropy-layers": Estimates(layers, untrained="share"),
         }
 
-    def add_untrained(
-        self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
-    ) -> dict[str, pd.DataFrame]:
-        """The breadth of untrained models' layers beside that of the model's."""
-        model, *draws = (_by_layer(_breadth(one)[2]) for one in (tally, *untrained))
-        columns = untrained_columns(model, draws)
-        table = tables["entropy-layers"].assign(**{n: v.ravel() for n, v in columns.items()})
-        return {**tables, "entropy-layers": table}
 
-
-def _breadth(tally: Tally) -> tuple[Array, Array, Array]:
-    """Replicates of the entropy, of that of even attention, and of the one over the other.
-
-    They are [replicate, layer, head, rows], the second with one head.
-    """
-    nats, uniform = (tally.replicates(name, "segments") for name in ("nats", "uniform"))
-    return nats, uniform, nats / np.where(uniform > 0, uniform, np.nan)
-
-
-def _by_layer(replicates: Array) -> Float[Array, "replicate layer rows"]:
+def _by_layer(replicates: xr.DataArray) -> xr.DataArray:
     """The mean over heads, and by how much the first token's is above that of all."""
-    mean = replicates.mean(axis=2)  # [replicate, layer, rows]
-    return np.concatenate([mean, mean[..., 1:] - mean[..., :1]], axis=-1)
-
-
-def _layer_table(nats: Array, share: Array) -> pd.DataFrame:
-    parts = (*estimate(_by_layer(nats)), *estimate(_by_layer(share), (-1, 1)))
-    axes = {"layer": range(1, nats.shape[1] + 1), "rows": LAYER_ROWS}
-    return tidy_table(axes, dict(zip(LAYER_COLUMNS[2:], parts, strict=True)))
+    return add_difference(replicates.mean("head", skipna=False), "rows", "cls", "all")

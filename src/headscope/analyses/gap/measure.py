@@ -18,22 +18,21 @@ from torch import Tensor
 from headscope.analyses.coreference.measure import (
     CANDIDATES,
     DIRECTIONS,
+    LABELS,
     TABLE_COLUMNS,
+    Answers,
     HasTokens,
     Question,
     QuestionBatch,
     build_questions,
-    measure_questions,
-    read_questions,
+    count_answers,
     system_table,
 )
 from headscope.analyses.coreference.rules import SYSTEMS
 from headscope.contracts import Analysis, Annotation
-from headscope.data.attention import LayerAttention
+from headscope.data.attention import Readings
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
-from headscope.data.reading import Reading
-from headscope.data.table import empty_tables
 from headscope.data.words import (
     check_query_pieces,
     first_word_option,
@@ -42,7 +41,7 @@ from headscope.data.words import (
 from headscope.stats.accuracy import BEST_HEAD_COLUMNS, best_head, best_table
 from headscope.stats.bucket import leave_one_out
 from headscope.stats.interval import align, estimate, proportion, share
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums
 
 __all__ = ["Gap"]
 
@@ -69,6 +68,11 @@ class Gap(Analysis):
 
     name: ClassVar[str] = "gap"
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.PRONOUN_CHOICES})
+    sums: ClassVar[dict[str, str]] = {
+        "correct": "*group layer head direction candidates", "count": "*group",
+        "baseline": "*group system",
+    }  # fmt: skip
+    labels: ClassVar[dict[str, list[str]]] = LABELS
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "gap": ("gender", *TABLE_COLUMNS),
         "gap-best": BEST_COLUMNS,
@@ -78,26 +82,24 @@ class Gap(Analysis):
         check_query_pieces(self.query_pieces)
 
     @property
-    def reads(self) -> tuple[Reading, ...]:
-        return read_questions(self)
+    def reads(self) -> tuple[Answers, ...]:
+        return (Answers(self),)
 
     def ask(self, batch: Batch) -> QuestionBatch:
         """The questions about a batch."""
         build = partial(build_questions, batch, list_questions, GROUPS)
         return batch.remember(("questions", self), build)
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """Right answers by example, head, direction and candidates, for each gender."""
-        return measure_questions(self, attention, GROUPS)
+    def measure(self, seen: Readings) -> Mapping[str, Mapping[str, Tensor]]:
+        """Right answers of heads and rules for each gender, and how many questions there are."""
+        return count_answers(self.ask(seen.batch), seen[self.reads[0]], GROUPS)
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, pd.DataFrame]:
         """Every head and baseline by gender; the best head and the baselines with their ratio."""
-        if not tally:
-            return empty_tables(self.tables)
-        rows = [_head_row(tally, place) for place in range(len(CANDIDATES))]
-        rows += [_rule_row(tally, place) for place in range(len(SYSTEMS))]
+        rows = [_head_row(sums, place) for place in range(len(CANDIDATES))]
+        rows += [_rule_row(sums, place) for place in range(len(SYSTEMS))]
         return {
-            "gap": system_table(tally, "gender", GROUPS),
+            "gap": system_table(sums, "gender", GROUPS),
             "gap-best": best_table(rows, BEST_COLUMNS),
         }
 
@@ -118,29 +120,29 @@ def list_questions(example: Example, has_tokens: HasTokens) -> Iterator[Question
             yield Question(mention, others, answers, ["all", *gender])
 
 
-def _head_row(tally: Tally, candidates: int) -> dict[str, object]:
-    correct = {group: tally.totals[f"correct/{group}"][..., candidates] for group in GROUPS}
-    best, columns = best_head(correct["all"], _count(tally, "all"), DIRECTIONS)
+def _head_row(sums: Sums, candidates: int) -> dict[str, object]:
+    correct = {group: sums.values("correct", group)[..., candidates] for group in GROUPS}
+    best, columns = best_head(correct["all"], sums.values("count", "all"), DIRECTIONS)
     found = {g: correct[g].reshape(len(correct[g]), -1)[:, best.place] for g in GROUPS}
     names = {"candidates": CANDIDATES[candidates], "system": "best head"}
-    return {**names, **columns, **_by_gender(tally, found)}
+    return {**names, **columns, **_by_gender(sums, found)}
 
 
-def _rule_row(tally: Tally, system: int) -> dict[str, object]:
-    found = {group: tally.totals[f"baseline/{group}"][:, 0, system] for group in GROUPS}
-    count = _count(tally, "all")
+def _rule_row(sums: Sums, system: int) -> dict[str, object]:
+    found = {group: sums.values("baseline", group)[:, system] for group in GROUPS}
+    count = sums.values("count", "all")
     value, low, high = map(float, proportion(found["all"], count))
     names = {"candidates": CANDIDATES[0], "system": list(SYSTEMS)[system], "direction": None}
     scores = {"count": int(count.sum()), "accuracy": value, "low": low, "high": high}
     # nothing was chosen for a rule: held out it is the same
     heldout = {"heldout_accuracy": value, "heldout_low": low, "heldout_high": high}
-    return {**names, **scores, **heldout, **_by_gender(tally, found)}
+    return {**names, **scores, **heldout, **_by_gender(sums, found)}
 
 
-def _by_gender(tally: Tally, found: Mapping[str, Found]) -> dict[str, object]:
+def _by_gender(sums: Sums, found: Mapping[str, Found]) -> dict[str, object]:
     """The accuracy for each gender, and the ratio of the two with its interval."""
     shares = [
-        share(leave_one_out(found[gender]), leave_one_out(_count(tally, gender)))
+        share(leave_one_out(found[gender]), leave_one_out(sums.values("count", gender)))
         for gender in GENDERS
     ]
     below, above = align(*shares)  # masculine and feminine, [replicate] each
@@ -149,7 +151,3 @@ def _by_gender(tally: Tally, found: Mapping[str, Found]) -> dict[str, object]:
         **{gender: float(part[0]) for gender, part in zip(GENDERS, shares, strict=True)},
         **dict(zip(("ratio", "ratio_low", "ratio_high"), map(float, ratio), strict=True)),
     }
-
-
-def _count(tally: Tally, group: str) -> Found:
-    return tally.totals[f"count/{group}"][:, 0, 0]

@@ -4,29 +4,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-import pandas as pd
 import torch
-from jaxtyping import Float
-from numpy.typing import NDArray
+import xarray as xr
 from torch import Tensor
 
 from headscope.analyses.special_tokens import classes
 from headscope.analyses.special_tokens.measure import STEP_COLUMNS, step_rows
 from headscope.contracts import Analysis, Watch
-from headscope.data.attention import LayerGradient
+from headscope.data.attention import Gradients
 from headscope.data.depth import like_paper
-from headscope.data.table import empty_tables, head_axes, tidy_table
-from headscope.stats.contrast import over_layers, ratio_estimate
-from headscope.stats.tally import Tally
+from headscope.stats.contrast import ratio_estimate
+from headscope.stats.estimates import AT_LEAST_0, Estimates, Number, Summary, mean_over_layers
+from headscope.stats.interval import Estimate
+from headscope.stats.sums import REPLICATE, Sums
 
 __all__ = ["UPPER", "Gradient"]
 
 UPPER = "5-12 of 12"  # layers, scaled to the depth of the model
-LAYERS = ["all", UPPER]
-RATIO = ("ratio", "low", "high")
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -43,58 +37,49 @@ class Gradient(Analysis):
     name: ClassVar[str] = "gradient"
     watches: ClassVar[Watch] = Watch.GRADIENT
     weighs_documents: ClassVar[bool] = True
+    sums: ClassVar[dict[str, str]] = {"size": "layer head target", "pairs": "layer target"}
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "gradient": ("layer", "head", "target", "gradient", "low", "high"),
-        "gradient-layers": ("layers", "target", "gradient", *RATIO),
+        "gradient-layers": ("layers", "target", "gradient", "ratio", "low", "high"),
         "gradient-steps": STEP_COLUMNS,
     }
 
     def __post_init__(self) -> None:
         classes.check_classes(self.token_classes)
 
-    def measure(self, gradient: LayerGradient) -> Mapping[str, Tensor]:
-        """Sums of gradients' sizes by example, head and target, and how many pairs there are."""
-        sizes = gradient.column_sums()  # [example, head, key]
-        # [example, key, target]
-        targets = classes.classify(gradient.batch, self.token_classes).to(sizes.dtype)
-        seen_by = torch.full_like(targets[:, :, 0], gradient.sizes.shape[-2])  # [example, key]
-        if gradient.is_visible is not None:
-            seen_by = gradient.is_visible.sum(dim=0).to(targets).expand_as(seen_by)
-        pairs = seen_by[:, None] @ targets  # [example, 1, target]
-        return {"size": sizes @ targets, "pairs": pairs}  # size: [example, head, target]
+    @property
+    def labels(self) -> dict[str, Sequence[str]]:
+        return {"target": classes.class_names(self.token_classes)}
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def measure(self, seen: Gradients) -> Mapping[str, Tensor]:
+        """Sums of gradients' sizes by head and target, and how many pairs there are."""
+        sizes = seen.sizes  # [example, layer, head, key]
+        targets = classes.classify(seen.batch, self.token_classes).to(sizes.dtype)
+        pairs = torch.einsum("lk,ekt->elt", seen.seen_by, targets)
+        return {"size": sizes @ targets[:, None], "pairs": pairs}  # [example, layer, head, target]
+
+    def summarize(self, sums: Sums) -> Mapping[str, Summary]:
         """Mean over pairs, by head and target; then over heads, beside the other tokens' one.
 
         Last, for each target the layer from which on the gradients are smaller.
         """
-        if not tally:
-            return empty_tables(self.tables)
-        mean = tally.ratio("size", "pairs", (0, float("inf")))  # [layer, head, target]
-        targets = classes.class_names(self.token_classes)
-        axes = {**head_axes(*mean.value.shape[:2]), "target": targets}
-        values = dict(zip(("gradient", "low", "high"), mean, strict=True))
-        by_layer = tally.replicates("size", "pairs").mean(axis=2)  # [replicate, layer, target]
+        size = sums.mean("size", "pairs")  # [replicate, layer, head, target]
+        by_layer = size.mean("head", skipna=False)
         return {
-            self.name: tidy_table(axes, values),
-            "gradient-layers": _layer_table(by_layer, targets),
-            "gradient-steps": step_rows(by_layer, targets, is_rise=False),
+            self.name: Estimates({"gradient": Number(size, AT_LEAST_0)}),
+            "gradient-layers": _layer_table(by_layer),
+            "gradient-steps": step_rows(
+                by_layer.values, by_layer.target.values.tolist(), is_rise=False
+            ),
         }
 
 
-def _layer_table(
-    by_layer: Float[Array, "replicate layer target"], targets: Sequence[str]
-) -> pd.DataFrame:
+def _layer_table(by_layer: xr.DataArray) -> Estimates:
     """The mean over groups of layers, and beside that of other tokens."""
-    groups = _over_groups(by_layer)  # [replicate, layers, target]
-    other = np.broadcast_to(groups[..., targets.index("other"), None], groups.shape)
-    values = (groups[0], *ratio_estimate(groups, other))
-    columns = dict(zip(("gradient", *RATIO), values, strict=True))
-    return tidy_table({"layers": LAYERS, "target": targets}, columns)
-
-
-def _over_groups(
-    by_layer: Float[Array, "replicate layer target"],
-) -> Float[Array, "replicate layers target"]:
-    upper = over_layers(by_layer, like_paper(5, 12, by_layer.shape[1]))
-    return np.stack([by_layer.mean(axis=1), upper], axis=1)
+    n_layers = by_layer.sizes["layer"]
+    named = {"all": range(1, n_layers + 1), UPPER: like_paper(5, 12, n_layers)}
+    groups = mean_over_layers(by_layer, named)  # [replicate, layers, target]
+    other = groups.sel(target="other").broadcast_like(groups).transpose(*groups.dims)
+    first = groups.isel({REPLICATE: 0})
+    ratio = (first.copy(data=part) for part in ratio_estimate(groups.values, other.values))
+    return Estimates({"gradient": first, "ratio": Estimate(*ratio)})

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.analyses.distance.measure import (
+    ROW_SUMS,
     list_heads,
     max_heads_option,
     rows_option,
@@ -22,13 +23,13 @@ from headscope.analyses.distance.measure import (
 )
 from headscope.analyses.distance.tables import PAIR_COLUMNS
 from headscope.contracts import Analysis, Watch
-from headscope.data.attention import AttentionRows
-from headscope.data.table import empty_tables
+from headscope.data.attention import AttentionRows, Readings
+from headscope.data.sampled_rows import SampledRows
 from headscope.kernels.jensen_shannon import divergence_between, divergence_within
 from headscope.options import require
 from headscope.stats.bucket import N_FOLDS, leave_one_out, make_partitions
 from headscope.stats.interval import Estimate, estimate, share
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums
 
 __all__ = ["HeadMatches"]
 
@@ -49,10 +50,13 @@ class HeadMatches(Analysis):
     rows: int = rows_option()
     max_heads: int = max_heads_option()
     n_layers: int = 1  # of the first model, whose layers are shown first
+    seed: int = 0  # of the rows; the engine sets it to the run's
 
     name: ClassVar[str] = "head-matches"
     watches: ClassVar[Watch] = Watch.MODEL_PAIR
     weighs_documents: ClassVar[bool] = True
+    compares_layers: ClassVar[bool] = True
+    sums: ClassVar[dict[str, str]] = {"divergence": "first second", "within": "pair", **ROW_SUMS}
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "head-matches": MATCH_COLUMNS,
         "distance-between": PAIR_COLUMNS,
@@ -63,8 +67,13 @@ class HeadMatches(Analysis):
         require(self.rows > 0, "rows", self.rows, "at least 1")
         require(self.max_heads > 1, "max_heads", self.max_heads, "at least 2")
 
-    def measure(self, attention: AttentionRows) -> Mapping[str, Tensor]:
-        """Divergence by example and pair of heads, summed over rows; and how many rows."""
+    @property
+    def reads(self) -> tuple[SampledRows, ...]:
+        return (SampledRows(self.rows, self.max_heads, self.seed),)
+
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """Divergence by pair of heads, summed over rows; and how many rows."""
+        attention: AttentionRows = seen[self.reads[0]]
         n_first = sum(attention.n_heads[: self.n_layers])
         divergence = divergence_between(attention.weights, n_first)  # [example, first, second]
         within = divergence_within(
@@ -73,21 +82,19 @@ class HeadMatches(Analysis):
         alone = scale_to_all_rows(within, attention)
         return {**sum_rows(divergence, attention), "within": alone}
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, pd.DataFrame]:
         """All pairs across the models, and the matches."""
-        if not tally:
-            return empty_tables(self.tables)
-        divergence = tally.replicates("divergence", "rows")[:, 0]  # [replicate, first, second]
-        heads = list_heads(tally)
+        divergence = sums.mean("divergence", "rows").values  # [replicate, first, second]
+        heads = list_heads(sums)
         # The sums themselves say where the second model's layers begin.
         n_layers = int((np.cumsum([*map(len, heads)]) <= divergence.shape[1]).sum())
         first, second = _name_heads(heads[:n_layers]), _name_heads(heads[n_layers:])
-        by_pair = Estimate(*(part[0] for part in tally.ratio("divergence", "rows")))
+        by_pair = sums.estimate("divergence", "rows")
         pairs = _pair_table(by_pair, first, second)
         return {
             "head-matches": _match_table(divergence, pairs, second),
             "distance-between": pairs,
-            "head-matches-chance": _chance_table(tally, first, second),
+            "head-matches-chance": _chance_table(sums, first, second),
         }
 
 
@@ -148,9 +155,7 @@ def _support(
     return count / len(whole)
 
 
-def _chance_table(
-    tally: Tally, first: NDArray[np.int64], second: NDArray[np.int64]
-) -> pd.DataFrame:
+def _chance_table(sums: Sums, first: NDArray[np.int64], second: NDArray[np.int64]) -> pd.DataFrame:
     """Mean divergences: of the matches, held out; at random; of a model's own most alike heads.
 
     Heads are matched on seven folds of documents and scored on the eighth. The mean over all pairs
@@ -159,8 +164,8 @@ def _chance_table(
     the documents, and looked for on the other half. Its number is the mean distance of these
     distances.
     """
-    above, rows = tally.totals["divergence"][:, 0], tally.totals["rows"][:, 0]  # [bucket, ...]
-    own = _as_square(tally.totals["within"][:, 0], len(first))  # [bucket, head, head]
+    above, rows = sums.values("divergence"), sums.values("rows")  # [bucket, ...]
+    own = _as_square(sums.values("within"), len(first))  # [bucket, head, head]
     held_out = estimate(_held_out(above, rows))
     at_random = estimate(share(leave_one_out(above.mean(axis=(1, 2))), leave_one_out(rows)))
     own_heads = estimate(_held_out(own, rows)) if len(first) > 1 else (np.nan,) * 3

@@ -4,35 +4,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import pandas as pd
-import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from headscope.contracts import Analysis
-from headscope.data.attention import LayerAttention
-from headscope.data.reading import MapShape, MapSlice, Reading
-from headscope.data.table import empty_tables, head_axes, tidy_table
-from headscope.stats.tally import SHARE, Tally
+from headscope.data.attention import Readings
+from headscope.data.reading import AnyReading, RowReading
+from headscope.stats.estimates import SHARE, Estimates, Number
+from headscope.stats.sums import Sums
 
 __all__ = ["MaxWeight"]
 
 TENTH = 0.1
 
 
-class LargestReading:
-    """The largest weight of each row, read slice by slice."""
+class LargestWeight(RowReading):
+    """The largest weight of each row."""
 
-    def begin(self, layer: MapShape) -> Float[Tensor, "example head query"]:
-        return torch.zeros(
-            layer.weights.shape[:3], dtype=layer.weights.dtype, device=layer.batch.device
-        )
-
-    def add(self, found: Tensor, part: MapSlice) -> None:
-        found[part.examples, :, part.rows] = part.weights.amax(-1)
+    def of_rows(self, weights: Tensor, rows: slice) -> Tensor:
+        return weights.amax(-1)
 
 
-LARGEST = LargestReading()
+LARGEST = LargestWeight()
 
 
 @dataclass(frozen=True)
@@ -46,7 +38,10 @@ class MaxWeight(Analysis):
     name: ClassVar[str] = "max-weight"
     weighs_documents: ClassVar[bool] = True
     measures_cross: ClassVar[bool] = True
-    reads: ClassVar[tuple[Reading, ...]] = (LARGEST,)
+    reads: ClassVar[tuple[AnyReading, ...]] = (LARGEST,)
+    sums: ClassVar[dict[str, str]] = {
+        "weight": "layer head", "segments": "", "flat": "layer head", "rows": "layer",
+    }  # fmt: skip
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "max-weight": (
             *("layer", "head", "weight", "low", "high"),
@@ -54,23 +49,20 @@ class MaxWeight(Analysis):
         )
     }
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """The mean over rows, by example and head."""
-        largest = attention.read(LARGEST)  # [example, head, query]
-        can_be_flat = (attention.visible * TENTH >= 1).to(largest.dtype)  # [query]
-        one = largest.new_ones(len(largest))  # [example]
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """The mean over rows, and how many rows are flat, of those that can be."""
+        largest = seen[LARGEST]  # [example, layer, head, query]
+        can_be_flat = (seen.visible * TENTH >= 1).to(largest.dtype)  # [layer, query]
+        is_flat = (largest <= TENTH).to(largest.dtype)
         return {
-            "weight": largest.mean(-1),  # [example, head]
-            "segments": one,
-            "flat": (largest <= TENTH).to(largest.dtype) @ can_be_flat,
-            "rows": one * can_be_flat.sum(),
+            "weight": largest.mean(-1),
+            "segments": seen.ones(),
+            "flat": (is_flat * can_be_flat[:, None]).sum(-1),
+            "rows": can_be_flat.sum(-1).expand(len(seen), -1),
         }
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
         """Mean over segments, by head."""
-        if not tally:
-            return empty_tables(self.tables)
-        weight = tally.ratio("weight", "segments", SHARE)  # [layer, head]
-        columns = (*weight, *tally.ratio("flat", "rows", within=SHARE))
-        values = dict(zip(self.tables[self.name][2:], columns, strict=True))
-        return {self.name: tidy_table(head_axes(*weight.value.shape), values)}
+        weight, flat = sums.mean("weight", "segments"), sums.mean("flat", "rows")
+        columns = {"weight": Number(weight, SHARE), "flat_rows": Number(flat, SHARE, ends="flat")}
+        return {self.name: Estimates(columns)}

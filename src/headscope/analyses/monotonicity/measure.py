@@ -5,22 +5,34 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation, Watch
-from headscope.data.attention import LayerAttention
+from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch, TokenKind
-from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.data.reading import MAPS, AnyReading, DerivedReading, Reading
+from headscope.stats.estimates import Estimates, Number
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums
 
 __all__ = ["Monotonicity"]
 
-CORRELATION = ("correlation", "low", "high")
 SPREAD = 1e-3  # of places in a text whose length is 1; below it is rounding
+
+
+@dataclass(frozen=True)
+class Correlation(DerivedReading):
+    """The correlation of places over the text of both sides, by head."""
+
+    of: ClassVar[tuple[Reading, ...]] = (MAPS,)
+
+    def derive(self, layer: LayerAttention) -> Float[Tensor, "example head"]:
+        return _correlate(layer.read(MAPS), _writes_text(layer.batch), _is_text(layer.keys))
+
+
+CORRELATION = Correlation()
 
 
 @dataclass(frozen=True)
@@ -36,33 +48,29 @@ class Monotonicity(Analysis):
     watches: ClassVar[Watch] = Watch.CROSS_ATTENTION
     weighs_documents: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.TARGETS})
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {"monotonicity": ("layer", "head", *CORRELATION)}
+    reads: ClassVar[tuple[AnyReading, ...]] = (CORRELATION,)
+    sums: ClassVar[dict[str, str]] = {"correlation": "layer head", "segments": ""}
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "monotonicity": ("layer", "head", "correlation", "low", "high")
+    }
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """The correlation by example and head, and whether there are places to correlate."""
-        targets, sources = attention.batch, attention.keys
-        writes = targets.remember("writes text", lambda: _writes_text(targets))  # [example, query]
-        reads = sources.kinds == TokenKind.TEXT  # [example, key]
-        has_places = (writes.sum(-1) > 1) & (reads.sum(-1) > 1)  # [example]
-        correlation = _correlate(attention.weights, writes, reads)  # [example, head]
-        return {
-            "correlation": correlation * has_places[:, None],
-            "segments": has_places.to(correlation.dtype),
-        }
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """The correlation by head, and whether there are places to correlate."""
+        correlation = seen[CORRELATION]  # [example, layer, head]
+        n_places = [part.sum(-1) for part in (_writes_text(seen.batch), _is_text(seen.keys))]
+        has_places = ((n_places[0] > 1) & (n_places[1] > 1)).to(correlation.dtype)  # [example]
+        return {"correlation": correlation * has_places[:, None, None], "segments": has_places}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The correlation itself, and turned round."""
-        has_places = values["segments"][..., None] > 0  # [example, layer, 1]
+        has_places = values["segments"][:, None, None] > 0  # [example, 1, 1]
         correlation = np.where(has_places, values["correlation"], np.nan)
         return {"in order": correlation, "backwards": -correlation}
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
         """Mean over segments, by head."""
-        if not tally:
-            return empty_tables(self.tables)
-        mean = tally.ratio("correlation", "segments")  # [layer, head]
-        values = dict(zip(CORRELATION, mean, strict=True))
-        return {self.name: tidy_table(head_axes(*mean.value.shape), values)}
+        correlation = Number(sums.mean("correlation", "segments"))
+        return {self.name: Estimates({"correlation": correlation})}
 
 
 def _correlate(
@@ -93,7 +101,11 @@ def _powers(
     return torch.stack([place**0, place, place**2], dim=-1) * is_text[:, :, None]
 
 
-def _writes_text(targets: Batch) -> Tensor:
+def _is_text(batch: Batch) -> Bool[Tensor, "example token"]:
+    return batch.kinds == TokenKind.TEXT
+
+
+def _writes_text(targets: Batch) -> Bool[Tensor, "example query"]:
     """Which rows predict text: the decoder reads a token and writes the one after it."""
-    is_text = targets.kinds == TokenKind.TEXT  # [example, query]
+    is_text = _is_text(targets)
     return torch.cat([is_text[:, 1:], torch.zeros_like(is_text[:, :1])], dim=1)

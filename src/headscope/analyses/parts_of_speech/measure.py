@@ -5,17 +5,15 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 from headscope.analyses.special_tokens.classes import class_names, classify
 from headscope.contracts import Analysis, Annotation
-from headscope.data.attention import LayerAttention
+from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch
-from headscope.data.reading import MapShape, PooledReading, Pooling, Reading
-from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.data.reading import PooledReading, Pooling
 from headscope.data.words import (
     check_query_pieces,
     count_words,
@@ -24,11 +22,12 @@ from headscope.data.words import (
     query_units,
     words_with_tokens,
 )
-from headscope.stats.tally import Tally
+from headscope.stats.estimates import Estimates, Joined, Number
+from headscope.stats.sums import Sums
 
 __all__ = ["NOT_NOUNS", "NOUNS", "PartsOfSpeech"]
 
-NOUNS, NOT_NOUNS = "nouns", "not nouns"
+NOUNS, NOT_NOUNS = GENERAL = "nouns", "not nouns"
 WEIGHT = ("weight", "low", "high")
 NOUN_TAGS = frozenset({"NOUN", "PROPN", "NN", "NNS", "NNP", "NNPS"})  # universal, then Penn's
 PRONOUN_TAGS = frozenset({"PRON", "PRP", "PRP$", "WP", "WP$"})
@@ -47,7 +46,7 @@ class WordsToClasses(PooledReading):
 
     query_pieces: str
 
-    def pool(self, layer: MapShape) -> Pooling:
+    def pool(self, layer: LayerAttention) -> Pooling:
         words = np.stack([encoding.word_ids for encoding in layer.batch.encodings])
         classes = classify(layer.batch, {}).argmax(-1)  # [example, token]
         rows, shares = query_units(words, self.query_pieces)
@@ -68,6 +67,8 @@ class PartsOfSpeech(Analysis):
 
     name: ClassVar[str] = "parts-of-speech"
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.TAGS})
+    sums: ClassVar[dict[str, str]] = {"weight": "*source layer head target", "words": "*source"}
+    labels: ClassVar[dict[str, list[str]]] = {"target": class_names({})}
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "parts-of-speech": ("layer", "head", "source", "target", *WEIGHT)
     }
@@ -76,36 +77,28 @@ class PartsOfSpeech(Analysis):
         check_query_pieces(self.query_pieces)
 
     @property
-    def reads(self) -> tuple[Reading, ...]:
+    def reads(self) -> tuple[WordsToClasses, ...]:
         return (WordsToClasses(self.query_pieces),)
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """Sums over the words of each source, by example, head and target; how many they are."""
-        batch = attention.batch
-        sources = batch.remember("sources", lambda: _find_sources(batch))
-        from_words = attention.read(*self.reads).weights  # [example, head, word, target]
+    def measure(self, seen: Readings) -> Mapping[str, Mapping[str, Tensor]]:
+        """Sums over the words of each source, by head and target; and how many words they are."""
+        sources = _find_sources(seen.batch)
+        from_words = seen[self.reads[0]]  # [example, layer, head, word, target]
         chosen = sources.is_source.to(from_words.dtype)  # [example, source, word]
-        by_source = (chosen[:, None] @ from_words).unbind(2)  # each [example, head, target]
+        by_source = (chosen[:, None, None] @ from_words).unbind(-2)
         counts = chosen.sum(-1).unbind(1)
-        values: dict[str, Tensor] = {}
-        for name, sums, n_words in zip(sources.names, by_source, counts, strict=True):
-            values[f"weight/{name}"] = sums
-            if attention.layer == 0:
-                values[f"words/{name}"] = n_words
-        return values
+        return {
+            "weight": dict(zip(sources.names, by_source, strict=True)),
+            "words": dict(zip(sources.names, counts, strict=True)),
+        }
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, Joined]:
         """Mean over words, by head, source and target; the most general sources first."""
-        names = sorted(name.partition("/")[2] for name in tally if name.startswith("words/"))
-        parts = []
-        for name in sorted(names, key=lambda name: name not in (NOUNS, NOT_NOUNS)):
-            mean = tally.ratio(f"weight/{name}", f"words/{name}")  # [layer, head, target]
-            axes = {**head_axes(*mean.value.shape[:2]), "source": [name], "target": class_names({})}
-            values = zip(WEIGHT, (part[:, :, None] for part in mean), strict=True)
-            table = tidy_table(axes, dict(values))
-            parts.append(table[table["weight"].notna()])
-        joined = pd.concat(parts, ignore_index=True) if parts else None
-        return empty_tables(self.tables) if joined is None else {self.name: joined}
+        names = sorted(sums.labels("words"), key=lambda name: (name not in GENERAL, name))
+        means = {name: sums.mean("weight", "words", name) for name in names}
+        parts = [mean.expand_dims(source=[name], axis=3) for name, mean in means.items()]
+        tables = [Estimates({"weight": Number(part)}, known="weight") for part in parts]
+        return {self.name: Joined(tables)}
 
 
 def _find_sources(batch: Batch) -> Sources:

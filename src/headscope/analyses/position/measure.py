@@ -4,20 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import pandas as pd
-import torch
 from torch import Tensor
 
 from headscope.contracts import Analysis
-from headscope.data.attention import LayerAttention
-from headscope.data.reading import SUMS, Reading
-from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.data.attention import Readings
+from headscope.data.reading import SUMS, AnyReading
+from headscope.stats.estimates import SHARE, Estimates, Number
 from headscope.stats.ranking import Values
-from headscope.stats.tally import SHARE, Tally
+from headscope.stats.sums import Sums
 
 __all__ = ["Position"]
 
-OFFSETS = {"previous": -1, "self": 0, "next": 1}
+TARGETS = ("previous", "self", "next")  # as the diagonals of SUMS
 
 
 @dataclass(frozen=True)
@@ -32,26 +30,23 @@ class Position(Analysis):
     name: ClassVar[str] = "position"
     weighs_documents: ClassVar[bool] = True
     measures_cross: ClassVar[bool] = True
-    reads: ClassVar[tuple[Reading, ...]] = (SUMS,)
+    reads: ClassVar[tuple[AnyReading, ...]] = (SUMS,)
+    sums: ClassVar[dict[str, str]] = {"weight": "layer head target", "segments": ""}
+    labels: ClassVar[dict[str, tuple[str, ...]]] = {"target": TARGETS}
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "position": ("layer", "head", "target", "weight", "low", "high")
     }
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """The three diagonals' means, by example, head and target."""
-        sums = [attention.offset(offset) for offset in OFFSETS.values()]  # [example, head] each
-        weight = torch.stack(sums, dim=-1) / attention.n_queries  # [example, head, target]
-        return {"weight": weight, "segments": weight.new_ones(len(weight))}
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """The means of the three diagonals of each example."""
+        weight = seen[SUMS].diagonals / seen.n_queries  # [example, layer, head, target]
+        return {"weight": weight, "segments": seen.ones()}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The weight itself: the more attention goes there, the better an example shows it."""
-        return {target: values["weight"][..., i] for i, target in enumerate(OFFSETS)}
+        return {target: values["weight"][..., i] for i, target in enumerate(TARGETS)}
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
         """Mean over segments, by head and target."""
-        if not tally:
-            return empty_tables(self.tables)
-        weight = tally.ratio("weight", "segments", SHARE)  # [layer, head, target]
-        axes = {**head_axes(*weight.value.shape[:2]), "target": list(OFFSETS)}
-        columns = dict(zip(self.tables[self.name][3:], weight, strict=True))
-        return {self.name: tidy_table(axes, columns)}
+        weight = sums.mean("weight", "segments")
+        return {self.name: Estimates({"weight": Number(weight, SHARE)})}

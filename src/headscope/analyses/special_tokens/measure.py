@@ -2,41 +2,43 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
+import xarray as xr
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.analyses.special_tokens import classes
 from headscope.contracts import Analysis
-from headscope.data.attention import LayerAttention
+from headscope.data.attention import Readings
 from headscope.data.depth import like_paper, thirds
 from headscope.data.encoding import TokenKind
-from headscope.data.reading import SUMS, Reading
-from headscope.data.table import Tables, empty_tables, head_axes, tidy_table
-from headscope.stats.contrast import (
-    find_step,
-    over_layers,
-    ratio_estimate,
-    untrained_columns,
+from headscope.data.reading import SUMS, AnyReading
+from headscope.data.table import empty_tables, tidy_table
+from headscope.stats.contrast import find_step, over_layers, ratio_estimate
+from headscope.stats.estimates import (
+    SHARE,
+    Estimates,
+    Number,
+    Summary,
+    add_difference,
+    estimate_array,
+    mean_over_layers,
 )
-from headscope.stats.interval import align, estimate
 from headscope.stats.ranking import Values
-from headscope.stats.tally import SHARE, Tally
+from headscope.stats.sums import REPLICATE, Sums
 
 __all__ = ["MIDDLE", "STEP_COLUMNS", "THIRDS", "SpecialTokens", "step_rows"]
 
-SOURCES = ["all", "sep", "other"]
+SOURCES = ("all", "sep", "other")
 SPECIAL = ("cls", "sep", "first", "punctuation")
 MIDDLE = "6-10 of 12"  # layers, scaled to the depth of the model
 THIRDS = ("first third", "middle third", "last third")
 PAIRS = [(0, 1), (0, 2), (1, 2)]  # of thirds
-LAYERS = ["all", MIDDLE, *THIRDS, *(f"{THIRDS[a]} - {THIRDS[b]}" for a, b in PAIRS)]
-CONTRAST_SOURCES = [*SOURCES, "sep - other"]
 WEIGHT = ("weight", "low", "high")
 FREQUENCY = ("share", "low", "high")
 STEP_COLUMNS = (
@@ -65,7 +67,11 @@ class SpecialTokens(Analysis):
     name: ClassVar[str] = "special-tokens"
     weighs_documents: ClassVar[bool] = True
     measures_cross: ClassVar[bool] = True
-    reads: ClassVar[tuple[Reading, ...]] = (SUMS,)
+    reads: ClassVar[tuple[AnyReading, ...]] = (SUMS,)
+    sums: ClassVar[dict[str, str]] = {
+        "weight": "layer head source target", "segments": "source",
+        "marks": "token", "others": "bin", "tokens": "",
+    }  # fmt: skip
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "special-tokens": ("layer", "head", "source", "target", *WEIGHT),
         "token-frequency": ("token", *FREQUENCY, "rank"),
@@ -77,113 +83,85 @@ class SpecialTokens(Analysis):
     def __post_init__(self) -> None:
         classes.check_classes(self.token_classes)
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """Mean attention by example, head, source and target, and which sources there are."""
-        batch, columns = attention.batch, attention.column_sums()  # [example, head, kind, key]
-        targets = classes.classify(attention.keys, self.token_classes).to(columns.dtype)
+    @property
+    def labels(self) -> dict[str, Sequence[str]]:
+        """A learned sink is the last target, where there is one."""
+        targets = [*classes.class_names(self.token_classes), classes.SINK]
+        return {"source": SOURCES, "target": targets, "token": list(classes.MARKS)}
+
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """Mean attention by head, source and target, and which sources there are."""
+        batch, columns = seen.batch, seen[SUMS].columns  # [example, layer, head, kind, key]
+        targets = classes.classify(seen.keys, self.token_classes).to(columns.dtype)
         is_sep = (batch.kinds == TokenKind.SEP).to(columns.dtype)  # [example, query]
         n_rows = torch.stack([torch.ones_like(is_sep), is_sep, 1 - is_sep], dim=1).sum(-1)
-        from_all, from_sep = columns.sum(2), columns[:, :, TokenKind.SEP]
-        from_rows = torch.stack([from_all, from_sep, from_all - from_sep], dim=2)
-        mass = from_rows @ targets[:, None]  # [example, head, source, target]
-        once = batch.remember("token counts", lambda: classes.count_tokens(batch))
-        weight = mass / n_rows.clamp(min=1)[:, None, :, None]
-        has_rows = (n_rows > 0).to(columns.dtype)[:, None, :]  # [example, 1, source]
-        if attention.has_sink:
-            missing = (has_rows - weight.sum(-1)).clamp_min(0)  # [example, head, source]
+        from_all, from_sep = columns.sum(-2), columns[..., TokenKind.SEP, :]
+        from_rows = torch.stack([from_all, from_sep, from_all - from_sep], dim=-2)
+        mass = from_rows @ targets[:, None, None]  # [example, layer, head, source, target]
+        weight = mass / n_rows.clamp(min=1)[:, None, None, :, None]
+        has_rows = (n_rows > 0).to(columns.dtype)  # [example, source]
+        if seen.has_sink:
+            missing = (has_rows[:, None, None] - weight.sum(-1)).clamp_min(0)
             weight = torch.cat([weight, missing[..., None]], dim=-1)
-        once = once if attention.layer == 0 else {}
-        return {**once, "weight": weight, "segments": has_rows}
+        return {"weight": weight, "segments": has_rows, **classes.count_tokens(batch)}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The weight from all rows, by class."""
-        targets = self._targets(values["weight"].shape[-1])
-        return {target: values["weight"][..., 0, i] for i, target in enumerate(targets)}
+        weight = values["weight"]
+        targets = self.labels["target"][: weight.shape[-1]]
+        return {target: weight[..., 0, i] for i, target in enumerate(targets)}
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, Summary]:
         """Mean over segments, by head, source and target; then what is derived of it,
         and how frequent periods and commas are.
 
         By head the sum over special tokens and punctuation; over groups of layers the mean of all
         heads, and differences of groups and sources; for each target the layer where it rises.
         """
-        if not tally:
-            return empty_tables(self.tables)
-        weight = tally.ratio("weight", "segments", SHARE)  # [layer, head, source, target]
-        targets = self._targets(weight.value.shape[-1])
-        heads = head_axes(*weight.value.shape[:2])
-        axes = {**heads, "source": SOURCES, "target": targets}
-        replicates = tally.replicates("weight", "segments")
-        special = replicates[..., 0, self._find_special(len(targets))].sum(axis=-1)
-        by_layer = replicates[..., 0, :].mean(axis=2)  # [replicate, layer, target]
+        weight = sums.mean("weight", "segments")  # [replicate, layer, head, source, target]
+        from_all = weight.sel(source="all", drop=True)
+        is_special = from_all.target.isin(SPECIAL)
+        special = from_all.sel(target=is_special).sum("target", skipna=False)
+        by_layer = from_all.mean("head", skipna=False)
         return {
-            self.name: tidy_table(axes, _named(weight)),
-            "token-frequency": _frequency_table(tally),
-            "special-tokens-heads": tidy_table(heads, _named(estimate(special, SHARE))),
-            "special-tokens-layers": self._layer_table(replicates),
-            "special-tokens-steps": step_rows(by_layer, targets, is_rise=True),
+            self.name: Estimates({"weight": Number(weight, SHARE)}),
+            "token-frequency": _frequency_table(sums),
+            "special-tokens-heads": Estimates({"weight": Number(special, SHARE)}),
+            "special-tokens-layers": _layer_table(weight),
+            "special-tokens-steps": step_rows(
+                by_layer.values, by_layer.target.values.tolist(), is_rise=True
+            ),
         }
 
-    def add_untrained(
-        self, tables: Tables, tally: Tally, untrained: Sequence[Tally]
-    ) -> dict[str, pd.DataFrame]:
-        """The means over layers of untrained models beside those of the model."""
-        model, *draws = (
-            _over_groups(one.replicates("weight", "segments")) for one in (tally, *untrained)
-        )
-        columns = untrained_columns(model, draws)
-        table = tables["special-tokens-layers"].assign(**{n: v.ravel() for n, v in columns.items()})
-        return {**tables, "special-tokens-layers": table}
 
-    def _layer_table(self, replicates: Array) -> pd.DataFrame:
-        groups = _over_groups(replicates)  # [replicate, layers, source, target]
-        targets = self._targets(groups.shape[-1])
-        axes = {"layers": LAYERS, "source": CONTRAST_SOURCES, "target": targets}
-        table = tidy_table(axes, _named(estimate(groups, (-1, 1))))
-        is_share = ~(table["layers"].str.contains(" - ") | table["source"].str.contains(" - "))
-        return table.assign(low=table["low"].mask(is_share, table["low"].clip(lower=0)))
-
-    def _targets(self, n: int) -> list[str]:
-        """The names of the first `n` classes; a learned sink comes last, where there is one."""
-        return [*classes.class_names(self.token_classes), classes.SINK][:n]
-
-    def _find_special(self, n: int) -> list[int]:
-        """Where the special tokens and punctuation are among the first `n` classes."""
-        return [i for i, target in enumerate(self._targets(n)) if target in SPECIAL]
-
-
-def _frequency_table(tally: Tally) -> pd.DataFrame:
+def _frequency_table(sums: Sums) -> pd.DataFrame:
     """The share of periods and of commas in all tokens of text, and their rank among tokens."""
-    if "marks" not in tally.totals:
+    marks = estimate_array(sums.mean("marks", "tokens"), SHARE)  # [token]
+    if np.isnan(marks.value).all():
         return empty_tables(SpecialTokens.tables)["token-frequency"]
-    marks = tally.ratio("marks", "tokens", SHARE)  # [1, mark]
-    shares = np.concatenate([marks.value[0], tally.ratio("others", "tokens").value[0]])
-    values = {name: part[0] for name, part in zip(FREQUENCY, marks, strict=True)}
-    values["rank"] = 1 + (shares > marks.value[0][:, None]).sum(axis=1)
+    others = sums.mean("others", "tokens").isel({REPLICATE: 0})
+    shares = np.concatenate([marks.value, others])
+    values = {name: part.values for name, part in zip(FREQUENCY, marks, strict=True)}
+    values["rank"] = 1 + (shares > marks.value.values[:, None]).sum(axis=1)
     return tidy_table({"token": list(classes.MARKS)}, values)
 
 
-def _over_groups(
-    replicates: Float[Array, "replicate layer head source target"],
-) -> Float[Array, "replicate layers source target"]:
+def _layer_table(weight: xr.DataArray) -> Estimates:
     """The mean of all heads over groups of layers, and the differences of groups and sources."""
-    by_layer = replicates.mean(axis=2)  # [replicate, layer, source, target]
-    own, rest = align(*(by_layer[:, :, SOURCES.index(name)] for name in ("sep", "other")))
-    by_layer = np.concatenate([by_layer, (own - rest)[:, :, None]], axis=2)
-    n_layers = by_layer.shape[1]
-    none = np.full_like(by_layer[:, 0], np.nan)  # of a model with too few layers
-    parts = [over_layers(by_layer, part) if part else none for part in thirds(n_layers)]
-    groups = (
-        by_layer.mean(axis=1),
-        over_layers(by_layer, like_paper(6, 10, n_layers)),
-        *parts,
-        *(parts[a] - parts[b] for a, b in PAIRS),
-    )
-    return np.stack(groups, axis=1)
+    by_layer = weight.mean("head", skipna=False)  # [replicate, layer, source, target]
+    by_layer = add_difference(by_layer, "source", "sep", "other", align=True)
+    n_layers = by_layer.sizes["layer"]
+    groups = {"all": range(1, n_layers + 1), MIDDLE: like_paper(6, 10, n_layers)}
+    groups |= dict(zip(THIRDS, thirds(n_layers), strict=True))
+    layers = mean_over_layers(by_layer, groups)  # [replicate, layers, source, target]
+    for above, below in PAIRS:
+        layers = add_difference(layers, "layers", THIRDS[above], THIRDS[below])
+    is_difference = _is_difference(layers.layers) | _is_difference(layers.source)
+    return Estimates({"weight": Number(layers, (-1.0 * is_difference, 1.0))}, untrained="weight")
 
 
-def _named(found: Any) -> dict[str, Any]:
-    return dict(zip(WEIGHT, found, strict=True))
+def _is_difference(labels: xr.DataArray) -> xr.DataArray:
+    return labels.copy(data=[" - " in label for label in labels.values])
 
 
 def step_rows(
@@ -194,8 +172,7 @@ def step_rows(
     None of a target that there is not, and of a model of one layer.
     """
     rows = []
-    for place, target in enumerate(targets):
-        curve = by_layer[..., place]  # [replicate, layer]
+    for target, curve in zip(targets, np.moveaxis(by_layer, -1, 0), strict=True):
         step = find_step(curve, is_rise) if curve[0].max() > 0 else None
         if step is not None:
             layers = range(1, curve.shape[1] + 1)

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation
-from headscope.data.attention import LayerAttention
+from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch
-from headscope.data.reading import Reading
-from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.data.reading import DerivedReading, Reading
+from headscope.data.table import head_axes, tidy_table
 from headscope.data.tree import ROOT
 from headscope.data.words import (
     WordReading,
@@ -26,16 +27,14 @@ from headscope.data.words import (
 )
 from headscope.kernels.tree_scores import SCORES, count_arcs
 from headscope.stats.accuracy import SCORE_COLUMNS, score_columns
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums
 
 __all__ = ["Trees"]
 
 NO_HEAD = -2  # of a word whose head has no token
-HEADS = "head"
 BASELINES = {"adjacent chain": "undirected", "right-branching": "dependent-to-head"}
-COLUMNS = ("system", "layer", "head", "tree", *SCORE_COLUMNS)
 
-Count = Callable[[], Tensor]
+Count = Callable[[], Tensor]  # counts compiled, on the CPU
 
 
 class Arcs(NamedTuple):
@@ -44,6 +43,26 @@ class Arcs(NamedTuple):
     places: Int[NDArray[np.int64], "example place"]  # word of each place, -1 where there is none
     gold: Int[NDArray[np.int64], "example place"]  # place of the head, or ROOT, or NO_HEAD
     is_scored: Bool[NDArray[np.bool_], "example place"]
+
+
+@dataclass(frozen=True)
+class TreeArcs(DerivedReading):
+    """How many gold arcs the tree of each head has, by kind of tree."""
+
+    query_pieces: str
+
+    @property
+    def of(self) -> tuple[Reading, ...]:
+        return (WordReading(self.query_pieces),)
+
+    def derive(self, layer: LayerAttention) -> Tensor | Count:
+        weights = word_weights(layer, self.query_pieces)  # [example, head, word, other]
+        count = partial(_count_arcs, weights, _read_arcs(layer.batch))
+        return count() if weights.device.type == "cpu" else count  # no device is waited for
+
+    def join(self, layers: Sequence[Tensor | Count]) -> Tensor:
+        counts = [count() if callable(count) else count for count in layers]
+        return torch.stack(counts, dim=1)  # [example, layer, head, tree]
 
 
 @dataclass(frozen=True)
@@ -58,48 +77,49 @@ class Trees(Analysis):
 
     name: ClassVar[str] = "trees"
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {"trees": COLUMNS}
+    sums: ClassVar[dict[str, str]] = {
+        "heads": "layer head tree", "arcs": "", **dict.fromkeys(BASELINES, ""),
+    }  # fmt: skip
+    labels: ClassVar[dict[str, list[str]]] = {"tree": list(SCORES)}
+    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+        "trees": ("system", "layer", "head", "tree", *SCORE_COLUMNS)
+    }
 
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)
 
     @property
-    def reads(self) -> tuple[Reading, ...]:
-        return (WordReading(self.query_pieces),)
+    def reads(self) -> tuple[TreeArcs, ...]:
+        return (TreeArcs(self.query_pieces),)
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor | Count]:
-        """Arcs found by example and head; the baselines and the number of arcs once."""
-        arcs = attention.batch.remember("arcs", lambda: _read_arcs(attention.batch))
-        weights = word_weights(attention, self.query_pieces)  # [example, head, word, other]
-        values: dict[str, Tensor | Count] = {}
-        if attention.layer == 0:
-            baselines = _measure_baselines(arcs).items()
-            values |= {name: found.to(weights.device) for name, found in baselines}
-        return values | {HEADS: _count(weights, arcs)}
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """Arcs found by head and by the baselines, and the number of arcs."""
+        baselines = _measure_baselines(_read_arcs(seen.batch)).items()
+        once = {name: count.to(seen.batch.device) for name, count in baselines}
+        return {"heads": seen[self.reads[0]], **once}
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, pd.DataFrame]:
         """Every head, then the baselines."""
-        if not tally:
-            return empty_tables(self.tables)
-        no_head = {"layer": [pd.NA], "head": [pd.NA]}
-        axes = {**head_axes(*tally.totals[HEADS].shape[1:3]), "tree": list(SCORES)}
-        rows = [_system_table(tally, HEADS, axes)]
+        heads = sums.values("heads")  # [bucket, layer, head, tree]
+        axes = {"system": ["head"], **head_axes(*heads.shape[1:3]), "tree": list(SCORES)}
+        rows = [tidy_table(axes, score_columns(heads, sums.values("arcs")))]
         for system, tree in BASELINES.items():
-            rows.append(_system_table(tally, system, {**no_head, "tree": [tree]}))
+            axes = {"system": [system], "layer": [pd.NA], "head": [pd.NA], "tree": [tree]}
+            rows.append(tidy_table(axes, score_columns(sums.values(system), sums.values("arcs"))))
         table = pd.concat(rows, ignore_index=True)
-        return {"trees": table.astype({"layer": "Int64", "head": "Int64"})}
+        return {self.name: table.astype({"layer": "Int64", "head": "Int64"})}
 
 
-def _count(weights: Tensor, arcs: Arcs) -> Tensor | Count:
-    """Arcs found by each head; compiled code counts on the CPU, so a device is not waited for."""
-
-    def count() -> Tensor:
-        return torch.from_numpy(count_arcs(weights.cpu().numpy(), *arcs))
-
-    return count() if weights.device.type == "cpu" else count
+def _count_arcs(weights: Tensor, arcs: Arcs) -> Tensor:
+    return torch.from_numpy(count_arcs(weights.cpu().numpy(), *arcs))  # [example, head, tree]
 
 
 def _read_arcs(batch: Batch) -> Arcs:
+    """The gold arcs of a batch, read once."""
+    return batch.remember("arcs", lambda: _find_arcs(batch))
+
+
+def _find_arcs(batch: Batch) -> Arcs:
     has_tokens = words_with_tokens(batch)
     shape = has_tokens.shape
     arcs = Arcs(np.full(shape, -1), np.full(shape, NO_HEAD), np.zeros(shape, bool))
@@ -129,8 +149,3 @@ def _measure_baselines(arcs: Arcs) -> dict[str, Tensor]:
         "right-branching": is_next,
     }
     return {name: torch.from_numpy(mask.sum(axis=1).astype(float)) for name, mask in found.items()}
-
-
-def _system_table(tally: Tally, system: str, axes: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    scores = score_columns(tally.totals[system], tally.totals["arcs"])
-    return tidy_table({"system": [system], **axes}, scores)

@@ -2,21 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
-from jaxtyping import Bool, Float
+import xarray as xr
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation, Watch
-from headscope.data.attention import LayerAttention
-from headscope.data.encoding import Encoding
-from headscope.data.table import empty_tables, head_axes, tidy_table
+from headscope.data.attention import LayerAttention, Readings
+from headscope.data.encoding import Batch, Encoding
+from headscope.data.reading import MAPS, AnyReading, DerivedReading, Reading
+from headscope.stats.estimates import Column, Estimates, estimate_array
+from headscope.stats.interval import Estimate
 from headscope.stats.ranking import Values
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums, mean_of
 
 __all__ = ["WordAlignment"]
 
@@ -36,6 +39,25 @@ class Gold(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Chosen(DerivedReading):
+    """The source word that each target word attends to most, by head and step."""
+
+    of: ClassVar[tuple[Reading, ...]] = (MAPS,)
+
+    def derive(self, layer: LayerAttention) -> Int[Tensor, "example head step target"]:
+        gold, weights = _gold_of(layer.batch, layer.keys), layer.read(MAPS)
+        n_examples, n_steps, n_words, n_rows = gold.rows.shape
+        to_words = weights @ gold.keys[:, None].to(weights.dtype)  # [example, head, query, source]
+        rows = gold.rows.reshape(n_examples, 1, n_steps * n_words, n_rows).to(weights.dtype)
+        scores = (rows @ to_words).masked_fill(gold.is_no_choice[:, None, None], -1.0)
+        chosen: Tensor = scores.argmax(-1)
+        return chosen.reshape(n_examples, -1, n_steps, n_words)
+
+
+CHOSEN = Chosen()
+
+
+@dataclass(frozen=True)
 class WordAlignment(Analysis):
     """Each target word is linked to the source word its row attends to most.
 
@@ -49,6 +71,12 @@ class WordAlignment(Analysis):
     name: ClassVar[str] = "word-alignment"
     watches: ClassVar[Watch] = Watch.CROSS_ATTENTION
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.TARGETS, Annotation.ALIGNMENTS})
+    reads: ClassVar[tuple[AnyReading, ...]] = (CHOSEN,)
+    sums: ClassVar[dict[str, str]] = {
+        "sure": "layer head step", "possible": "layer head step", "links": "step", "gold": "",
+        "diagonal_sure": "step", "diagonal_possible": "step",
+    }  # fmt: skip
+    labels: ClassVar[dict[str, list[str]]] = {"step": STEPS}
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "word-alignment": (
             *("layer", "head", "step", "links", "aer", "low", "high"),
@@ -56,71 +84,66 @@ class WordAlignment(Analysis):
         )
     }
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """Links that are sure and that are possible, by example, head and step; and how many."""
-        batch, weights = attention.batch, attention.weights
-        gold = batch.remember("alignment", lambda: _read_gold(attention))
-        n_examples, n_steps, n_words, n_rows = gold.rows.shape
-        to_words = weights @ gold.keys[:, None].to(weights.dtype)  # [example, head, query, source]
-        rows = gold.rows.reshape(n_examples, 1, n_steps * n_words, n_rows).to(weights.dtype)
-        scores = (rows @ to_words).masked_fill(gold.is_no_choice[:, None, None], -1.0)
-        found = scores.argmax(-1).reshape(n_examples, -1, n_steps, n_words)
-        # found: [example, head, step, target]
-        values = _count_hits(found, gold)
-        n_links = gold.is_linked.sum(-1)[:, None].double()  # [example, 1, step]
-        n_sure = gold.sure.sum((1, 2))[:, None, None].double()  # [example, 1, 1]
-        values |= {"links": n_links, "gold": n_sure.expand_as(n_links)}
-        if attention.layer == 0:
-            diagonal = gold.diagonal[:, None, None].expand(-1, 1, n_steps, -1)
-            hits = _count_hits(diagonal, gold)
-            values |= {f"diagonal_{name}": hit for name, hit in hits.items()}
-        return values
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """Links that are sure and that are possible, by head and step; and how many there are."""
+        gold = _gold_of(seen.batch, seen.keys)
+        values = _count_hits(seen[CHOSEN], gold)
+        diagonal = gold.diagonal[:, None].expand(-1, len(STEPS), -1)  # [example, step, target]
+        hits = _count_hits(diagonal, gold)
+        return {
+            **values,
+            "links": gold.is_linked.sum(-1).double(),
+            "gold": gold.sure.sum((1, 2)).double(),
+            **{f"diagonal_{name}": hit for name, hit in hits.items()},
+        }
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """1 minus the error rate, by step."""
-        size = values["links"] + values["gold"]  # [example, layer, 1, step]
-        found = values["sure"] + values["possible"]  # [example, layer, head, step]
-        return {"aligned": np.where(size > 0, found / np.maximum(size, 1), np.nan)}
+        size = values["links"] + values["gold"][:, None]  # [example, step]
+        size = size[:, None, None]
+        hits = values["sure"] + values["possible"]  # [example, layer, head, step]
+        return {"aligned": np.where(size > 0, hits / np.maximum(size, 1), np.nan)}
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
         """The error rate of every head, beside that of the diagonal."""
-        if not tally:
-            return empty_tables(self.tables)
-        totals = Tally(dict(tally.totals))
-        sums = totals.totals
-        sums["found"], sums["size"] = sums["sure"] + sums["possible"], sums["links"] + sums["gold"]
-        sums["diagonal"] = sums["diagonal_sure"] + sums["diagonal_possible"]
-        sums["first_size"] = sums["size"][:, :1]  # the same in every layer
-        share = totals.ratio("found", "size")  # [layer, head, step]
-        axes = {**head_axes(*share.value.shape[:2]), "step": STEPS}
-        n_links = sums["links"].sum(axis=0)  # [layer, 1, step]
-        values = {
-            "links": n_links.round().astype(int),
-            "aer": 1 - share.value,
-            "low": 1 - share.high,
-            "high": 1 - share.low,
-            "precision": totals.ratio("possible", "links").value,
-            "recall": totals.ratio("sure", "gold").value,
-            "diagonal_aer": 1 - totals.ratio("diagonal", "first_size").value,
+        size = sums("links") + sums("gold")
+        hits = estimate_array(mean_of(sums("sure") + sums("possible"), size))
+        diagonal = mean_of(sums("diagonal_sure") + sums("diagonal_possible"), size)
+        columns: dict[str, Column] = {
+            "links": sums("links").sum("bucket").round().astype(int),
+            "aer": Estimate(1 - hits.value, 1 - hits.high, 1 - hits.low),
+            "precision": _on_all(sums.mean("possible", "links")),
+            "recall": _on_all(sums.mean("sure", "gold")),
+            "diagonal_aer": 1 - _on_all(diagonal),
         }
-        return {self.name: tidy_table(axes, values)}
+        return {self.name: Estimates(columns, axes=("layer", "head", "step"))}
 
 
-def _count_hits(found: Tensor, gold: Gold) -> dict[str, Tensor]:
-    """How many links are in the gold alignment, by example, head and step."""
-    n_heads, n_steps = found.shape[1:3]
+def _on_all(replicates: xr.DataArray) -> xr.DataArray:
+    return replicates.isel(replicate=0, drop=True)
+
+
+def _count_hits(chosen: Int[Tensor, "example ... step target"], gold: Gold) -> dict[str, Tensor]:
+    """How many links are in the gold alignment, by example and step."""
+    shape, n_between = chosen.shape, chosen.ndim - 2
     hits = {}
     for name, links in (("sure", gold.sure), ("possible", gold.possible)):
-        wide = links[:, None, None].expand(-1, n_heads, n_steps, -1, -1)
-        is_hit = wide.gather(-1, found[..., None])[..., 0]  # [example, head, step, target]
-        hits[name] = (is_hit & gold.is_linked[:, None]).sum(-1).double()
+        wide = links.reshape(len(links), *[1] * n_between, *links.shape[1:])
+        is_hit = wide.expand(*shape, -1).gather(-1, chosen[..., None])[..., 0]
+        is_linked = gold.is_linked.reshape(len(links), *[1] * (n_between - 1), *shape[-2:])
+        hits[name] = (is_hit & is_linked).sum(-1).double()
     return hits
 
 
-def _read_gold(attention: LayerAttention) -> Gold:
+def _gold_of(targets: Batch, sources: Batch) -> Gold:
+    """The words and links of a batch, read once."""
+    return targets.remember("alignment", partial(_read_gold, targets, sources))
+
+
+def _read_gold(targets: Batch, sources: Batch) -> Gold:
     """The words and links of a batch. Links of words without tokens do not count, nor do examples
     without links."""
-    pairs = list(zip(attention.keys.encodings, attention.batch.encodings, strict=True))
+    pairs = list(zip(sources.encodings, targets.encodings, strict=True))
     counts = np.array([_count_words(source) for source, _ in pairs])  # [example, side]
     n_sources, n_targets = counts.max(axis=0)
     keys = np.stack([_members(source.word_ids, n_sources).T for source, _ in pairs])
@@ -144,7 +167,7 @@ def _read_gold(attention: LayerAttention) -> Gold:
     diagonal = np.minimum(steps.astype(int), np.maximum(counts[:, :1] - 1, 0))
     n_pieces = np.maximum(rows.sum(-1, keepdims=True), 1)
     parts = (keys, rows / n_pieces, ~has_source, is_linked, sure, possible, diagonal)
-    return Gold(*(torch.from_numpy(part).to(attention.batch.device) for part in parts))
+    return Gold(*(torch.from_numpy(part).to(targets.device) for part in parts))
 
 
 def _members(word_ids: NDArray[np.int64], n_words: int) -> NDArray[np.bool_]:

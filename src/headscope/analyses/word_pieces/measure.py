@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation
-from headscope.data.attention import LayerAttention
-from headscope.data.reading import Reading
-from headscope.data.table import empty_tables
+from headscope.data.attention import Readings
+from headscope.stats.estimates import estimate_array
 from headscope.stats.interval import proportion
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums
 
 __all__ = ["WordPieces"]
 
@@ -30,7 +29,7 @@ class WordPieces(Analysis):
     name: ClassVar[str] = "word-pieces"
     # of treebanks alone: other corpora are read in windows of several sizes, each word many times
     needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
-    reads: ClassVar[tuple[Reading, ...]] = ()
+    sums: ClassVar[dict[str, str]] = {"words": "", "split": "", "pieces": ""}
     tables: ClassVar[dict[str, tuple[str, ...]]] = {
         "word-pieces": (
             *("words", "split", "low", "high"),
@@ -38,23 +37,19 @@ class WordPieces(Analysis):
         )
     }
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
-        """Words, split words and pieces of each example; once, as layers share their tokens."""
-        if attention.layer > 0:
-            return {}
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """Words, split words and pieces of each example."""
         rows = []
-        for encoding in attention.batch.encodings:
+        for encoding in seen.batch.encodings:
             _, n_pieces = np.unique(encoding.word_ids[encoding.word_ids >= 0], return_counts=True)
             rows.append((len(n_pieces), (n_pieces > 1).sum(), n_pieces.sum()))
-        counts = torch.tensor(np.array(rows, np.float32), device=attention.batch.device)
+        counts = torch.tensor(np.array(rows, np.float32), device=seen.batch.device)
         return dict(zip(("words", "split", "pieces"), counts.unbind(1), strict=True))
 
-    def summarize(self, tally: Tally) -> dict[str, pd.DataFrame]:
+    def summarize(self, sums: Sums) -> Mapping[str, pd.DataFrame]:
         """One row."""
-        if not tally:
-            return empty_tables(self.tables)
-        words, split = tally.totals["words"], tally.totals["split"]  # [bucket, 1]
-        values = (words.sum(axis=0), *proportion(split, words), *tally.ratio("pieces", "words"))
-        columns = zip(self.tables[self.name], values, strict=True)
-        table = pd.DataFrame({name: np.ravel(value) for name, value in columns})
-        return {self.name: table.astype({"words": int})}
+        words, split = sums("words").values, sums("split").values  # [bucket]
+        pieces = estimate_array(sums.mean("pieces", "words"))
+        shares = (float(part) for part in (*proportion(split, words), *pieces))
+        numbers = (int(words.sum()), *shares)
+        return {self.name: pd.DataFrame([numbers], columns=list(self.tables[self.name]))}
