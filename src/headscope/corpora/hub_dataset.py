@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.base import BaseCorpus
 from headscope.data.example import Example
 from headscope.errors import InputError, suggest
 
@@ -24,7 +25,7 @@ MOST_SAID = 200  # characters of an error of the library
 
 
 @dataclass(frozen=True)
-class HubDataset:
+class HubDataset(BaseCorpus):
     """`hf:NAME[:config][:split][:column]`: each row is an example, encoded just as it is given.
 
     NAME is a dataset of the hub, a local folder, or a local file. A part that is left empty is

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from headscope.contracts import Analysis, AttentionSource, CorpusRole
+from headscope.contracts import AttentionSource, CorpusRole
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example, stable_hash
@@ -43,9 +43,7 @@ class Request:
 def gather_examples(
     source: AttentionSource,
     pass_: Pass,
-    analyses: Sequence[Analysis],
     sample: Sample,
-    max_tokens: int,
     rankings: Mapping[str, Ranking],
     tables: Tables,
     start_bar: Callable[[int], Progress] = lambda n_examples: lambda n_done: None,
@@ -54,12 +52,12 @@ def gather_examples(
 
     Of an encoder-decoder, `source` is one kind of its attention.
     """
-    requests = _request(pass_, analyses, rankings, tables, source.layer_numbers)
+    requests = _request(pass_, rankings, tables, source.layer_numbers)
     if not requests:
         return []
     examples: dict[int, Example] = {}  # those that are shown, by the hash of their id
-    is_truncated = pass_.cut == "truncate"
-    for example in read_again(sample, pass_.role, is_truncated, source, max_tokens, requests):
+    is_cut, max_tokens = pass_.cut == "truncate", pass_.max_tokens
+    for example in read_again(sample, pass_.role, is_cut, source, max_tokens, requests):
         if (key := stable_hash(example.id)) in requests:
             examples[key] = example
         if len(examples) == len(requests):
@@ -89,7 +87,6 @@ def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample
 
 def _request(
     pass_: Pass,
-    analyses: Sequence[Analysis],
     rankings: Mapping[str, Ranking],
     tables: Tables,
     numbers: Sequence[int],
@@ -100,7 +97,7 @@ def _request(
     """
     requests: dict[int, list[Request]] = {}
     number = 0
-    for analysis in analyses:
+    for analysis in pass_.analyses:
         own = {name: tables[name] for name in analysis.tables if name in tables}
         is_of_several = any(set(CORPUS_COLUMNS) & set(table.columns) for table in own.values())
         suffix = f" ({pass_.corpus.name})" if is_of_several else ""
@@ -131,7 +128,7 @@ def read_again(
 ) -> Iterator[Example]:
     """The examples that have these keys; all documents, in the same windows."""
     if role is not CorpusRole.COREF:
-        yield from sample.find(list(keys))
+        yield from sample.find(keys)
         return
     examples = iter(sample)
     while some := list(islice(examples, READ_AT_ONCE)):

@@ -1,7 +1,9 @@
 """Runs in parts (`--shard 3/64`), one a job of any scheduler; `headscope merge` joins them."""
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from logging import getLogger
 from operator import add
@@ -10,17 +12,15 @@ from typing import Any
 
 from headscope.engine.checkpoint import Checkpoint, read_checkpoint
 from headscope.engine.finish import describe_counts
-from headscope.engine.plan import Pass
-from headscope.engine.sample import Part, name_numbers
-from headscope.engine.work import ShardWork
-from headscope.errors import OutputError, StudyError
+from headscope.engine.sample import Shard
+from headscope.errors import OutputError, StudyError, shorten
 from headscope.runs.folder import RunFolder
 from headscope.runs.manifest import find_difference
 from headscope.runs.run import Run
 
 __all__ = [
-    "SHARDS", "check_part", "finish_part", "join_parts", "part_in",
-    "refuse_lacking",
+    "SHARDS", "Part", "finish_part", "join_parts", "name_numbers", "part_in", "part_of",
+    "refuse_lacking", "tell_empty_part",
 ]  # fmt: skip
 
 log = getLogger("headscope")
@@ -29,20 +29,63 @@ SHARDS = "shards"  # how many each pass has, in the manifest of a part
 PART = "part"  # the status of one that is done
 
 
-def check_part(work: ShardWork, passes: Sequence[Pass], folder: RunFolder | None) -> None:
-    """Say before any work that a part has no folder, or nothing to do."""
-    if folder is None:
-        raise StudyError("--shard was given without --out. Expected a folder for the part; add it.")
-    for pass_ in passes:
-        if not work.own_shards(pass_):
-            n_shards = len(work.shards(pass_))
-            log.warning(
-                "%s: part %s has nothing to measure because there are %d shards in all. Take fewer "
-                "parts, or smaller shards (--shard-examples) in every part.",
-                pass_.key,
-                work.options.shard,
-                n_shards,
+@dataclass(frozen=True)
+class Part:
+    """One of several equal parts of a run, counted from 1."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Part":
+        """The part that "3/64" names."""
+        found = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
+        part = cls(int(found[1]), int(found[2])) if found else None
+        if part is None or not 1 <= part.number <= part.of:
+            raise StudyError(
+                f"--shard {shorten(text)} cannot be used. Expected the number of the part, counted "
+                f"from 1, and the number of parts; write, for example, 3/64."
             )
+        return part
+
+
+def part_of(shards: Sequence[Shard], part: Part) -> list[Shard]:
+    """The shards of one part: neighbours, so many that all parts are of about the same length."""
+    length = max(sum(shard.length for shard in shards), 1)
+    before, chosen = 0, []
+    for shard in shards:
+        middle = before + shard.length / 2
+        if min(int(middle * part.of / length), part.of - 1) == part.number - 1:
+            chosen.append(shard)
+        before += shard.length
+    return chosen
+
+
+def name_numbers(numbers: Collection[int]) -> str:
+    """Numbers as one writes them, neighbours together.
+
+    >>> name_numbers([7, 1, 2, 3])
+    '1-3, 7'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
+
+
+def tell_empty_part(key: str, n_shards: int, part: str) -> None:
+    """Say that a part has nothing to do in a pass."""
+    log.warning(
+        "%s: part %s has nothing to measure because there are %d shards in all. Take fewer parts, "
+        "or smaller shards (--shard-examples) in every part.",
+        key, part, n_shards,
+    )  # fmt: skip
 
 
 def refuse_lacking(folder: RunFolder | None, failed: Sequence[Mapping[str, Any]]) -> None:
