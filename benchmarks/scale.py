@@ -21,14 +21,14 @@ from headscope.contracts import CorpusRole
 from headscope.corpora.opening import open_corpus
 from headscope.engine.analyze import analyze
 from headscope.engine.checkpoint import SavedSums
-from headscope.engine.cluster import Groups, Pool, measure_on_cluster, open_pool
+from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Result
 from headscope.engine.merge import merge_runs
 from headscope.engine.open_models import open_models
 from headscope.engine.plan import list_passes, plan
 from headscope.engine.resolve import build_analysis
 from headscope.engine.sample import Sample, Shard, draw_sample
-from headscope.engine.work import PassWork, StudyRecipe, Worker
+from headscope.engine.work import Groups, PassWork, StudyRecipe, Worker, measure_on_cluster
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.tally import Tally

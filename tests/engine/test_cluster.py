@@ -19,17 +19,18 @@ from headscope.cli import build_app
 from headscope.corpora.collection import MemoryCorpus
 from headscope.engine import analyze as analyze_module
 from headscope.engine import checkpoint
-from headscope.engine.cluster import Handle, measure_on_cluster, open_pool
-from headscope.engine.many import analyze_models
+from headscope.engine.batch_models import analyze_models
+from headscope.engine.cluster import Handle, open_pool
 from headscope.engine.measure import Result
 from headscope.engine.sample import Shard, draw_sample
 from headscope.engine.word_maps import SourceRecipe, StoredMaps
+from headscope.engine.work import measure_on_cluster
 from headscope.errors import InputError, StudyError, WriteError
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.runs.run import load_run
 from tests.engine.made import EXAMPLES, run
 from tests.engine.made_workers import Doubler, DoublerRecipe, MeetingCorpus
-from tests.engine.test_many import COMMAND as MODELS_COMMAND
+from tests.engine.test_batch_models import COMMAND as MODELS_COMMAND
 from tests.engine.test_shards import tables_in
 from tests.making import MadeSource
 from tests.planted import PLANTED, Starve

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from headscope.corpora.opening import open_corpus
-from headscope.engine.merge import merge_runs
-from headscope.engine.parts import Part, part_of
+from headscope.engine.merge import Part, merge_runs, part_of
 from headscope.engine.sample import Shard, cut_shards, draw_sample
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.runs.run import load_run

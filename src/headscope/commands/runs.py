@@ -176,7 +176,7 @@ def distance(
     by words.
     """
     with talk.loading():
-        from headscope.engine.match import match_all, match_models  # torch: only when needed
+        from headscope.comparison.match import match_all, match_models  # torch: only when needed
 
     names = [name_folder(name) for name in models]
     if len(models) < 2:

@@ -14,26 +14,19 @@ from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.example import Example
 from headscope.data.table import split_kinds
 from headscope.engine.checkpoint import Checkpoint, SavedSums, StateFile
-from headscope.engine.cluster import Group, Pool, find_ray, measure_on_cluster, open_pool
+from headscope.engine.cluster import Pool, find_ray, open_pool
 from headscope.engine.examples import gather_examples, write_examples
 from headscope.engine.finish import finish_run
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import Progress, Result
+from headscope.engine.merge import SHARDS, Part, finish_part, part_of, refuse_lacking
 from headscope.engine.needs import tell_needs
 from headscope.engine.open_models import open_models
-from headscope.engine.parts import (
-    SHARDS,
-    Part,
-    finish_part,
-    part_of,
-    refuse_lacking,
-    tell_empty_part,
-)  # fmt: skip
 from headscope.engine.plan import Pass, describe_study, list_passes, plan, tell_left_out
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import choose_analyses, read_names, split_options
 from headscope.engine.sample import Sample, Shard, draw_sample, refuse_unused, tell_samples
-from headscope.engine.work import PassWork, StudyRecipe, Worker
+from headscope.engine.work import Group, PassWork, StudyRecipe, Worker, measure_on_cluster
 from headscope.errors import ModelError, StudyError
 from headscope.models.ablation import mean_outputs
 from headscope.models.loaded import refuse_offloaded
@@ -185,7 +178,11 @@ class _Study:
             self.manifest[SHARDS] = n_shards
             for pass_ in self.passes:
                 if not self._own_shards(pass_):
-                    tell_empty_part(pass_.key, n_shards[pass_.key], str(self.part))
+                    log.warning(
+                        "%s: part %s has nothing to measure because there are %d shards in all. "
+                        "Take fewer parts, or smaller shards (--shard-examples) in every part.",
+                        pass_.key, self.part, n_shards[pass_.key],
+                    )  # fmt: skip
 
     def _shards(self, pass_: Pass) -> list[Shard]:
         return self.samples[pass_.key].shards(self.worker.options.shard_examples)

@@ -8,23 +8,17 @@ three times is left out and told. Results may come in any order: sums are exact 
 import os
 import socket
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from logging import INFO, WARNING, StreamHandler, getLogger
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from headscope.errors import HeadscopeError, StudyError
 from headscope.options import ClusterOptions
 
-if TYPE_CHECKING:
-    from headscope.data.example import Example
-    from headscope.engine.measure import Progress, Result
-    from headscope.engine.sample import Shard
-
-__all__ = ["Groups", "Pool", "Recipe", "find_ray", "measure_on_cluster", "open_pool"]
+__all__ = ["Pool", "Recipe", "find_ray", "open_pool"]
 
 log = getLogger("headscope")
 
@@ -270,81 +264,6 @@ class _Tasks:
             if self.window is None or number == self.n_given:
                 self.n_given += 1
                 yield number, self.results.pop(number)
-
-
-Group = list[tuple["Shard", list["Example"]]]  # what a task measures
-
-
-def measure_on_cluster(
-    pool: Pool,
-    work: Any,
-    shards: Iterable[tuple["Shard", list["Example"]]],
-    n_shards: int,
-    progress: "Progress",
-) -> Iterator[tuple[Group, "Result | str"]]:
-    """Shards and their sums, in whatever order; a string says why they could not be measured."""
-    shared, groups = pool.share(work), Groups(iter(shards), n_shards)
-
-    def take() -> tuple[Any, ...] | None:
-        group = groups.take()
-        return (shared, [examples for _, examples in group]) if group else None
-
-    for number, result in pool.run("measure", take):
-        group = groups.taken.pop(number)
-        if isinstance(result, str) and len(group) > 1:  # which of them it was
-            groups.alone += group
-            continue
-        came = monotonic()
-        yield group, result
-        progress(sum(len(shard) for shard, _ in group))
-        if not isinstance(result, str):
-            n_workers = sum(handle.is_ready for handle in pool.handles)
-            measuring = sum(s for stage, s in result.seconds.items() if "within" not in stage)
-            groups.learn(n_workers, len(group), monotonic() - came, measuring)
-
-
-@dataclass(eq=False)
-class Groups:
-    """Shards in tasks: so many in each that the driver is busy adding at most half of the time.
-
-    Sums over many heads are large (1,024 heads: 268 MB of distances). Workers then add those of
-    several shards before they send them; the numbers are the same.
-    """
-
-    shards: Iterator[tuple["Shard", list["Example"]]]
-    n_left: int
-    alone: Group = field(default_factory=list)  # what is to be tried one by one
-    taken: dict[int, Group] = field(default_factory=dict)  # by number of the task
-    size: int = 1
-    _n_tasks: int = 0
-    _n_results: int = 0
-    _n_measured: int = 0
-    _adding: float = 0.0  # seconds of the driver
-    _measuring: float = 0.0  # seconds of all workers
-
-    def take(self) -> Group | None:
-        """What the next task is to measure, if there is anything for now."""
-        if self.alone:
-            group = [self.alone.pop(0)]
-        else:
-            group = list(islice(self.shards, self.size))
-            self.n_left -= len(group)
-        if not group:
-            return None
-        self.taken[self._n_tasks] = group
-        self._n_tasks += 1
-        return group
-
-    def learn(self, n_workers: int, n_shards: int, adding: float, measuring: float) -> None:
-        """See from the last result how long one takes to add, and a shard to measure."""
-        self._n_results += 1
-        self._n_measured += n_shards
-        self._adding += adding
-        self._measuring += measuring
-        a_shard = self._measuring / self._n_measured
-        wanted = 2 * n_workers * (self._adding / self._n_results) / max(a_shard, 1e-9)
-        fair = self.n_left // max(n_workers, 1)  # smaller ones at the end
-        self.size = max(1, round(min(wanted, max(wanted / 2, fair))))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from headscope.data.encoding import Encoding
 from headscope.data.example import Example, stable_hash
 from headscope.data.head_view import ShownExample, write_examples
 from headscope.data.table import Tables
-from headscope.engine.head_views import encode_whole, find_sides, make_view, run_heads
+from headscope.engine.head_views import encode_whole, find_sides, kind_of, make_view, run_heads
 from headscope.engine.measure import Progress
 from headscope.engine.plan import Pass
 from headscope.engine.sample import Sample
@@ -145,7 +145,7 @@ def _show(
         for request in requests[stable_hash(encoding.example.id)]
     ]
     heads = {(place, r.head.layer, r.head.head) for place, _, r in wanted}
-    maps, kind = run_heads(source, encodings, heads), getattr(source, "kind", None)
+    maps, kind = run_heads(source, encodings, heads), kind_of(source)
     for place, encoding, request in wanted:
         head = request.head
         is_of_words = head.pairs is not None

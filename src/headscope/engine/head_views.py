@@ -15,9 +15,10 @@ from headscope.data.head_view import HeadView
 from headscope.data.tree import ROOT
 from headscope.engine.measure import refuse_not_finite
 from headscope.errors import StudyError, suggest
+from headscope.models.seq2seq import OneKind
 
 __all__ = [
-    "DIRECTIONS", "all_heads", "encode_whole", "find_sides", "make_view", "name_layers",
+    "DIRECTIONS", "all_heads", "encode_whole", "find_sides", "kind_of", "make_view", "name_layers",
     "refuse_absent_heads", "run_heads", "view_heads",
 ]  # fmt: skip
 
@@ -54,10 +55,15 @@ def view_heads(
         arcs = _gold_arcs(example, relation, direction)
     (encoding,) = encode_whole(source, [example], max_tokens)
     maps = run_heads(source, [encoding], [(0, *head) for head in heads])
-    rows, keys = find_sides(encoding, getattr(source, "kind", None))
+    rows, keys = find_sides(encoding, kind_of(source))
     return [
         make_view(rows, head, maps[0, *head], by_words, arcs, later_piece, keys) for head in heads
     ]
+
+
+def kind_of(source: AttentionSource) -> AttentionKind | None:
+    """Which attention of an encoder-decoder a source shows; None of other models."""
+    return source.kind if isinstance(source, OneKind) else None
 
 
 def find_sides(encoding: Encoding, kind: AttentionKind | None) -> tuple[Encoding, Encoding | None]:

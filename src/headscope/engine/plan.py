@@ -180,7 +180,8 @@ def plan(
     for pass_ in _fit_windows(passes, models.source, options.max_tokens):
         kept: tuple[Analysis, ...] = ()
         for analysis in pass_.analyses:
-            reason = _find_reason(analysis, pass_, models)
+            reasons = (rule(analysis, pass_, models) for rule in RULES)
+            reason = next((reason for reason in reasons if reason), None)
             if reason is None:
                 kept = (*kept, analysis)
                 continue
@@ -225,12 +226,6 @@ def _fit_windows(
 Rule = Callable[[Any, Pass, Models], Reason | None]
 
 
-def _find_reason(analysis: Analysis, pass_: Pass, models: Models) -> Reason | None:
-    """The first reason that a rule gives."""
-    reasons = (rule(analysis, pass_, models) for rule in RULES)
-    return next((reason for reason in reasons if reason), None)
-
-
 def _need_two_models(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
     if analysis.watches is Watch.MODEL_PAIR and models.source.emits is not Watch.MODEL_PAIR:
         raise StudyError(
@@ -254,27 +249,20 @@ def _need_two_layers(analysis: Any, pass_: Pass, models: Models) -> Reason | Non
     )
 
 
-def _need_gradients(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
-    if pass_.watch is not Watch.GRADIENT:
+def _need_gradients_or_heads(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
+    """A loss has gradients; altered heads show in it too or, without it, in hidden states."""
+    if not pass_.watch.is_costly:
         return None
-    why = _explain_fixed(models) if models.with_head else models.why_no_head
+    why = models.why_no_head
+    if pass_.watch is Watch.CHANGE or models.with_head:
+        model = models.with_head or models.source
+        if not isinstance(model, LoadedModel):
+            raise StudyError(
+                f"The heads of {model.name} cannot be altered: it is not a transformers model. "
+                "Expected one; leave the analysis out."
+            )
+        why = model.explain_fixed()
     return Reason(_say_skipped(analysis, why), why) if why else None
-
-
-def _need_heads_to_alter(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
-    """The change is seen in the loss or, without a head, in hidden states."""
-    why = _explain_fixed(models) if pass_.watch is Watch.CHANGE else ""
-    return Reason(_say_skipped(analysis, why), why) if why else None
-
-
-def _explain_fixed(models: Models) -> str:
-    model = models.with_head or models.source
-    if not isinstance(model, LoadedModel):
-        raise StudyError(
-            f"The heads of {model.name} cannot be altered: it is not a transformers model. "
-            "Expected one; leave the analysis out."
-        )
-    return model.explain_fixed()
 
 
 def _need_decoder(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
@@ -298,7 +286,7 @@ def _need_decoder(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
 
 
 RULES: Sequence[Rule] = (
-    _need_two_models, _need_two_layers, _need_gradients, _need_heads_to_alter, _need_decoder,
+    _need_two_models, _need_two_layers, _need_gradients_or_heads, _need_decoder,
 )  # fmt: skip
 
 

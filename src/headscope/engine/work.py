@@ -1,9 +1,11 @@
-"""Measuring the examples of a pass: in this process, or in that of a worker."""
+"""Measuring the examples of a pass: in this process, or in those of workers on a cluster."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import torch
@@ -13,9 +15,11 @@ from torch import Tensor
 from headscope.contracts import Analysis, CorpusRole, Source, Watch
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
+from headscope.engine.cluster import Pool
 from headscope.engine.measure import ByKind, Progress, Result, measure_examples
-from headscope.engine.open_models import KeptModel, Models, open_models
+from headscope.engine.open_models import CachedModel, Models, open_models
 from headscope.engine.plan import Pass
+from headscope.engine.sample import Shard
 from headscope.errors import StudyError
 from headscope.models.ablation import AblationSource
 from headscope.models.encode import equal_length_batches
@@ -27,7 +31,8 @@ from headscope.models.untrained import make_untrained
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 
 __all__ = [
-    "PassWork", "StudyRecipe", "Worker", "describe_source", "locate", "package_versions",
+    "Group", "Groups", "PassWork", "StudyRecipe", "Worker", "describe_source", "locate",
+    "measure_on_cluster", "package_versions",
 ]  # fmt: skip
 
 PACKAGES = ("headscope", "torch", "transformers", "numpy")
@@ -162,9 +167,84 @@ class StudyRecipe:
         return describe_source(worker.models.source)
 
 
+Group = list[tuple[Shard, list[Example]]]  # what a task measures
+
+
+def measure_on_cluster(
+    pool: Pool,
+    work: Any,
+    shards: Iterable[tuple[Shard, list[Example]]],
+    n_shards: int,
+    progress: Progress,
+) -> Iterator[tuple[Group, Result | str]]:
+    """Shards and their sums, in whatever order; a string says why they could not be measured."""
+    shared, groups = pool.share(work), Groups(iter(shards), n_shards)
+
+    def take() -> tuple[Any, ...] | None:
+        group = groups.take()
+        return (shared, [examples for _, examples in group]) if group else None
+
+    for number, result in pool.run("measure", take):
+        group = groups.taken.pop(number)
+        if isinstance(result, str) and len(group) > 1:  # which of them it was
+            groups.alone += group
+            continue
+        came = monotonic()
+        yield group, result
+        progress(sum(len(shard) for shard, _ in group))
+        if not isinstance(result, str):
+            n_workers = sum(handle.is_ready for handle in pool.handles)
+            measuring = sum(s for stage, s in result.seconds.items() if "within" not in stage)
+            groups.learn(n_workers, len(group), monotonic() - came, measuring)
+
+
+@dataclass(eq=False)
+class Groups:
+    """Shards in tasks: so many in each that the driver is busy adding at most half of the time.
+
+    Sums over many heads are large (1,024 heads: 268 MB of distances). Workers then add those of
+    several shards before they send them; the numbers are the same.
+    """
+
+    shards: Iterator[tuple[Shard, list[Example]]]
+    n_left: int
+    alone: Group = field(default_factory=list)  # what is to be tried one by one
+    taken: dict[int, Group] = field(default_factory=dict)  # by number of the task
+    size: int = 1
+    _n_tasks: int = 0
+    _n_results: int = 0
+    _n_measured: int = 0
+    _adding: float = 0.0  # seconds of the driver
+    _measuring: float = 0.0  # seconds of all workers
+
+    def take(self) -> Group | None:
+        """What the next task is to measure, if there is anything for now."""
+        if self.alone:
+            group = [self.alone.pop(0)]
+        else:
+            group = list(islice(self.shards, self.size))
+            self.n_left -= len(group)
+        if not group:
+            return None
+        self.taken[self._n_tasks] = group
+        self._n_tasks += 1
+        return group
+
+    def learn(self, n_workers: int, n_shards: int, adding: float, measuring: float) -> None:
+        """See from the last result how long one takes to add, and a shard to measure."""
+        self._n_results += 1
+        self._n_measured += n_shards
+        self._adding += adding
+        self._measuring += measuring
+        a_shard = self._measuring / self._n_measured
+        wanted = 2 * n_workers * (self._adding / self._n_results) / max(a_shard, 1e-9)
+        fair = self.n_left // max(n_workers, 1)  # smaller ones at the end
+        self.size = max(1, round(min(wanted, max(wanted / 2, fair))))
+
+
 def locate(given: Any) -> Any:
     """A model or corpus as a worker is told of it: a path whole, a name as it is."""
-    named = given.name if isinstance(given, KeptModel) else given
+    named = given.name if isinstance(given, CachedModel) else given
     if isinstance(named, (str, Path)) and Path(named).exists():
         return str(Path(named).absolute())
     return named
