@@ -14,12 +14,12 @@ from headscope.data.table import Tables
 from headscope.engine.head_views import encode_whole, find_sides, kind_of, make_view, run_heads
 from headscope.engine.measure import Progress
 from headscope.engine.plan import Pass
+from headscope.engine.presented import NotableHead, find_notable_heads
 from headscope.engine.sample import Sample
 from headscope.engine.windows import cut_windows
 from headscope.models.encode import equal_length_batches
 from headscope.runs.tables import CORPUS_COLUMNS, rows_of_pass
 from headscope.stats.ranking import ENDS, MOST, Ranking
-from headscope.view.presentation import NotableHead, find_notable_heads
 
 __all__ = ["gather_examples", "merge_examples", "read_again", "write_examples"]
 

@@ -118,9 +118,6 @@ class Sample:
 
     def read(self, shards: Iterable[Shard]) -> Iterator[tuple[Shard, list[Example]]]:
         """The examples of these shards, which come in order, in one reading of the corpus."""
-        if self.loaded is not None:
-            yield from ((shard, list(self.loaded[shard.start : shard.stop])) for shard in shards)
-            return
         shards = list(shards)
         chosen = np.zeros(self.n_examples, bool)
         for shard in shards:
