@@ -11,9 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.documents import Brackets, DocumentSentence, build_document, require_mentions
 from headscope.corpora.lines import FileCorpus, Lines
-from headscope.corpora.mentions import HeadFinder, Word
+from headscope.corpora.mentions import (
+    Brackets,
+    DocumentSentence,
+    HeadFinder,
+    Word,
+    build_document,
+    require_mentions,
+)
 from headscope.data.example import Example
 from headscope.errors import InputError, shorten
 
