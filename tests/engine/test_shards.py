@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headscope.corpora import lines
 from headscope.corpora.opening import open_corpus
 from headscope.engine.merge import Part, merge_runs, part_of
 from headscope.engine.sample import Shard, cut_shards, draw_sample
@@ -122,16 +123,18 @@ def test_shards_are_whole_documents_and_parts_are_of_equal_length() -> None:
 def test_any_shards_are_read_as_the_whole_corpus_is(
     tmp_path: Path, name: str, limit: int | None
 ) -> None:
-    lines = "".join(json.dumps({"text": f"Line {i}."}) + "\n\n" * (i % 2) + "\n" for i in range(60))
+    records = "".join(
+        json.dumps({"text": f"Line {i}."}) + "\n\n" * (i % 2) + "\n" for i in range(60)
+    )
     role = "treebank" if name == "a.conllu" else "text"
     path = tmp_path / name
     if name == "folder":
         path.mkdir()
         (path / "b.txt").write_text(TEXT)
-        (path / "c.jsonl").write_text(lines)
+        (path / "c.jsonl").write_text(records)
         (path / "d.conllu").write_text(TREEBANK)
     else:
-        kinds = {".conllu": TREEBANK, ".jsonl": lines}
+        kinds = {".conllu": TREEBANK, ".jsonl": records}
         content = kinds.get(path.suffix, TEXT).encode()
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     corpus = open_corpus(path, role)
@@ -153,6 +156,20 @@ def test_any_shards_are_read_as_the_whole_corpus_is(
         few = [examples[-1], examples[0]]
         assert list(loaded.find([example.key for example in few])) == few[::-1]
     assert sample.load_into_memory().load_into_memory().loaded == examples
+
+
+def test_a_pass_reads_its_corpus_once_more_if_anything_is_to_be_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "Line {i}."}}\n' for i in range(60)))
+    opened: list[Path] = []
+    open_bytes = lines.open_bytes
+    monkeypatch.setattr(lines, "open_bytes", lambda path: opened.append(path) or open_bytes(path))
+    quick: dict[str, Any] = {"text": tmp_path / "a.jsonl", "only": "position", "examples": False}
+    run(out=tmp_path / "run", **quick)
+    assert len(opened) == 3  # what it provides, the facts, the examples
+    run(out=tmp_path / "run", resume=True, **quick)
+    assert len(opened) == 5
 
 
 def test_a_corpus_that_changes_under_a_run_is_refused(tmp_path: Path) -> None:

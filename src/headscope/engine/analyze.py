@@ -105,6 +105,9 @@ def analyze(
                 samples[pass_.key] = replace(samples[pass_.key], without_targets=True)
     whole = models.whole if any(pass_.by_kind for pass_ in passes) else None
     manifest = describe_study(whole or models.source, passes, samples, run, left_out)
+    if part:
+        shards = {pass_.key: samples[pass_.key].shards(run.shard_examples) for pass_ in passes}
+        manifest[SHARDS] = {key: len(own) for key, own in shards.items()}
     recipe = None
     if cluster.ray is not None:
         recipe = StudyRecipe(cluster, model, tokenizer, loading, run, watches)
@@ -173,16 +176,12 @@ class _Study:
                 refuse_absent_heads(models.source, pass_.analyses[0].altered_heads() or ())
             if pass_.draw == 1:
                 self.worker.make_untrained(pass_.draw)
-        if self.part:
-            n_shards = {pass_.key: len(self._shards(pass_)) for pass_ in self.passes}
-            self.manifest[SHARDS] = n_shards
-            for pass_ in self.passes:
-                if not self._own_shards(pass_):
-                    log.warning(
-                        "%s: part %s has nothing to measure because there are %d shards in all. "
-                        "Take fewer parts, or smaller shards (--shard-examples) in every part.",
-                        pass_.key, self.part, n_shards[pass_.key],
-                    )  # fmt: skip
+            if not self._own_shards(pass_):
+                log.warning(
+                    "%s: part %s has nothing to measure because there are %d shards in all. "
+                    "Take fewer parts, or smaller shards (--shard-examples) in every part.",
+                    pass_.key, self.part, len(self._shards(pass_)),
+                )  # fmt: skip
 
     def _shards(self, pass_: Pass) -> list[Shard]:
         return self.samples[pass_.key].shards(self.worker.options.shard_examples)

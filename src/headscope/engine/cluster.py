@@ -110,7 +110,7 @@ class Pool:
         tasks = _Tasks(take, window)
         while tasks.fill(self._look() + 1):
             self._grow(len(tasks.arguments))
-            busy = [handle for handle, _ in self._pending.values()]
+            busy = {handle for handle, _ in self._pending.values()}
             for handle in self.handles:
                 if tasks.waiting and handle.is_ready and handle not in busy:
                     number = tasks.waiting.popleft()
@@ -239,8 +239,11 @@ class _Tasks:
 
     def fill(self, n_tasks: int) -> bool:
         """Take tasks until so many are open; whether any is to be done or given still."""
-        most = n_tasks if self.window is None else min(n_tasks, self.window)
-        while len(self.arguments) + len(self.results) < most and (arguments := self.take()):
+        while len(self.arguments) < n_tasks:
+            if self.window is not None and self.n_taken >= self.n_given + self.window:
+                break
+            if (arguments := self.take()) is None:
+                break
             self.arguments[self.n_taken] = arguments
             self.waiting.append(self.n_taken)
             self.n_taken += 1

@@ -51,8 +51,8 @@ class Part:
     @classmethod
     def parse(cls, text: str) -> "Part":
         """The part that "3/64" names."""
-        found = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
-        part = cls(int(found[1]), int(found[2])) if found else None
+        numbers = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
+        part = cls(int(numbers[1]), int(numbers[2])) if numbers else None
         if part is None or not 1 <= part.number <= part.of:
             raise StudyError(
                 f"--shard {shorten(text)} cannot be used. Expected the number of the part, counted "
