@@ -38,8 +38,8 @@ class FilesCorpus(BaseCorpus):
 
     @property
     def provides(self) -> frozenset[str]:
-        found = self._provided()
-        return frozenset.intersection(*found) if found else frozenset()
+        provided = self._provided()
+        return frozenset.intersection(*provided) if provided else frozenset()
 
     @property
     def mixes_targets(self) -> bool:
@@ -47,11 +47,11 @@ class FilesCorpus(BaseCorpus):
 
     def _provided(self) -> list[frozenset[str]]:
         """What each file provides."""
-        found: list[frozenset[str]] = []
+        provided: list[frozenset[str]] = []
         for member in self._good_members.values():
             with suppress(InputError):  # told when it is read
-                found.append(member.provides)
-        return found
+                provided.append(member.provides)
+        return provided
 
     @cached_property
     def skipped_files(self) -> dict[str, str]:

@@ -343,10 +343,10 @@ def split_surface(surface: str, words: Sequence[str]) -> list[str]:
         matcher = SequenceMatcher(None, spelled.lower(), surface.lower(), autojunk=False)
         fits = matcher.get_opcodes()
     cuts = [0]
-    for place, end in enumerate(accumulate(map(len, words[:-1])), start=1):
+    for number, end in enumerate(accumulate(map(len, words[:-1])), start=1):
         _, start, stop, to, until = next(fit for fit in fits if fit[1] <= end <= fit[2])
         cut = to + round((end - start) / max(stop - start, 1) * (until - to))
-        n_after = len(words) - place  # words that still need a character
+        n_after = len(words) - number  # words that still need a character
         cuts.append(max(min(max(cut, cuts[-1] + 1), len(surface) - n_after), cuts[-1]))
     return [surface[start:end] for start, end in pairwise([*cuts, len(surface)])]
 

@@ -65,7 +65,7 @@ def describe_mentions(
         head = find_head(start, end)
         word, inside = words[head], words[start:end]
         kind = find_kind(inside, head - start, is_first=start == 0)
-        forms = [one.form for one in inside]
+        forms = [word.form for word in inside]
         agreement = find_agreement(forms, head - start, word.features, word.fine_tag or word.tag)
         is_single = sizes[cluster] == 1
         mentions.append(Mention(start, end, cluster, head, kind, *agreement, is_single))

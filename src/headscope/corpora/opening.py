@@ -241,12 +241,12 @@ def _walk(folder: Path) -> Iterator[Path]:
         ) from error
 
     seen: set[str] = set()
-    for place, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
-        if os.path.realpath(place) in seen:
+    for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        if os.path.realpath(parent) in seen:
             folders.clear()
             continue
-        seen.add(os.path.realpath(place))
-        yield from (Path(place) / file for file in files)
+        seen.add(os.path.realpath(parent))
+        yield from (Path(parent) / file for file in files)
 
 
 def _find_format(path: Path, formats: Formats) -> Any:

@@ -167,7 +167,7 @@ def read_arrays(path: Path, framework: str) -> tuple[dict[str, Any], Any]:
         plain = {
             name: value if framework == "numpy" else value.numpy() for name, value in arrays.items()
         }
-        if metadata.get(CHECKSUM, found := _checksum(plain, metadata[FACTS])) != found:
+        if metadata.get(CHECKSUM, computed := _checksum(plain, metadata[FACTS])) != computed:
             raise ValueError("its checksum differs")
         return arrays, facts
     except (ValueError, KeyError, TypeError, RecursionError) as error:

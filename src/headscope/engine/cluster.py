@@ -214,12 +214,12 @@ class Pool:
 
     def _check(self, handle: Handle, host: str, facts: Mapping[str, str]) -> None:
         """A worker is given work only if it is what the driver is."""
-        for name, own in self.facts.items():
-            if facts.get(name) != own:
+        for name, expected in self.facts.items():
+            if facts.get(name) != expected:
                 raise StudyError(
                     f"The worker on {host} has a different {name}: {facts.get(name)}; the driver "
-                    f"has {own}. Expected the same on every machine; install the same packages and "
-                    f"use the same model everywhere."
+                    f"has {expected}. Expected the same on every machine; install the same "
+                    "packages and use the same model everywhere."
                 )
         handle.is_ready, handle.host = True, host
 

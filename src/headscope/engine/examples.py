@@ -64,13 +64,13 @@ def gather_examples(
             break
     encodings = encode_whole(source, list(examples.values()), max_tokens)
     progress = start_bar(len(encodings))
-    found: list[tuple[Request, ShownExample]] = []
+    results: list[tuple[Request, ShownExample]] = []
     with source.prepared():
         for members in equal_length_batches(encodings, BATCH_TOKENS):
-            found += _show(source, members, requests)
+            results += _show(source, members, requests)
             progress(len(members))
-    found.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
-    return [shown for _, shown in found]
+    results.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
+    return [shown for _, shown in results]
 
 
 def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample]:
@@ -98,18 +98,20 @@ def _request(
     requests: dict[int, list[Request]] = {}
     number = 0
     for analysis in pass_.analyses:
-        own = {name: tables[name] for name in analysis.tables if name in tables}
-        is_of_several = any(set(CORPUS_COLUMNS) & set(table.columns) for table in own.values())
+        of_analysis = {name: tables[name] for name in analysis.tables if name in tables}
+        is_of_several = any(
+            set(CORPUS_COLUMNS) & set(table.columns) for table in of_analysis.values()
+        )
         suffix = f" ({pass_.corpus.name})" if is_of_several else ""
         read = (pass_.corpus.name, pass_.window, pass_.cut)
-        rows = {name: rows_of_pass(table, *read) for name, table in own.items()}
+        rows = {name: rows_of_pass(table, *read) for name, table in of_analysis.items()}
         ranking = rankings.get(analysis.name, Ranking())
         for head in find_notable_heads(analysis.name, rows):
             titled = replace(head, title=head.title + suffix)
             chosen: set[int] = set()
-            place = (numbers.index(head.layer), head.head, *head.more)
+            position = (numbers.index(head.layer), head.head, *head.more)
             for end in ENDS:  # in a small corpus the best may be among the worst: once is enough
-                for rank, (key, score) in enumerate(ranking.find(head.ranking, end, place)):
+                for rank, (key, score) in enumerate(ranking.find(head.ranking, end, position)):
                     if key not in chosen:
                         request = Request(titled, number, analysis, end, rank, score)
                         requests.setdefault(key, []).append(request)
@@ -140,17 +142,17 @@ def _show(
 ) -> Iterator[tuple[Request, ShownExample]]:
     """What is to be shown of examples of one length, which the model reads together."""
     wanted = [
-        (place, encoding, request)
-        for place, encoding in enumerate(encodings)
+        (position, encoding, request)
+        for position, encoding in enumerate(encodings)
         for request in requests[stable_hash(encoding.example.id)]
     ]
-    heads = {(place, r.head.layer, r.head.head) for place, _, r in wanted}
+    heads = {(position, r.head.layer, r.head.head) for position, _, r in wanted}
     maps, kind = run_heads(source, encodings, heads), kind_of(source)
-    for place, encoding, request in wanted:
+    for position, encoding, request in wanted:
         head = request.head
         is_of_words = head.pairs is not None
         pairs = head.pairs(request.analysis, encoding.example) if head.pairs else []
-        weights = maps[place, head.layer, head.head]
+        weights = maps[position, head.layer, head.head]
         rows, keys = find_sides(encoding, kind)
         view = make_view(rows, (head.layer, head.head), weights, is_of_words, pairs, keys=keys)
         n_right = round((request.score + len(view.marked)) / 2)

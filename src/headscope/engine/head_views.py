@@ -158,11 +158,11 @@ def run_heads(
     numbers = source.layer_numbers
 
     def keep(attention: LayerAttention) -> None:
-        for place, layer, head in wanted:
+        for position, layer, head in wanted:
             if layer == numbers[attention.layer]:
                 refuse_not_finite([(layer, attention.is_finite())], attention.batch)
-                weights = attention.weights[place, head]
-                maps[place, layer, head] = weights.detach().double().cpu().numpy()
+                weights = attention.weights[position, head]
+                maps[position, layer, head] = weights.detach().double().cpu().numpy()
 
     source.attend(source.batch(encodings), keep)
     return maps
@@ -177,7 +177,9 @@ def _unit_of_each_token(encoding: Encoding, by_words: bool) -> NDArray[np.int64]
             f"{encoding.example.id} is plain text, so its words are not known. Expected an example "
             "of words; give its words, or look at tokens."
         )
-    words = [f"word {word}" if word >= 0 else f"token {place}" for place, word in _places(encoding)]
+    words = [
+        f"word {word}" if word >= 0 else f"token {position}" for position, word in _places(encoding)
+    ]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(words))}
     return np.array([numbers[name] for name in words])
 
@@ -209,8 +211,8 @@ def _find_later_pieces(encoding: Encoding) -> list[bool]:
     words = encoding.word_ids.tolist()
     if max(words, default=-1) >= 0:
         return [
-            place > 0 and word >= 0 and word == words[place - 1]
-            for place, word in _places(encoding)
+            position > 0 and word >= 0 and word == words[position - 1]
+            for position, word in _places(encoding)
         ]
     text, end, later = encoding.example.text or "", 0, []
     for surface, kind in zip(encoding.surfaces, encoding.kinds, strict=True):
@@ -223,11 +225,11 @@ def _find_later_pieces(encoding: Encoding) -> list[bool]:
 
 def _first_units(encoding: Encoding, owners: NDArray[np.int64]) -> dict[int, int]:
     """The unit of each word's first piece; words without tokens have none."""
-    found: dict[int, int] = {}
-    for place, word in _places(encoding):
+    first_units: dict[int, int] = {}
+    for position, word in _places(encoding):
         if word >= 0:
-            found.setdefault(word, int(owners[place]))
-    return found
+            first_units.setdefault(word, int(owners[position]))
+    return first_units
 
 
 def _pool(weights: Maps, owners: NDArray[np.int64]) -> Maps:

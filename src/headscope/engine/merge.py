@@ -293,11 +293,11 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> Non
         "tokenizers": lambda m: m["model"].get("tokenizer"),
         "options": lambda m: numbers_of(m["options"]),
     }
-    found = {name: [fact(manifest) for manifest in manifests] for name, fact in facts.items()}
+    compared = {name: [fact(manifest) for manifest in manifests] for name, fact in facts.items()}
     for name in dict.fromkeys(name for m in manifests for name in m["analyses"]):
-        own = [m["analyses"][name] for m in manifests if name in m["analyses"]]
-        found[f"options of {name}"] = own
-    for name, values in found.items():
+        options = [m["analyses"][name] for m in manifests if name in m["analyses"]]
+        compared[f"options of {name}"] = options
+    for name, values in compared.items():
         if any(value != values[0] for value in values):
             raise OutputError(
                 f"The runs in {', '.join(map(str, folders))} have different {name}. Expected runs "

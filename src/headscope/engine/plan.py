@@ -71,7 +71,9 @@ class Pass:
             "examples": sample.n_examples,
             "analyses": [analysis.name for analysis in self.analyses],
             "watch": self.watch.value,
-            KIND: {kind.value: [a.name for a in own] for kind, own in self.by_kind.items()},
+            KIND: {
+                kind.value: [a.name for a in analyses] for kind, analyses in self.by_kind.items()
+            },
             "window": self.window,
             "cut": self.cut if self.window else None,
             "repeats": self.repeats,

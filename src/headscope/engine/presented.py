@@ -40,17 +40,18 @@ def _derive(
 ) -> DerivedTables | None:
     """What is made of the tables; of several kinds of attention for each of them."""
     parts = split_kinds(tables)
-    found = {kind: made for kind, own in parts.items() if (made := make(own, options)) is not None}
-    if set(found) <= {""}:
-        return found.get("")
+    made_of = {kind: make(tables_of_kind, options) for kind, tables_of_kind in parts.items()}
+    derived = {kind: made for kind, made in made_of.items() if made is not None}
+    if set(derived) <= {""}:
+        return derived.get("")
     return DerivedTables(
-        join_kinds({kind: made.tables for kind, made in found.items()}),
+        join_kinds({kind: made.tables for kind, made in derived.items()}),
         {
-            name: {kind: made.facts[name] for kind, made in found.items() if name in made.facts}
-            for name in dict.fromkeys(name for made in found.values() for name in made.facts)
+            name: {kind: made.facts[name] for kind, made in derived.items() if name in made.facts}
+            for name in dict.fromkeys(name for made in derived.values() for name in made.facts)
         },
-        tuple(t.with_column(KIND, kind) for kind, made in found.items() for t in made.shown),
-        tuple(f"{kind}: {note}" for kind, made in found.items() for note in made.notes),
+        tuple(t.with_column(KIND, kind) for kind, made in derived.items() for t in made.shown),
+        tuple(f"{kind}: {note}" for kind, made in derived.items() for note in made.notes),
     )
 
 

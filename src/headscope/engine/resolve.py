@@ -70,8 +70,8 @@ def split_options(
     shared = (RunOptions, ModelOptions, ClusterOptions)
     refuse_unknown(options, [*collect_options(*shared), *of_analyses])
     run, model, cluster = (build_options(kind, options) for kind in shared)
-    own = {name: value for name, value in options.items() if name in of_analyses}
-    return run, model, cluster, own
+    known = {name: value for name, value in options.items() if name in of_analyses}
+    return run, model, cluster, known
 
 
 def build_analysis(name: str, given: Mapping[str, Any] | None = None) -> Analysis:
@@ -139,9 +139,9 @@ def _unique(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def _refuse_idle_options(options: Mapping[str, Any], analyses: Collection[Any]) -> None:
-    own = collect_options(*(type(analysis) for analysis in analyses))
+    known = collect_options(*(type(analysis) for analysis in analyses))
     for name, value in options.items():
-        if name in own or value is None:
+        if name in known or value is None:
             continue
         takers = [n for n, kind in analysis_kinds().items() if name in collect_options(kind)]
         flag = collect_options(*analysis_kinds().values())[name].flag

@@ -100,15 +100,15 @@ class Sample:
             yield from self.loaded
             return
         examples = enumerate(self.corpus)
-        for place, chosen in enumerate(self.facts.numbers.tolist()):
+        for position, chosen in enumerate(self.facts.numbers.tolist()):
             example = next((example for number, example in examples if number == chosen), None)
-            if example is None or _hash_content(example) != self.facts.contents[place]:
+            if example is None or _hash_content(example) != self.facts.contents[position]:
                 raise InputError(
                     f"{self.corpus.location or self.corpus.name} has changed since the run first "
                     "read it. Expected the same content until the run ends; restore it, or start "
                     "a new run."
                 )
-            yield self._complete(place, example)
+            yield self._complete(position, example)
 
     def shards(self, shard_examples: int) -> list[Shard]:
         """What is measured at once: whole documents, one after the other."""
@@ -139,11 +139,11 @@ class Sample:
         loaded = self.loaded and [self.loaded[i] for i in is_wanted.nonzero()[0].tolist()]
         return replace(self, facts=self.facts.choose(is_wanted), loaded=loaded)
 
-    def _complete(self, place: int, example: Example) -> Example:
+    def _complete(self, position: int, example: Example) -> Example:
         """The example with what the whole corpus shows of it, and without a target if need be."""
         if self.without_targets:
             example = replace(example, text_pair=None, links=None)
-        key, weight = int(self.facts.document_keys[place]), float(self.facts.weights[place])
+        key, weight = int(self.facts.document_keys[position]), float(self.facts.weights[position])
         return replace(example, document_key=key, weight=weight)
 
 
