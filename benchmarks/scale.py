@@ -21,15 +21,14 @@ from headscope.contracts import CorpusRole
 from headscope.corpora.opening import open_corpus
 from headscope.engine.analyze import analyze
 from headscope.engine.checkpoint import SavedSums
-from headscope.engine.cluster import Groups, Pool, measure_on_cluster, open_pool
-from headscope.engine.index import build_index
+from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Result
 from headscope.engine.merge import merge_runs
 from headscope.engine.open_models import open_models
-from headscope.engine.plan import plan_passes
+from headscope.engine.plan import list_passes, plan
 from headscope.engine.resolve import build_analysis
-from headscope.engine.sample import Shard, draw_sample
-from headscope.engine.work import PassWork, ShardWork, StudyRecipe
+from headscope.engine.sample import Sample, Shard, draw_sample
+from headscope.engine.work import Groups, PassWork, StudyRecipe, Worker, measure_on_cluster
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.tally import Tally
@@ -57,11 +56,9 @@ def run(settings: Settings) -> Iterator[Row]:
     if not MODEL.exists() or not TEXT.exists():
         return
     start = perf_counter()
-    build_index(open_corpus(TEXT, CorpusRole.TEXT))
+    draw_sample(open_corpus(TEXT, CorpusRole.TEXT), None, 0)
     seconds = perf_counter() - start
-    yield Row(
-        "scale", "reading a corpus for its index", TEXT.stat().st_size / 1e6 / seconds, "MB/s"
-    )
+    yield Row("scale", "the first reading of a corpus", TEXT.stat().st_size / 1e6 / seconds, "MB/s")
     yield from compare_clusters(settings)
     yield from compare_parts(settings)
 
@@ -90,7 +87,8 @@ class Simulated:
 
 def simulate(adding: float, seed: int = 0) -> Simulated:
     """Workers that measure and a driver that adds, in a time of their own."""
-    random, groups = Random(seed), Groups([Shard(n, n, n + 1, 1) for n in range(N_SHARDS)])
+    random, shards = Random(seed), ((Shard(n, n, n + 1, 1), []) for n in range(N_SHARDS))
+    groups = Groups(iter(shards), N_SHARDS)
     done: list[tuple[float, int, float]] = []  # when a worker finishes, the task, its seconds
     n_tasks, measuring = 0, 0.0
 
@@ -119,33 +117,35 @@ def simulate(adding: float, seed: int = 0) -> Simulated:
     return Simulated(free / (measuring / N_WORKERS), busy / free, most_waiting)
 
 
-def make_work(source: Any, loading: ModelOptions) -> tuple[ShardWork, PassWork, list[Shard]]:
+def make_work(source: Any, loading: ModelOptions) -> tuple[Worker, PassWork, Sample]:
     """The measuring of some segments of an encyclopedia, as `analyze` does it."""
     options = RunOptions(limit=N_SEGMENTS)
     corpus = open_corpus(TEXT, CorpusRole.TEXT)
     analyses = [build_analysis(name) for name in ANALYSES]
-    (pass_,), _ = plan_passes(analyses, [(CorpusRole.TEXT, corpus)], is_explicit=True)
-    models = open_models(source, None, loading, options, [pass_.watch])
-    work = ShardWork(models, {pass_.key: draw_sample(corpus, N_SEGMENTS, 0)}, options)
-    return work, PassWork(pass_, pass_.analyses), work.shards(pass_)
+    passes, lacking = list_passes(analyses, [(CorpusRole.TEXT, corpus)], options, True)
+    models = open_models(source, None, loading, options, [passes[0].watch])
+    ((pass_,), _) = plan(passes, lacking, models, options, True)
+    sample = draw_sample(corpus, N_SEGMENTS, 0).load_into_memory()
+    return Worker(models, options), PassWork.of(pass_), sample
 
 
 def compare_clusters(settings: Settings) -> Iterator[Row]:
     """One process of two threads, and the same by Ray: workers are up before the clock starts."""
     loading = ModelOptions(device="cpu")
-    work, pass_work, shards = make_work(str(MODEL), loading)
-    shards = halve(shards)
+    worker, work, sample = make_work(str(MODEL), loading)
+    shards = halve(sample.shards(N_SEGMENTS))
     warm = [Shard(number, 0, N_WARM, 1) for number in range(4)]  # each worker has one at least
 
     def plain(shards: Sequence[Shard] = shards) -> None:
         torch.set_num_threads(2)
         total = Result()
-        for shard in shards:
-            total += work.measure(pass_work, [shard])
+        for _, examples in sample.read(shards):
+            total += worker.measure(work, [examples])
 
     def on_ray(pool: Pool, shards: Sequence[Shard] = shards) -> None:
         total = Result()
-        for _, result in measure_on_cluster(pool, pass_work, shards, lambda n_examples: None):
+        examples = sample.read(shards)
+        for _, result in measure_on_cluster(pool, work, examples, len(shards), lambda n: None):
             assert isinstance(result, Result), result
             total += result
 
@@ -160,11 +160,8 @@ def compare_clusters(settings: Settings) -> Iterator[Row]:
 
     def open_workers(n_workers: int, n_threads: int) -> Any:
         options = ClusterOptions(ray="local", workers=n_workers, cpus_per_worker=n_threads)
-        watches = (pass_work.pass_.watch,)
-        recipe = StudyRecipe(
-            options, str(MODEL), None, loading, work.options, watches, work.samples
-        )
-        return open_pool(options, recipe, recipe.facts(work))
+        recipe = StudyRecipe(options, str(MODEL), None, loading, worker.options, (work.watch,))
+        return open_pool(options, recipe, recipe.facts(worker))
 
     with open_workers(1, 2) as pool:
         best = compare(pool)
@@ -186,7 +183,7 @@ def halve(shards: Sequence[Shard]) -> list[Shard]:
 
 def compare_parts(settings: Settings) -> Iterator[Row]:
     """A run in parts, merged, over the same run in one."""
-    work, _, _ = make_work(str(MODEL), ModelOptions(device="cpu"))
+    worker, _, _ = make_work(str(MODEL), ModelOptions(device="cpu"))
     given = {
         "text": TEXT,
         "only": list(ANALYSES),
@@ -200,14 +197,14 @@ def compare_parts(settings: Settings) -> Iterator[Row]:
 
         def whole() -> None:
             rmtree(folder / "whole", ignore_errors=True)
-            analyze(work.models.source, out=folder / "whole", **given)
+            analyze(worker.models.source, out=folder / "whole", **given)
 
         def parts() -> None:
             rmtree(folder / "parts", ignore_errors=True)
             rmtree(folder / "merged", ignore_errors=True)
             places = [folder / "parts" / str(number) for number in range(1, N_PARTS + 1)]
             for number, place in enumerate(places, start=1):
-                analyze(work.models.source, out=place, shard=f"{number}/{N_PARTS}", **given)
+                analyze(worker.models.source, out=place, shard=f"{number}/{N_PARTS}", **given)
             merge_runs(places, folder / "merged")
 
         best = best_seconds({"whole": whole, "parts": parts}, settings.repeats, is_warm=True)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"torch", "transformers", "pandas", "numpy", "pyarrow"}
+HEAVY = {"torch", "transformers", "pandas", "numpy", "pyarrow", "altair"}
 
 
 def loaded_by(code: str) -> set[str]:
@@ -46,6 +46,10 @@ def test_help_and_lists_load_nothing_heavy(arguments: str) -> None:
 
 def test_the_help_of_analyze_loads_no_model_library() -> None:
     assert "transformers" not in loaded_by(run("analyze --help"))
+
+
+def test_what_plans_and_measures_loads_no_charts() -> None:
+    assert "altair" not in loaded_by("import headscope.engine.work, headscope.engine.checkpoint")
 
 
 def test_the_end_of_a_command_frees_what_libraries_made() -> None:

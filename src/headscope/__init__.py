@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headscope.comparison.atlas import write_atlas as write_atlas
     from headscope.comparison.compare import compare as compare
+    from headscope.comparison.match import match_models as match_models
     from headscope.comparison.series import compare_series as compare_series
     from headscope.contracts import Analysis as Analysis
     from headscope.contracts import Annotation as Annotation
@@ -38,12 +39,11 @@ if TYPE_CHECKING:
     from headscope.data.tree import Tree as Tree
     from headscope.engine.analyze import analyze as analyze
     from headscope.engine.callback import HeadscopeCallback as HeadscopeCallback
-    from headscope.engine.finish import redraw_map as redraw_map
-    from headscope.engine.match import match_models as match_models
     from headscope.engine.merge import merge_runs as merge_runs
+    from headscope.engine.presented import redraw_map as redraw_map
     from headscope.engine.probe import probe as probe
-    from headscope.engine.show import show as show
     from headscope.errors import HeadscopeError as HeadscopeError
+    from headscope.explore.show import show as show
     from headscope.models.load import load_model as load_model
     from headscope.options import option as option
     from headscope.runs.run import Run as Run
@@ -73,11 +73,11 @@ _NAMES = {
     "data.tree": ("Tree",),
     "engine.analyze": ("analyze",),
     "engine.callback": ("HeadscopeCallback",),
-    "engine.finish": ("redraw_map",),
-    "engine.match": ("match_models",),
+    "engine.presented": ("redraw_map",),
+    "comparison.match": ("match_models",),
     "engine.merge": ("merge_runs",),
     "engine.probe": ("probe",),
-    "engine.show": ("show",),
+    "explore.show": ("show",),
     "errors": ("HeadscopeError",),
     "models.load": ("load_model",),
     "options": ("option",),

@@ -17,8 +17,8 @@ from headscope.comparison.compare import Comparison
 from headscope.comparison.measures import compare_numbers
 from headscope.comparison.replicates import NTH, Replicates, read_replicates
 from headscope.contracts import Watch
-from headscope.engine.index import hash_text
 from headscope.engine.resolve import build_analysis
+from headscope.engine.sample import hash_text
 from headscope.errors import OutputError, StudyError
 from headscope.files import seal
 from headscope.registry import ANALYSES

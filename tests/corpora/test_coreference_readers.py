@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from headscope.contracts import CorpusRole
 from headscope.corpora.conll2012 import Conll2012
 from headscope.corpora.conllu_coref import ConlluCoreference
-from headscope.corpora.documents import Brackets
 from headscope.corpora.gap import GapCorpus
-from headscope.corpora.mentions import Span
+from headscope.corpora.mentions import Brackets, Span
 from headscope.corpora.opening import open_corpus
 from headscope.data.example import Example
 from headscope.errors import InputError, on_command_line

@@ -7,7 +7,6 @@ import pytest
 
 import headscope as hs
 from headscope.contracts import CorpusRole
-from headscope.corpora.collection import with_blocks
 from headscope.corpora.opening import as_corpora, open_corpus
 
 
@@ -140,7 +139,7 @@ def test_newdoc_is_believed_whatever_ids_say(tmp_path: Path) -> None:
 def test_blocks_have_the_size_that_was_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path / "a.conllu", treebank(write_ids("train-s{n}")))
     for role in ("treebank", "text"):
-        corpus = with_blocks(open_corpus(path, role), 30)
+        corpus = open_corpus(path, role).with_blocks(30)
         assert len(set(documents(corpus))) == 3
         assert corpus.documents == "blocks of 30 sentences (unknown)"  # type: ignore[attr-defined]
 

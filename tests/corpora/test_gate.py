@@ -180,7 +180,7 @@ def test_a_read_error_in_the_middle_names_the_line(
     with pytest.raises(
         InputError, match=r"a\.txt:3: the rest of the file cannot be read \(Input/output"
     ):
-        list(open_corpus(tmp_path / "a.txt", TEXT).peek())  # type: ignore[attr-defined]
+        list(open_corpus(tmp_path / "a.txt", TEXT))
 
 
 @dataclass(frozen=True)

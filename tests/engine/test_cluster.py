@@ -19,17 +19,18 @@ from headscope.cli import build_app
 from headscope.corpora.collection import MemoryCorpus
 from headscope.engine import analyze as analyze_module
 from headscope.engine import checkpoint
-from headscope.engine.cluster import Handle, measure_on_cluster, open_pool
-from headscope.engine.many import analyze_models
+from headscope.engine.batch_models import analyze_models
+from headscope.engine.cluster import Handle, open_pool
 from headscope.engine.measure import Result
 from headscope.engine.sample import Shard, draw_sample
 from headscope.engine.word_maps import SourceRecipe, StoredMaps
+from headscope.engine.work import measure_on_cluster
 from headscope.errors import InputError, StudyError, WriteError
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.runs.run import load_run
 from tests.engine.made import EXAMPLES, run
 from tests.engine.made_workers import Doubler, DoublerRecipe, MeetingCorpus
-from tests.engine.test_many import COMMAND as MODELS_COMMAND
+from tests.engine.test_batch_models import COMMAND as MODELS_COMMAND
 from tests.engine.test_shards import tables_in
 from tests.making import MadeSource
 from tests.planted import PLANTED, Starve
@@ -282,9 +283,8 @@ class FakePool:
     def run(self, method: str, take: Any) -> Iterator[tuple[int, Any]]:
         number, quick = 0, Result(seconds={"model": 0.0001})
         while (some := [task for _ in range(4) if (task := take())]) != []:
-            for place, (_, shards) in reversed(list(enumerate(some))):
-                is_bad = any(shard.number == 5 for shard in shards)
-                yield number + place, "it fails" if is_bad else quick
+            for place, (_, numbers) in reversed(list(enumerate(some))):
+                yield number + place, "it fails" if 5 in numbers else quick
             number += len(some)
 
 
@@ -292,11 +292,14 @@ def test_large_sums_are_added_by_workers_and_a_bad_shard_is_found_among_others()
     shards = [Shard(number, number, number + 1, 1) for number in range(200)]
     measured: list[int] = []
     sizes: list[int] = []
-    for group, result in measure_on_cluster(FakePool(), None, shards, lambda n: None):  # type: ignore[arg-type]
+    pool: Any = FakePool()
+    given: Any = ((shard, shard.number) for shard in shards)  # its number for its examples
+    for group, result in measure_on_cluster(pool, None, given, len(shards), lambda n: None):
         time.sleep(0.002)  # adding takes longer than measuring
         sizes.append(len(group))
-        assert isinstance(result, str) == (group[0].number == 5)
-        measured += [shard.number for shard in group]
+        numbers = [shard.number for shard, _ in group]
+        assert isinstance(result, str) == (numbers[0] == 5)
+        measured += numbers
     assert sorted(measured) == list(range(200))
     assert max(sizes) > 4
 
@@ -306,10 +309,10 @@ def test_a_run_that_lacks_a_shard_says_so_and_resumes(
 ) -> None:
     whole = run(out=tmp_path / "whole", **QUICK)
 
-    def measure(worker: Any, work: Any, shards: Any, progress: Any) -> Any:
-        for shard in shards:
+    def measure(worker: Any, work: Any, shards: Any, n_shards: int, progress: Any) -> Any:
+        for shard, examples in shards:
             is_bad = shard.number == 1
-            yield [shard], "MemoryError" if is_bad else worker.measure(work, [shard])
+            yield [(shard, examples)], "MemoryError" if is_bad else worker.measure(work, [examples])
 
     with monkeypatch.context() as patched:
         patched.setattr(torch, "set_num_threads", lambda n: None)  # those of this process

@@ -2,23 +2,16 @@
 
 import gzip
 import json
-import pickle
-from glob import glob
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from headscope.corpora import lines as lines_module
-from headscope.corpora.collection import FilesCorpus
+from headscope.corpora import lines
 from headscope.corpora.opening import open_corpus
-from headscope.engine import index as index_module
-from headscope.engine.index import CorpusReader, build_index, find_index
-from headscope.engine.merge import merge_runs
-from headscope.engine.sample import Part, Sample, Shard, cut_shards, draw_sample, hold, part_of
-from headscope.engine.work import find_here
+from headscope.engine.merge import Part, merge_runs, part_of
+from headscope.engine.sample import Shard, cut_shards, draw_sample
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.runs.run import load_run
 from tests.engine.made import run
@@ -76,19 +69,6 @@ def test_parts_make_the_run_byte_for_byte(tmp_path: Path, whole: Path, n_parts: 
     assert again.manifest["counts"] == counts
 
 
-def test_what_is_kept_beside_parts_is_not_taken_for_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_module, "LEAST_BYTES", 1)
-    text = tmp_path / "a.txt"
-    text.write_text(TEXT)
-    quick: dict[str, Any] = {"only": ["position"], "text": text, "examples": False}
-    run_parts(tmp_path / "parts", 2, shard_examples=8, **quick)
-    assert len(list(tmp_path.glob("parts/.indexes/*"))) == 1, "it is made once"
-    parts = [Path(name) for name in glob(f"{tmp_path}/parts/*")]  # as a shell lists them
-    merge_runs(parts, tmp_path / "merged")
-
-
 def test_parts_that_make_no_whole_are_told(tmp_path: Path) -> None:
     quick = {"only": ["position"], "shard_examples": 3}
     one, two, three = run_parts(tmp_path, 3, **quick)
@@ -138,70 +118,58 @@ def test_shards_are_whole_documents_and_parts_are_of_equal_length() -> None:
     assert part_of([Shard(0, 0, 1, 0)], Part(1, 2)) == [Shard(0, 0, 1, 0)]
 
 
-LINES = "".join(f"\nParagraph {n} of no document.\n" if n == 0 else f"{n}.\n" for n in range(999))
-
-
-@pytest.mark.parametrize("name", ["a.txt", "lines.txt", "lines.txt.gz", "folder"])
-def test_texts_are_read_once_for_their_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    path = tmp_path / name
-    if name == "folder":
-        path.mkdir()
-        (path / "b.txt").write_text(LINES)
-        (path / "c.txt").write_text(TEXT)
-        (path / "d.txt").write_text(LINES + "\nA second document.\n")
-    else:
-        content = (TEXT if name == "a.txt" else LINES).encode()
-        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    examples = list(open_corpus(path, "text"))
-    opened: list[Path] = []
-    open_bytes = lines_module.open_bytes
-    monkeypatch.setattr(
-        lines_module, "open_bytes", lambda path: opened.append(path) or open_bytes(path)
-    )
-    corpus = open_corpus(path, "text")
-    index = find_index(corpus, None, None)
-    assert len(opened) == len(set(opened)), "a file was read twice"
-    documents = [None, *[example.document for example in examples]]
-    begins = [d is None or d != before for before, d in pairwise(documents)]
-    assert index.begins.tolist() == begins
-    again = build_index(corpus)  # now it is known whether documents are marked
-    assert all(np.array_equal(value, vars(again)[n]) for n, value in vars(index).items())
-    reader = CorpusReader(corpus, index)
-    order = np.random.default_rng(1).permutation(len(examples)).tolist()
-    assert [next(reader.read([number])) for number in order] == [examples[i] for i in order]
-    assert not reader._is_whole, "files were read from their start"
-    assert max(np.bincount(index.places)) < 40 or name == "folder"
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.conllu", "a.jsonl", "folder"])
-def test_any_example_can_be_read_alone(tmp_path: Path, name: str) -> None:
-    lines = "".join(json.dumps({"text": f"Line {i}."}) + "\n\n" * (i % 2) + "\n" for i in range(60))
+@pytest.mark.parametrize("limit", [None, 25])
+def test_any_shards_are_read_as_the_whole_corpus_is(
+    tmp_path: Path, name: str, limit: int | None
+) -> None:
+    records = "".join(
+        json.dumps({"text": f"Line {i}."}) + "\n\n" * (i % 2) + "\n" for i in range(60)
+    )
     role = "treebank" if name == "a.conllu" else "text"
     path = tmp_path / name
     if name == "folder":
         path.mkdir()
         (path / "b.txt").write_text(TEXT)
-        (path / "c.jsonl").write_text(lines)
-        (path / "d.conllu").write_text(TREEBANK)  # paragraphs of it: read from the start
+        (path / "c.jsonl").write_text(records)
+        (path / "d.conllu").write_text(TREEBANK)
     else:
-        kinds = {".conllu": TREEBANK, ".jsonl": lines}
+        kinds = {".conllu": TREEBANK, ".jsonl": records}
         content = kinds.get(path.suffix, TEXT).encode()
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     corpus = open_corpus(path, role)
-    examples, digest = list(corpus), open_corpus(path, role).digest()
-    index = find_index(corpus, None, None)
-    assert corpus.digest() == digest
-    if not isinstance(corpus, FilesCorpus):
-        assert corpus._known["digest"] == digest, "it was read once more"  # type: ignore[attr-defined]
-        assert len(set(index.places.tolist())) > 10
-    reader = CorpusReader(open_corpus(path, role), index)
-    order = np.random.default_rng(1).permutation(len(examples)).tolist()
-    for number in [*order, *range(len(examples))]:
-        assert list(reader.read([number])) == [examples[number]], number
-    far = [0, len(examples) - 1]
-    assert list(CorpusReader(corpus, index).read(far)) == [examples[i] for i in far]
+    sample = draw_sample(corpus, limit, 3)
+    examples = list(sample)
+    ids = [example.id for example in examples]
+    assert [example.id for example in corpus if example.id in ids] == ids
+    assert sample.n_available == len(list(corpus))
+    assert len(ids) == (limit or sample.n_available)
+    for loaded in (sample, sample.load_into_memory()):
+        assert list(loaded) == examples
+        shards = loaded.shards(8)
+        for some in (shards, shards[1:2], shards[::2], []):
+            read = list(loaded.read(some))
+            assert [shard for shard, _ in read] == some
+            assert [e for _, own in read for e in own] == [
+                e for shard in some for e in examples[shard.start : shard.stop]
+            ]
+        few = [examples[-1], examples[0]]
+        assert list(loaded.find([example.key for example in few])) == few[::-1]
+    assert sample.load_into_memory().load_into_memory().loaded == examples
+
+
+def test_a_pass_reads_its_corpus_once_more_if_anything_is_to_be_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "Line {i}."}}\n' for i in range(60)))
+    opened: list[Path] = []
+    open_bytes = lines.open_bytes
+    monkeypatch.setattr(lines, "open_bytes", lambda path: opened.append(path) or open_bytes(path))
+    quick: dict[str, Any] = {"text": tmp_path / "a.jsonl", "only": "position", "examples": False}
+    run(out=tmp_path / "run", **quick)
+    assert len(opened) == 3  # what it provides, the facts, the examples
+    run(out=tmp_path / "run", resume=True, **quick)
+    assert len(opened) == 5
 
 
 def test_a_corpus_that_changes_under_a_run_is_refused(tmp_path: Path) -> None:
@@ -210,69 +178,9 @@ def test_a_corpus_that_changes_under_a_run_is_refused(tmp_path: Path) -> None:
     sample = draw_sample(open_corpus(path, "text"), None, 0)
     first, *_, last = sample.shards(8)
     path.write_text(TEXT.replace("document 29", "document XX"))
-    assert sample.read(first)
+    assert list(sample.read([first]))
     with pytest.raises(InputError, match="has changed since the run first read it"):
-        sample.read(last)
-
-
-def test_an_index_is_kept_beside_large_corpora_and_made_again_for_other_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, kept = tmp_path / "a.txt", tmp_path / "indexes"
-    path.write_text(TEXT)
-    find_index(open_corpus(path, "text"), None, kept)
-    assert not kept.exists(), "a small corpus is read again as quickly"
-    monkeypatch.setattr(index_module, "LEAST_BYTES", 1)
-    made = find_index(open_corpus(path, "text"), None, kept)
-    (file,) = kept.iterdir()
-    monkeypatch.setattr(index_module, "build_index", pytest.fail)
-    again = find_index(open_corpus(path, "text"), None, kept)
-    assert all(np.array_equal(value, vars(again)[n]) for n, value in vars(made).items())
-    monkeypatch.setattr(index_module, "build_index", build_index)
-    file.write_bytes(b"damaged")
-    assert len(find_index(open_corpus(path, "text"), None, kept)) == len(made)
-    path.write_text(TEXT + "\nOne more.\n")
-    assert len(find_index(open_corpus(path, "text"), None, kept)) == len(made) + 1
-
-
-def test_a_worker_finds_a_corpus_where_it_was_or_a_copy_by_its_hash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text(TEXT)
-    sample = draw_sample(open_corpus(path, "text"), None, 0)
-    first, *_ = sample.shards(8)
-    examples = sample.read(first)
-    assert find_here(sample).read(first) == examples
-    copy = tmp_path / "copies" / sample.corpus.digest() / "a.txt"
-    copy.parent.mkdir(parents=True)
-    path.rename(copy)
-    with pytest.raises(InputError, match=r"a\.txt is not on .*HEADSCOPE_CORPORA"):
-        find_here(sample)
-    monkeypatch.setenv("HEADSCOPE_CORPORA", str(tmp_path / "copies"))
-    assert find_here(sample).read(first) == examples
-
-
-@pytest.mark.parametrize("limit", [None, 25])
-def test_a_held_sample_is_the_sample_and_draws_what_the_corpus_would(
-    tmp_path: Path, limit: int | None
-) -> None:
-    path = tmp_path / "a.conllu"
-    path.write_text(TREEBANK)
-    corpus = open_corpus(path, "treebank")
-    sample = draw_sample(corpus, limit, 3)
-    held = hold(sample)
-    path.unlink()  # nothing is read again
-    assert hold(held) is held
-    assert held.draw(50) is held
-    assert held.shards(10) == sample.shards(10)
-    assert [e for s in held.shards(10) for e in held.read(s)] == list(held)
-    path.write_text(TREEBANK)
-    assert list(held) == list(sample)
-    for drawn, expected in ((held, sample), (held.draw(12), draw_sample(corpus, 12, 3))):
-        sent = pickle.loads(pickle.dumps(drawn))
-        assert type(sent) is Sample  # another process reads only what it needs
-        assert drawn.highest_rank == expected.highest_rank
-        assert drawn.shards(5) == expected.shards(5) == sent.shards(5)
-        for shard in drawn.shards(5):
-            assert drawn.read(shard) == expected.read(shard) == sent.read(shard)
+        list(sample.read([last]))
+    path.write_text(TEXT[: len(TEXT) // 2])
+    with pytest.raises(InputError, match="changed while it was being read"):
+        list(sample.read([last]))

@@ -14,9 +14,9 @@ import torch
 from pandas.testing import assert_frame_equal
 from transformers import BertConfig, BertModel
 
+from headscope.comparison.match import match_models
 from headscope.engine.analyze import analyze
 from headscope.engine.checkpoint import read_checkpoint
-from headscope.engine.match import match_models
 from headscope.errors import HeadscopeError
 from headscope.models.load import load_model
 from headscope.options import ModelOptions, RunOptions, collect_options

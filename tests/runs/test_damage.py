@@ -18,14 +18,11 @@ from safetensors.numpy import save_file
 
 from headscope import files
 from headscope.commands.shared import show_run
-from headscope.contracts import CorpusRole
-from headscope.corpora.opening import open_corpus
 from headscope.data.table import to_csv
-from headscope.engine import index as index_module
 from headscope.engine.analyze import analyze
 from headscope.engine.checkpoint import StateFile, read_checkpoint
-from headscope.engine.finish import redraw_map
 from headscope.engine.merge import merge_runs
+from headscope.engine.presented import redraw_map
 from headscope.errors import HeadscopeError, InputError, ModelError, OutputError, on_command_line
 from headscope.files import seal
 from headscope.runs.folder import RunFolder
@@ -51,21 +48,6 @@ def test_one_flipped_bit_in_the_sums_is_noticed(tmp_path: Path) -> None:
     flip(path, -100)
     with pytest.raises(OutputError, match="its checksum differs"):
         read_checkpoint(path)
-
-
-def test_one_flipped_bit_in_an_index_makes_it_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_module, "LEAST_BYTES", 0)
-    (tmp_path / "a.txt").write_text("One line.\nTwo lines.\n\nThree lines.\nFour lines.\n")
-    corpus = open_corpus(tmp_path / "a.txt", CorpusRole.TEXT)
-    first = index_module.find_index(corpus, 0, tmp_path / "indexes")
-    [path] = (tmp_path / "indexes").iterdir()
-    for place in range(-80, 0, 7):
-        flip(path, place)
-        again = index_module.find_index(corpus, 0, tmp_path / "indexes")
-        assert again.ranks.tolist() == first.ranks.tolist()
-        assert again.openings.tolist() == first.openings.tolist()
 
 
 def test_a_run_whose_map_was_redrawn_by_half_can_be_read(

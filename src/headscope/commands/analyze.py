@@ -115,9 +115,9 @@ def analyze(
     name = model or "demo"
     with talk.loading():
         from headscope.engine.analyze import analyze as run_analyze  # torch: only when needed
-        from headscope.engine.open_models import KeptModel
+        from headscope.engine.open_models import CachedModel
 
-    kept = KeptModel(name) if train else name  # for the probes
+    kept = CachedModel(name) if train else name  # for the probes
     run = run_analyze(kept, out=out or Path("runs") / name_folder(name), **study)
     if part := options.get("shard"):
         typer.echo(f"Part {part} is done. Join all parts: headscope merge PARTS... --out RUN")
@@ -157,7 +157,10 @@ def _tell_partial(manifest: Mapping[str, Any]) -> None:
 def run_models(file: Path, out: Path, report: bool, study: dict[str, Any]) -> None:
     """Analyze many models, each into a folder in `out`; say at the end which could not be."""
     with talk.loading():
-        from headscope.engine.many import analyze_models, read_models  # torch: only when needed
+        from headscope.engine.batch_models import (  # torch: only when needed
+            analyze_models,
+            read_models,
+        )
         from headscope.runs.run import load_run
 
     folders = {name: out / name_folder(name) for name in read_models(file)}

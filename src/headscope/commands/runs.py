@@ -135,7 +135,7 @@ def layout(
 ) -> None:
     """Draw the map of a run's heads again, with other thresholds."""
     with talk.loading():
-        from headscope.engine.finish import redraw_map  # torch: only when needed
+        from headscope.engine.presented import redraw_map  # torch: only when needed
         from headscope.view.terminal import print_frame
     with talk.stage("map of heads"):
         drawn, derived = redraw_map(run, thresholds, clusters, seed)
@@ -176,7 +176,7 @@ def distance(
     by words.
     """
     with talk.loading():
-        from headscope.engine.match import match_all, match_models  # torch: only when needed
+        from headscope.comparison.match import match_all, match_models  # torch: only when needed
 
     names = [name_folder(name) for name in models]
     if len(models) < 2:

@@ -26,7 +26,7 @@ def show(
     path = out or Path(f"{_name_file(model, options.get('head'), options.get('layer'))}.svg")
     refuse_ending(path)
     with talk.loading():
-        from headscope.engine.show import show as draw  # torch: only when needed
+        from headscope.explore.show import show as draw  # torch: only when needed
     with talk.stage("drawing"):
         drawn = draw(model, text, **options).save(path)
     typer.echo(drawn)

@@ -5,16 +5,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, Self
 
-from headscope.contracts import Annotation, Corpus, CorpusRole
-from headscope.corpora.conllu import ConlluFile
+from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.base import BaseCorpus
 from headscope.corpora.document_names import LEAST_DOCUMENTS
-from headscope.corpora.lines import FileCorpus
 from headscope.data.example import Example
 from headscope.errors import InputError, shorten, suggest
 
-__all__ = ["FilesCorpus", "MemoryCorpus", "read_frame", "with_blocks"]
+__all__ = ["FilesCorpus", "MemoryCorpus", "read_frame"]
 
 ONE_A_FILE = "one a file"  # among files in which documents are unknown
 SHOWN_FILES = 20  # of those that cannot be read
@@ -23,7 +22,7 @@ COLUMNS = ("text", "text_pair", "id", "document")  # of a table that are read
 
 
 @dataclass(frozen=True)
-class FilesCorpus:
+class FilesCorpus(BaseCorpus):
     """The files of a folder or a list, one after the other; an id begins with its file's key.
 
     A file in which documents are not marked is a document. Blocks of sentences stand for documents
@@ -34,30 +33,29 @@ class FilesCorpus:
     """
 
     name: str
-    members: Mapping[str, Corpus]  # by key: the path within the folder, or the file's name
+    members: Mapping[str, BaseCorpus]  # by key: the path within the folder, or the file's name
     skip_bad: bool = False
 
     @property
     def provides(self) -> frozenset[str]:
-        found = self._provided()
-        return frozenset.intersection(*found) if found else frozenset()
+        provided = self._provided()
+        return frozenset.intersection(*provided) if provided else frozenset()
 
     @property
     def mixes_targets(self) -> bool:
-        """Whether some files have targets and others have none."""
         return len({Annotation.TARGETS in provided for provided in self._provided()}) == 2
 
     def _provided(self) -> list[frozenset[str]]:
         """What each file provides."""
-        found: list[frozenset[str]] = []
+        provided: list[frozenset[str]] = []
         for member in self._good_members.values():
             with suppress(InputError):  # told when it is read
-                found.append(member.provides)
-        return found
+                provided.append(member.provides)
+        return provided
 
     @cached_property
     def skipped_files(self) -> dict[str, str]:
-        """The files that are left out, and why; every file is read once to find them."""
+        """Every file is read once to find them."""
         bad: dict[str, str] = {}
         if self.skip_bad:
             for _ in self._read(self.members, bad):
@@ -72,7 +70,7 @@ class FilesCorpus:
         if bad:
             self._refuse(bad)
 
-    def _read(self, members: Mapping[str, Corpus], bad: dict[str, str]) -> Iterator[Example]:
+    def _read(self, members: Mapping[str, BaseCorpus], bad: dict[str, str]) -> Iterator[Example]:
         """All examples; `bad` is told which files cannot be read, and why."""
         for key, member in members.items():
             try:
@@ -85,29 +83,23 @@ class FilesCorpus:
 
     @property
     def documents(self) -> str:
-        """How documents are known in the files."""
-        ways = {ONE_A_FILE if self._is_document(m) else m.documents for m in self._files}
+        members = self._good_members.values()
+        ways = {ONE_A_FILE if self._is_document(m) else m.documents for m in members}
         return "; ".join(sorted(ways - {""}))
 
-    def with_blocks(self, n_sentences: int) -> "FilesCorpus":
-        """The same files, with blocks of so many sentences where documents are unknown."""
-        members = {key: with_blocks(member, n_sentences) for key, member in self.members.items()}
+    def with_blocks(self, n_sentences: int) -> Self:
+        members = {key: member.with_blocks(n_sentences) for key, member in self.members.items()}
         return replace(self, members=members)
 
-    def _is_document(self, member: object) -> bool:
-        has_blocks = isinstance(member, ConlluFile) and member.has_blocks
-        return has_blocks and len(self.members) >= LEAST_DOCUMENTS
-
-    @property
-    def _files(self) -> list[FileCorpus]:
-        return [m for m in self._good_members.values() if isinstance(m, FileCorpus)]
+    def _is_document(self, member: BaseCorpus) -> bool:
+        return member.has_blocks and len(self.members) >= LEAST_DOCUMENTS
 
     def digest(self) -> str:
         parts = (f"{key} {member.digest()}\n" for key, member in self._good_members.items())
         return sha256("".join(parts).encode()).hexdigest()
 
     @property
-    def _good_members(self) -> dict[str, Corpus]:
+    def _good_members(self) -> dict[str, BaseCorpus]:
         return {k: m for k, m in self.members.items() if k not in self.skipped_files}
 
     def _refuse(self, bad: Mapping[str, str]) -> None:
@@ -123,17 +115,8 @@ class FilesCorpus:
         )
 
 
-def with_blocks(corpus: Corpus, n_sentences: int) -> Corpus:
-    """The same corpus, with blocks of so many sentences where documents are unknown."""
-    if isinstance(corpus, FilesCorpus):
-        return corpus.with_blocks(n_sentences)
-    if isinstance(corpus, ConlluFile) and corpus.block_sentences != n_sentences:
-        return replace(corpus, block_sentences=n_sentences)
-    return corpus
-
-
 @dataclass(frozen=True)
-class MemoryCorpus:
+class MemoryCorpus(BaseCorpus):
     """A list of texts or of examples; a text's id is its number in the list."""
 
     items: Sequence[str | Example]

@@ -11,9 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.documents import Brackets, DocumentSentence, build_document, require_mentions
 from headscope.corpora.lines import FileCorpus, Lines
-from headscope.corpora.mentions import HeadFinder, Word
+from headscope.corpora.mentions import (
+    Brackets,
+    DocumentSentence,
+    HeadFinder,
+    Word,
+    build_document,
+    require_mentions,
+)
 from headscope.data.example import Example
 from headscope.errors import InputError, shorten
 
@@ -182,12 +188,14 @@ def find_phrase_head(phrase: Phrase, tags: Sequence[str], start: int, end: int) 
         if first:
             start, end = first.start, first.end
     covered = {word for child in within for word in range(child.start, child.end)}
-    own = [word for word in range(start, end) if word not in covered] or list(range(start, end))
+    uncovered = [word for word in range(start, end) if word not in covered] or list(
+        range(start, end)
+    )
     for wanted in (NOUNS, NOUN_TAGS):
-        nouns = [word for word in own if tags[word] in wanted]
+        nouns = [word for word in uncovered if tags[word] in wanted]
         if nouns:
             return nouns[-1]
-    return own[-1]
+    return uncovered[-1]
 
 
 def _is_modified(phrase: Phrase, tags: Sequence[str], end: int) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from headscope.contracts import Annotation, CorpusRole
 from headscope.corpora.document_names import NEWDOC, Documents, DocumentScan
-from headscope.corpora.lines import FileCorpus, Lines, Opening
+from headscope.corpora.lines import FileCorpus, Lines
 from headscope.corpora.text import Paragraph, pair_paragraphs
 from headscope.data.example import Example
 from headscope.data.tree import Tree, find_problem
@@ -95,18 +95,14 @@ class ConlluFile(FileCorpus):
 
     @property
     def documents(self) -> str:
-        """How documents are known."""
         return self._documents.known_by
-
-    def opened(self, opening: Opening) -> Self:
-        """The same file read from another line on; how its documents are known is found once."""
-        _ = self._documents
-        return super().opened(opening)
 
     @property
     def has_blocks(self) -> bool:
-        """Whether blocks of sentences stand for documents."""
         return bool(self._documents.block_lines)
+
+    def with_blocks(self, n_sentences: int) -> Self:
+        return replace(self, block_sentences=n_sentences)
 
     def document_of(self, sentence: ConlluSentence) -> str:
         """The name of a sentence's document."""
@@ -136,7 +132,6 @@ class ConlluTreebank(ConlluFile):
     """A treebank file: every sentence is an example of words."""
 
     roles = frozenset({CorpusRole.TREEBANK})
-    opens_after = FileCorpus.BLANK
 
     @cached_property
     def provides(self) -> frozenset[str]:
@@ -348,10 +343,10 @@ def split_surface(surface: str, words: Sequence[str]) -> list[str]:
         matcher = SequenceMatcher(None, spelled.lower(), surface.lower(), autojunk=False)
         fits = matcher.get_opcodes()
     cuts = [0]
-    for place, end in enumerate(accumulate(map(len, words[:-1])), start=1):
+    for number, end in enumerate(accumulate(map(len, words[:-1])), start=1):
         _, start, stop, to, until = next(fit for fit in fits if fit[1] <= end <= fit[2])
         cut = to + round((end - start) / max(stop - start, 1) * (until - to))
-        n_after = len(words) - place  # words that still need a character
+        n_after = len(words) - number  # words that still need a character
         cuts.append(max(min(max(cut, cuts[-1] + 1), len(surface) - n_after), cuts[-1]))
     return [surface[start:end] for start, end in pairwise([*cuts, len(surface)])]
 

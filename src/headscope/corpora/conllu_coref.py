@@ -9,9 +9,14 @@ from pathlib import Path
 
 from headscope.contracts import Annotation, CorpusRole
 from headscope.corpora.conllu import ConlluSentence, read_sentences, read_tree
-from headscope.corpora.documents import Brackets, DocumentSentence, build_document, require_mentions
 from headscope.corpora.lines import FileCorpus, Lines
-from headscope.corpora.mentions import Word
+from headscope.corpora.mentions import (
+    Brackets,
+    DocumentSentence,
+    Word,
+    build_document,
+    require_mentions,
+)
 from headscope.data.example import Example
 from headscope.errors import InputError, shorten
 

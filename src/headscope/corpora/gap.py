@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.documents import DocumentSentence, build_document
 from headscope.corpora.lines import FileCorpus, Lines
-from headscope.corpora.mentions import Span, Word
+from headscope.corpora.mentions import DocumentSentence, Span, Word, build_document
 from headscope.data.example import Example
 from headscope.errors import shorten
 

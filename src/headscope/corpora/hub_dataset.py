@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.base import BaseCorpus
 from headscope.data.example import Example
 from headscope.errors import InputError, suggest
 
@@ -24,7 +25,7 @@ MOST_SAID = 200  # characters of an error of the library
 
 
 @dataclass(frozen=True)
-class HubDataset:
+class HubDataset(BaseCorpus):
     """`hf:NAME[:config][:split][:column]`: each row is an example, encoded just as it is given.
 
     NAME is a dataset of the hub, a local folder, or a local file. A part that is left empty is
@@ -67,24 +68,24 @@ class HubDataset:
     @cached_property
     def _parts(self) -> tuple[str, str, str, str]:
         """Name, configuration, split and column; what was left out is empty."""
-        found = re.split(r":(?![0-9]*\])", self.address.removeprefix(SCHEME))
-        if not found[0] or len(found) > 4:
+        parts = re.split(r":(?![0-9]*\])", self.address.removeprefix(SCHEME))
+        if not parts[0] or len(parts) > 4:
             raise InputError(
                 f"{self.address!r:.99} names no dataset. Expected {FORM}, such as "
                 "hf:my/folder or hf:wikitext:wikitext-2-raw-v1:test:text."
             )
-        name, config, split, column = (*found, "", "", "")[:4]
+        name, config, split, column = (*parts, "", "", "")[:4]
         return name, config, split, column
 
     @cached_property
     def _split(self) -> re.Match[str]:
-        found = SPLIT.fullmatch(self._parts[2])
-        if found is None:
+        split = SPLIT.fullmatch(self._parts[2])
+        if split is None:
             raise InputError(
                 f"{self.name}: no split {self._parts[2]!r:.99}. Expected a name such as train, or "
                 "train[:1000] for its first rows; change it."
             )
-        return found
+        return split
 
     @property
     def _n_rows(self) -> int | None:
@@ -98,9 +99,9 @@ class HubDataset:
         if not wanted and len(splits) == 1:
             wanted = next(iter(splits))
         if wanted not in splits:
-            said = f"no split {wanted!r}" if wanted else "no split was named"
+            reason = f"no split {wanted!r}" if wanted else "no split was named"
             raise InputError(
-                f"{self.name}: {said}.{suggest(wanted, splits)} Expected one of "
+                f"{self.name}: {reason}.{suggest(wanted, splits)} Expected one of "
                 f"{', '.join(splits)} ({FORM})."
             )
         return splits[wanted]
@@ -112,9 +113,9 @@ class HubDataset:
         texts = [name for name, kind in columns.items() if _is_text(kind)]
         chosen = named or ("text" if "text" in columns else texts[0] if len(texts) == 1 else "")
         if chosen not in columns:
-            said = f"no column {named!r}" if named else "which column holds the text is not clear"
+            reason = f"no column {named!r}" if named else "which column holds the text is not clear"
             raise InputError(
-                f"{self.name}: {said}.{suggest(named, columns)} Expected one of "
+                f"{self.name}: {reason}.{suggest(named, columns)} Expected one of "
                 f"{', '.join(columns)} ({FORM})."
             )
         return chosen
@@ -147,12 +148,12 @@ class HubDataset:
         except (InputError, GeneratorExit):
             raise
         except Exception as error:  # the library and what lies under it have dozens of their own
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:MOST_SAID]
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:MOST_SAID]
             if isinstance(error, StopIteration):
-                said = "it has no row"
+                reason = "it has no row"
             raise InputError(
-                f"{self.name} cannot be read ({said}). Expected a local folder or file of parquet "
-                "or JSON, or a dataset of the hub and a connection to it; check the name "
+                f"{self.name} cannot be read ({reason}). Expected a local folder or file of "
+                "parquet or JSON, or a dataset of the hub and a connection to it; check the name "
                 f"({FORM})."
             ) from error
 

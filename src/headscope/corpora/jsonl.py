@@ -33,7 +33,6 @@ class JsonlCorpus(FileCorpus):
 
     roles = frozenset({CorpusRole.TEXT})
     suffixes = (".jsonl",)
-    opens_after = FileCorpus.LINE
 
     @cached_property
     def provides(self) -> frozenset[str]:

@@ -10,21 +10,19 @@ import os
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from io import BufferedReader
 from logging import getLogger
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 from headscope.contracts import CorpusRole
+from headscope.corpora.base import BaseCorpus
 from headscope.data.example import Example
 from headscope.errors import HeadscopeError, InputError, shorten
 
-__all__ = [
-    "FROM_START", "FileCorpus", "Lines", "Opening", "file_digest", "guard", "read_lines",
-    "strip_gz",
-]  # fmt: skip
+__all__ = ["FileCorpus", "Lines", "file_digest", "guard", "read_lines", "strip_gz"]
 
 LONGEST_LINE = 16_000_000  # bytes; a long novel has three million
 LONGEST_GAP = 1_000_000  # bytes of blank lines in a row; a small .gz can hold any number
@@ -33,35 +31,21 @@ MOST_NOTES = 5  # different ones; others are only counted
 log = getLogger("headscope")
 
 
-@dataclass(frozen=True)
-class Opening:
-    """Where the reading of a file begins, and who is told of every line that is read."""
-
-    line: int = 1  # the number of the first line that is read
-    byte: int = 0  # where it begins, in the uncompressed content
-    tell: Callable[[int, bytes], None] | None = None  # the number of a line, and its bytes
-
-
-FROM_START = Opening()
-
-
 class Lines:
     """The lines of a file with their numbers from 1, without line ends. It knows where it is.
 
-    After the last line, `digest` is the sha256 of what was read, if that is the whole file. `notes`
-    counts what a reader leaves out without an error; it is told at the end.
+    After the last line, `digest` is the sha256 of what was read. `notes` counts what a reader
+    leaves out without an error; it is told at the end.
     """
 
-    def __init__(self, path: Path, opening: Opening = FROM_START) -> None:
-        self.path, self.opening = path, opening
-        self.number = opening.line - 1
+    def __init__(self, path: Path) -> None:
+        self.path, self.number = path, 0
         self.digest: str | None = None
         self.notes: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         digest, gap = hashlib.sha256(), 0
         with open_bytes(self.path) as stream:
-            self._go_to_start(stream)
             while raw := self._read_line(stream):
                 self.number += 1
                 digest.update(raw)
@@ -71,11 +55,8 @@ class Lines:
                         f"more than {LONGEST_GAP:,} bytes of blank lines in a row. Expected text; "
                         "remove them."
                     )
-                if self.opening.tell:
-                    self.opening.tell(self.number, raw)
                 yield self.number, self._decode(raw)
-        if self.opening.line == 1:
-            self.digest = digest.hexdigest()
+        self.digest = digest.hexdigest()
 
     def error(self, what: str, number: int | None = None) -> InputError:
         """An error that names this line, or another one."""
@@ -86,36 +67,30 @@ class Lines:
         is_new = what not in self.notes and len(self.notes) >= MOST_NOTES
         self.notes["notes of other kinds are not shown." if is_new else what] += 1
 
-    def _go_to_start(self, stream: BufferedReader | gzip.GzipFile) -> None:
-        if self.opening.byte:
-            self._try(lambda: stream.seek(self.opening.byte))
-
     def _read_line(self, stream: BufferedReader | gzip.GzipFile) -> bytes:
-        raw: bytes = self._try(lambda: stream.readline(LONGEST_LINE + 1))
-        if len(raw) > LONGEST_LINE:
-            raise self.error(
-                f"this line is longer than {LONGEST_LINE:,} bytes. Expected lines of text; "
-                "break it into several.",
-                self.number + 1,
-            )
-        return raw
-
-    def _try(self, read: Callable[[], Any]) -> Any:
-        """What a reading gives, or an error that says where it failed."""
+        """The next line, or an error that says where the reading failed."""
+        number = self.number + 1
         try:
-            return read()
+            raw = stream.readline(LONGEST_LINE + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise self.error(
                 f"the gzip data is damaged ({error}). Expected a whole .gz file; compress it "
                 "again, or pass it uncompressed.",
-                self.number + 1,
+                number,
             ) from error
         except OSError as error:
             raise self.error(
                 f"the rest of the file cannot be read ({error.strerror}). Expected a readable "
-                f"file; check the disk or the network drive.",
-                self.number + 1,
+                "file; check the disk or the network drive.",
+                number,
             ) from error
+        if len(raw) > LONGEST_LINE:
+            raise self.error(
+                f"this line is longer than {LONGEST_LINE:,} bytes. Expected lines of text; "
+                "break it into several.",
+                number,
+            )
+        return raw
 
     def _decode(self, raw: bytes) -> str:
         if b"\0" in raw:
@@ -154,35 +129,31 @@ def guard(lines: Lines, examples: Iterable[Example]) -> Iterator[Example]:
 
 
 @dataclass(frozen=True)
-class FileCorpus:
+class FileCorpus(BaseCorpus):
     """What all formats share; each adds its `roles`, `suffixes`, `provides` and `read`.
 
-    The first whole reading fixes the content: a later one that finds another is an error. A format
-    whose examples do not depend on what stands before them says after what it can be `opened` in
-    the middle: after any LINE, or after a BLANK one. If blank lines mark documents, and there may
-    be none, a file without documents can also be opened at every so many lines (`opens_every`).
+    The first whole reading fixes the content: a later one that finds another is an error.
     """
 
-    LINE: ClassVar[str] = "line"
-    BLANK: ClassVar[str] = "blank line"
-    roles: ClassVar[frozenset[CorpusRole]]
-    suffixes: ClassVar[tuple[str, ...]]
-    opens_after: ClassVar[str] = ""
-    opens_every: ClassVar[int] = 0
+    roles: ClassVar[frozenset[CorpusRole]]  # the options that accept it
+    suffixes: ClassVar[tuple[str, ...]]  # of the files that it reads
     path: Path
-    opening: Opening = field(default=FROM_START, repr=False, compare=False, kw_only=True)
     _known: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
         return self.path.name
 
+    @property
+    def location(self) -> str:
+        return str(self.path)
+
     def read(self, lines: Lines) -> Iterator[Example]:
         """The examples of these lines; `lines.error` gives an error that names the line."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[Example]:
-        lines, is_empty = Lines(self.path, self.opening), True
+        lines, is_empty = Lines(self.path), True
         for example in guard(lines, self.read(lines)):
             is_empty = False
             yield example
@@ -190,13 +161,10 @@ class FileCorpus:
             raise self.empty()
         if lines.digest is not None:  # it was read to its end
             self._check(lines.digest)
-        if lines.notes:
-            self._tell(lines.notes)
-
-    def peek(self) -> Iterator[Example]:
-        """The examples as far as they are wanted; nothing is said of the file as a whole."""
-        lines = Lines(self.path)
-        return guard(lines, self.read(lines))
+        if lines.notes and "told" not in self._known:
+            self._known["told"] = "yes"
+            for what, n in lines.notes.items():
+                log.warning("%s: %s", self.path, shorten(f"{n:,} {what}", 200))
 
     def empty(self) -> InputError:
         """The error for a file without an example."""
@@ -210,42 +178,6 @@ class FileCorpus:
             self._check(file_digest(self.path))
         return self._known["digest"]
 
-    @property
-    def documents(self) -> str:
-        """How documents are known, where that is not a fact of the format."""
-        return ""
-
-    @property
-    def has_documents(self) -> bool | None:
-        """Whether documents are marked in the file; None: a whole reading will tell."""
-        return True
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """What readings have shown of the file."""
-        return {name: fact for name, fact in self._known.items() if name != "told"}
-
-    def remember(self, facts: Mapping[str, str]) -> None:
-        """Keep what was found before, so that the file need not be read for it again."""
-        if "digest" in facts:
-            self._check(facts["digest"])
-        self._known.update({**facts, **self._known})
-
-    def opened(self, opening: Opening) -> Self:
-        """The same file read from another line on."""
-        return self._changed(opening=opening)
-
-    def moved(self, path: Path) -> Self:
-        """A copy of the same file."""
-        return self._changed(path=path)
-
-    def _changed(self, **fields: Any) -> Self:
-        """What is known of the file stays known."""
-        changed = replace(self, **fields)
-        known = {name: value for name, value in vars(self).items() if name not in fields}
-        vars(changed).update(known)
-        return changed
-
     def _check(self, digest: str) -> None:
         if self._known.setdefault("digest", digest) != digest:
             raise InputError(
@@ -253,13 +185,6 @@ class FileCorpus:
                 "content. Expected a file that stays as it is until the run is done; run it again "
                 "when nothing writes to the file."
             )
-
-    def _tell(self, notes: Counter[str]) -> None:
-        """Say once what was left out."""
-        if "told" not in self._known:
-            self._known["told"] = "yes"
-            for what, n in notes.items():
-                log.warning("%s: %s", self.path, shorten(f"{n:,} {what}", 200))
 
 
 def strip_gz(path: Path) -> Path:
@@ -278,9 +203,13 @@ def open_bytes(path: Path) -> BufferedReader | gzip.GzipFile:
         return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}. Expected a "
-            "readable file; check the path and its permissions."
+            f"{path} cannot be read: {_reason(error)}. Expected a readable file; check the path "
+            "and its permissions."
         ) from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def file_digest(path: Path) -> str:

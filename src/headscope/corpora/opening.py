@@ -4,12 +4,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headscope.arguments import checked, fits
 from headscope.contracts import Corpus, CorpusRole
+from headscope.corpora.base import BaseCorpus, adopt, is_corpus
 from headscope.corpora.collection import FilesCorpus, MemoryCorpus, read_frame
-from headscope.corpora.lines import strip_gz
+from headscope.corpora.lines import FileCorpus, strip_gz
 from headscope.data.example import Example
 from headscope.errors import InputError, StudyError, shorten, suggest
 from headscope.registry import CORPORA, warn_once
@@ -28,7 +29,7 @@ Formats = Mapping[str, Any]  # file ending -> the class that reads such files
 
 
 @checked
-def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False) -> Corpus:
+def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False) -> BaseCorpus:
     """The corpus behind a path or a registered name, read for a role: "text", "treebank", "coref".
 
     With `skip_bad`, unreadable files in a folder are left out and recorded.
@@ -42,7 +43,7 @@ def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False
     return _open(name, CorpusRole(role), skip_bad)
 
 
-def _open(name: str | Path, role: CorpusRole, skip_bad: bool = False) -> Corpus:
+def _open(name: str | Path, role: CorpusRole, skip_bad: bool = False) -> BaseCorpus:
     if kind := _find_scheme(name):
         return _open_address(str(name), kind, role)
     if os.path.isdir(name):
@@ -52,7 +53,7 @@ def _open(name: str | Path, role: CorpusRole, skip_bad: bool = False) -> Corpus:
         return _open_file(Path(name), role, formats)
     if str(name) in named:
         target = named[str(name)]
-        return _open_file(target, role, formats) if isinstance(target, Path) else target()
+        return _open_file(target, role, formats) if isinstance(target, Path) else adopt(target())
     raise InputError(
         f"No corpus {shorten(str(name), 200)!r}: there is no such file or folder."
         f"{suggest(str(name), [*named, *_neighbours(Path(name))])} Expected a path "
@@ -71,7 +72,7 @@ def texts(items: str | Iterable[str]) -> MemoryCorpus:
     return MemoryCorpus((items,) if isinstance(items, str) else tuple(items))
 
 
-def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> list[Corpus]:
+def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> list[BaseCorpus]:
     """The corpora that a user gives for a role.
 
     A list of examples is one corpus. A list of paths, registered names and corpora is so many
@@ -80,8 +81,8 @@ def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> 
     """
     if role == CorpusRole.TEXT and hasattr(items, "itertuples"):
         return [MemoryCorpus(list(read_frame(items)), name="table")]
-    if _is_corpus(items):
-        return [items]
+    if is_corpus(items):
+        return [adopt(items)]
     if isinstance(items, (str, Path)):
         is_text = role == CorpusRole.TEXT and isinstance(items, str) and _is_text(items)
         return [texts([str(items)]) if is_text else _open(items, role, skip_bad)]
@@ -100,7 +101,7 @@ def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> 
     return [corpus for item in items for corpus in as_corpora(item, role, skip_bad)]  # type: ignore[arg-type]
 
 
-def _open_list(items: Sequence[Any], skip_bad: bool) -> Corpus:
+def _open_list(items: Sequence[Any], skip_bad: bool) -> BaseCorpus:
     """One corpus of text: of files in this order, or of texts and examples."""
     formats, named = _load_formats(CorpusRole.TEXT), _load_named()
     are_corpora = [_names_corpus(item, formats, named) for item in items]
@@ -116,11 +117,11 @@ def _open_list(items: Sequence[Any], skip_bad: bool) -> Corpus:
     if len(items) == 1:
         return as_corpora(items[0], CorpusRole.TEXT, skip_bad)[0]
     keys = _choose_keys(items)
-    members: dict[str, Corpus] = {}
+    members: dict[str, BaseCorpus] = {}
     paths: set[str] = set()
     for key, item in zip(keys, items, strict=True):
         for member_key, member in _open_members(key, item).items():
-            path = os.path.abspath(member.path) if hasattr(member, "path") else member_key
+            path = os.path.abspath(member.location) if member.location else member_key
             if member_key in members or path in paths:
                 raise InputError(
                     f"Two items of the list are {member_key!r}. Expected different files, and "
@@ -132,10 +133,10 @@ def _open_list(items: Sequence[Any], skip_bad: bool) -> Corpus:
     return FilesCorpus(name, members, skip_bad)
 
 
-def _open_members(key: str, item: Any) -> dict[str, Corpus]:
+def _open_members(key: str, item: Any) -> dict[str, BaseCorpus]:
     """The corpora of an item by key; a folder is as many as it has files."""
-    if _is_corpus(item):
-        return {key: item}
+    if is_corpus(item):
+        return {key: adopt(item)}
     if os.path.isdir(item):
         files = _open_folder(Path(item), CorpusRole.TEXT)
         return {f"{key}/{inner}": corpus for inner, corpus in files.items()}
@@ -148,8 +149,8 @@ def _choose_keys(items: Sequence[Any]) -> list[str]:
     >>> _choose_keys(["a/one.txt", "b/two.txt"])
     ['one.txt', 'two.txt']
     """
-    names = [item.name if _is_corpus(item) else _base_name(item) for item in items]
-    files = (i for i, item in enumerate(items) if not _is_corpus(item) and os.path.exists(item))
+    names = [item.name if is_corpus(item) else _base_name(item) for item in items]
+    files = (i for i, item in enumerate(items) if not is_corpus(item) and os.path.exists(item))
     paths = {i: os.path.abspath(items[i]) for i in files}
     if len(set(names)) == len(names) or not paths:
         return names
@@ -157,14 +158,10 @@ def _choose_keys(items: Sequence[Any]) -> list[str]:
     return [os.path.relpath(paths[i], common) if i in paths else n for i, n in enumerate(names)]
 
 
-def _is_corpus(item: object) -> TypeGuard[Corpus]:
-    return hasattr(item, "digest") and hasattr(item, "__iter__")
-
-
 def _names_corpus(item: object, formats: Formats, named: Mapping[str, Any]) -> bool:
     """Whether an item of a list is a corpus or its path or name, not a text or an example."""
     if not isinstance(item, str):
-        return isinstance(item, Path) or _is_corpus(item)
+        return isinstance(item, Path) or is_corpus(item)
     is_file_name = len(item.split()) == 1 and _find_format(Path(item), formats) is not None
     is_name = item in named or _find_scheme(item) is not None
     return os.path.exists(item) or is_name or is_file_name
@@ -183,21 +180,26 @@ def _find_scheme(item: object) -> Any:
     """What reads an address such as hf:NAME, or None."""
     if not re.match(r"[a-z]+:\S", str(item)):
         return None
-    kinds = (kind for _, kind in CORPORA.load_all() if hasattr(kind, "scheme"))
+    kinds = (kind for _, kind in CORPORA.load_all() if _reads(kind, BaseCorpus) and kind.scheme)
     return next((kind for kind in kinds if str(item).startswith(kind.scheme)), None)
 
 
-def _open_address(address: str, kind: Any, role: CorpusRole) -> Corpus:
+def _reads(item: Any, kind: type) -> bool:
+    """Whether a registered item is a class of this kind."""
+    return isinstance(item, type) and issubclass(item, kind)
+
+
+def _open_address(address: str, kind: Any, role: CorpusRole) -> BaseCorpus:
     if role not in kind.roles:
         raise InputError(
             f"{address} cannot be read as {role}. Expected {', '.join(sorted(kind.roles))}; pass "
             f"it there, or give a file."
         )
-    corpus: Corpus = kind(address)
+    corpus: BaseCorpus = kind(address)
     return corpus
 
 
-def _open_file(path: Path, role: CorpusRole, formats: Formats) -> Corpus:
+def _open_file(path: Path, role: CorpusRole, formats: Formats) -> BaseCorpus:
     kind = _find_format(path, formats)
     if kind is None:
         shown = shorten(strip_gz(path).suffix)
@@ -210,11 +212,11 @@ def _open_file(path: Path, role: CorpusRole, formats: Formats) -> Corpus:
             f"The file name {path.name!r} is not valid UTF-8. Expected one that is, as ids of "
             "examples begin with it; rename the file."
         )
-    corpus: Corpus = kind(path)
+    corpus: BaseCorpus = kind(path)
     return corpus
 
 
-def _open_folder(path: Path, role: CorpusRole) -> dict[str, Corpus]:
+def _open_folder(path: Path, role: CorpusRole) -> dict[str, BaseCorpus]:
     """The files in a folder and below that have a format of this role, by path within it."""
     formats = _load_formats(role)
     files = sorted(file for file in _walk(path) if _find_format(file, formats))
@@ -239,12 +241,12 @@ def _walk(folder: Path) -> Iterator[Path]:
         ) from error
 
     seen: set[str] = set()
-    for place, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
-        if os.path.realpath(place) in seen:
+    for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        if os.path.realpath(parent) in seen:
             folders.clear()
             continue
-        seen.add(os.path.realpath(place))
-        yield from (Path(place) / file for file in files)
+        seen.add(os.path.realpath(parent))
+        yield from (Path(parent) / file for file in files)
 
 
 def _find_format(path: Path, formats: Formats) -> Any:
@@ -257,18 +259,17 @@ def _load_formats(role: CorpusRole) -> Formats:
     """The class that reads each file ending in this role; of two classes for one the last."""
     formats: dict[str, Any] = {}
     for name, kind in CORPORA.load_all():
-        suffixes, roles = getattr(kind, "suffixes", ()), getattr(kind, "roles", ())
-        if isinstance(kind, Path) or not suffixes:
+        if not _reads(kind, FileCorpus):
             continue  # a corpus of this name, or of addresses
-        if isinstance(suffixes, str) or isinstance(roles, str) or not roles:
+        if isinstance(kind.suffixes, str) or isinstance(kind.roles, str) or not kind.roles:
             warn_once(
                 f"The corpus format {name!r} is not used because its class does not say what it "
                 f"reads. "
                 "Expected `suffixes`, a tuple of strings, and `roles`, a frozenset of CorpusRole; "
                 "check it with headscope.testing.check_corpus."
             )
-        elif role in roles:
-            formats |= dict.fromkeys(suffixes, kind)
+        elif role in kind.roles:
+            formats |= dict.fromkeys(kind.suffixes, kind)
     return formats
 
 
@@ -277,7 +278,7 @@ def _load_named() -> dict[str, Any]:
     return {
         name: item
         for name, item in CORPORA.load_all()
-        if isinstance(item, Path) or not (getattr(item, "suffixes", ()) or hasattr(item, "scheme"))
+        if not (_reads(item, FileCorpus) or (_reads(item, BaseCorpus) and item.scheme))
     }
 
 

@@ -6,6 +6,7 @@ are two consecutive paragraphs of a document.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, groupby, islice
 from typing import NamedTuple
 
@@ -14,8 +15,6 @@ from headscope.corpora.lines import FileCorpus, Lines
 from headscope.data.example import Example
 
 __all__ = ["Paragraph", "TextCorpus", "pair_paragraphs"]
-
-DOCUMENTS, MARKED, UNMARKED = "documents", "marked", "unmarked"  # a fact of a file
 
 
 class Paragraph(NamedTuple):
@@ -44,35 +43,18 @@ class TextCorpus(FileCorpus):
 
     roles = frozenset({CorpusRole.TEXT})
     suffixes = (".txt",)
-    opens_after = FileCorpus.BLANK
-    opens_every = 64  # even: a segment is two lines
     provides = frozenset({Annotation.TEXT})
 
     def read(self, lines: Lines) -> Iterator[Example]:
-        """In a reading that is followed, the first document has a name until it is the only one."""
-        is_open = bool(self.opening.tell) and self.has_documents is None
-        for n_before, paragraphs in enumerate(self._documents(lines)):
-            if is_open and n_before == 1:
-                self._known[DOCUMENTS] = MARKED
+        for paragraphs in self._documents(lines):
             first = next(paragraphs)
-            is_named = is_open or self._marks_documents()
-            name = first.id if is_named else None
+            name = first.id if self._marks_documents else None
             yield from pair_paragraphs(chain([first], paragraphs), name)
-        if is_open:
-            self._known.setdefault(DOCUMENTS, UNMARKED)
 
-    @property
-    def has_documents(self) -> bool | None:
-        """Whether a blank line stands between two paragraphs, if that is known."""
-        found = self._known.get(DOCUMENTS)
-        return None if found is None else found == MARKED
-
+    @cached_property
     def _marks_documents(self) -> bool:
-        """The same, if need be by reading on to a second document."""
-        if self.has_documents is None:
-            n_documents = sum(1 for _ in islice(self._documents(Lines(self.path)), 2))
-            self._known[DOCUMENTS] = MARKED if n_documents == 2 else UNMARKED
-        return bool(self.has_documents)
+        """Whether a blank line stands between two paragraphs: read up to a second document."""
+        return sum(1 for _ in islice(self._documents(Lines(self.path)), 2)) == 2
 
     def _documents(self, lines: Lines) -> Iterator[Iterator[Paragraph]]:
         stripped = ((number, line.strip()) for number, line in lines)

@@ -1,62 +1,45 @@
-"""The whole of `headscope analyze`: plan, measure shard by shard, write the tables."""
+"""The whole of `headscope analyze`: check, read, load, plan, measure, finish."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
 from headscope.arguments import checked
-from headscope.contracts import Analysis, CorpusRole, Watch
-from headscope.corpora.collection import with_blocks
+from headscope.contracts import Analysis, Annotation, CorpusRole, Watch
 from headscope.corpora.opening import CorporaLike, as_corpora
+from headscope.data.example import Example
 from headscope.data.table import split_kinds
 from headscope.engine.checkpoint import Checkpoint, SavedSums, StateFile
-from headscope.engine.cluster import Pool, find_ray, measure_on_cluster, open_pool
+from headscope.engine.cluster import Pool, find_ray, open_pool
 from headscope.engine.examples import gather_examples, write_examples
 from headscope.engine.finish import finish_run
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import Progress, Result
+from headscope.engine.merge import SHARDS, Part, finish_part, part_of, refuse_lacking
 from headscope.engine.needs import tell_needs
-from headscope.engine.open_models import Models, open_models
-from headscope.engine.parts import (
-    SHARDS,
-    check_part,
-    finish_part,
-    refuse_lacking,
-)
-from headscope.engine.plan import (
-    Pass,
-    describe_study,
-    fit_windows,
-    leave_out_lone_layers,
-    leave_out_many_heads,
-    plan_kinds,
-    plan_passes,
-    plan_untrained,
-    refuse_single_model,
-    say_skipped,
-    tell_left_out,
-)
+from headscope.engine.open_models import open_models
+from headscope.engine.plan import Pass, describe_study, list_passes, plan, tell_left_out
 from headscope.engine.progress import Bars, show_progress
-from headscope.engine.resolve import (
-    choose_analyses,
-    read_names,
-    split_options,
-    tell_limits,
-    tell_long_documents,
-)
-from headscope.engine.sample import Part, Shard, draw_sample, refuse_unused
-from headscope.engine.work import PassWork, ShardWork, StudyRecipe, heads_of
+from headscope.engine.resolve import choose_analyses, read_names, split_options
+from headscope.engine.sample import Sample, Shard, draw_sample, refuse_unused, tell_samples
+from headscope.engine.work import Group, PassWork, StudyRecipe, Worker, measure_on_cluster
 from headscope.errors import ModelError, StudyError
 from headscope.models.ablation import mean_outputs
-from headscope.models.loaded import LoadedModel, refuse_offloaded
+from headscope.models.loaded import refuse_offloaded
+from headscope.options import RunOptions
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
 from headscope.runs.tables import tally_name
 
 __all__ = ["analyze"]
+
+log = getLogger("headscope")
+
+NAMED_DOCUMENTS = 10  # in the message about a shard that could not be measured
 
 
 @checked
@@ -88,100 +71,71 @@ def analyze(
     ['layer', 'head', 'rows', 'nats', 'low', 'high', 'uniform', 'share', ...]
     """
     run, loading, cluster, of_analyses = split_options(options)
-    if run.shard is not None:
-        Part.parse(run.shard)  # says what is wrong with it
+    part = None if run.shard is None else Part.parse(run.shard)  # says what is wrong with it
+    if part and out is None:
+        raise StudyError("--shard was given without --out. Expected a folder for the part; add it.")
     if cluster.ray is not None:
-        find_ray(cluster)  # before the model is loaded
+        find_ray(cluster)
     folder = RunFolder(Path(out)) if out is not None else None
     chosen = read_names(only)
     is_explicit = chosen is not None
     analyses = choose_analyses(chosen, read_names(also) or (), of_analyses, run.seed)
     given = {CorpusRole.TEXT: text, CorpusRole.TREEBANK: treebank, CorpusRole.COREF: coref}
     corpora = [
-        (role, with_blocks(corpus, run.block_sentences))
+        (role, corpus.with_blocks(run.block_sentences))
         for role, items in given.items()
         if items is not None
         for corpus in as_corpora(items, role, run.skip_bad)
     ]
     if folder and not resume:  # what was typed is checked first: a wrong name is the likelier slip
         folder.refuse_if_taken()
-    passes, left_out = plan_passes(analyses, corpora, is_explicit, run.max_tokens, run.coref_window)
-    drawn = {id(p.corpus): (p.corpus, p.role, *run.limit_of(p.role)) for p in passes}
-    indexes = folder.path.parent / ".indexes" if folder else None  # no part or run: `merge parts/*`
+    readings, lacking = list_passes(analyses, corpora, run, is_explicit)
     with show_progress(progress) as bars, bars.stage("reading corpora"):
-        samples_of = {
-            key: draw_sample(corpus, limit, run.seed, indexes)
-            for key, (corpus, _, limit, _) in drawn.items()
-        }
-    samples = {p.key: samples_of[id(p.corpus)] for p in passes}
-    tell_limits(
-        (samples_of[key], role, limit, flag) for key, (_, role, limit, flag) in drawn.items()
-    )
-    if run.weigh == "segments":
-        tell_long_documents(samples_of.values())
+        drawn = _draw_samples(readings, run)
+    tell_samples(drawn.values(), run)
     with show_progress(progress) as bars, bars.stage("loading the model"):
-        models = open_models(model, tokenizer, loading, run, [p.watch for p in passes])
-    refuse_single_model(passes, models.source)
-    passes, lone = leave_out_lone_layers(passes, models.source, is_explicit)
-    passes, impossible = _leave_out_impossible(fit_windows(passes, models.source), models)
-    passes, no_decoder = plan_kinds(passes, models, is_explicit)
-    if not models.has_decoder:  # what is across is no concern of other models
-        across = [a.name for a in analyses if a.watches is Watch.CROSS_ATTENTION]
-        left_out = {name: why for name, why in left_out.items() if name not in across}
-    left_out |= lone | impossible | no_decoder | leave_out_many_heads(passes, models.source)
+        watches = tuple(pass_.watch for pass_ in readings)
+        models = open_models(model, tokenizer, loading, run, watches)
+    passes, left_out = plan(readings, lacking, models, run, is_explicit)
     tell_left_out(left_out)
-    untrained = plan_untrained(passes, run.null) if run.null else []
-    studied = [*passes, *untrained]
+    samples = {pass_.key: drawn[id(pass_.corpus)][1] for pass_ in passes}
+    if models.has_decoder:  # an encoder that is measured alone does not read targets
+        for pass_ in passes:
+            if not pass_.by_kind and Annotation.TARGETS in pass_.corpus.provides:
+                samples[pass_.key] = replace(samples[pass_.key], without_targets=True)
     whole = models.whole if any(pass_.by_kind for pass_ in passes) else None
-    manifest = describe_study(whole or models.source, studied, samples, run, left_out)
-    work = ShardWork(models, samples, run)
-    if run.shard is not None:
-        manifest[SHARDS] = {pass_.key: len(work.shards(pass_)) for pass_ in studied}
+    manifest = describe_study(whole or models.source, passes, samples, run, left_out)
+    if part:
+        shards = {pass_.key: samples[pass_.key].shards(run.shard_examples) for pass_ in passes}
+        manifest[SHARDS] = {key: len(own) for key, own in shards.items()}
     recipe = None
     if cluster.ray is not None:
-        watches = tuple(pass_.watch for pass_ in passes)
-        recipe = StudyRecipe(cluster, model, tokenizer, loading, run, watches, samples)
-    return _Study(work, studied, manifest, folder, recipe).run(resume, progress)
+        recipe = StudyRecipe(cluster, model, tokenizer, loading, run, watches)
+    study = _Study(Worker(models, run), passes, samples, manifest, folder, part, recipe)
+    return study.run(resume, progress)
 
 
-def _leave_out_impossible(
-    passes: Sequence[Pass], models: Models
-) -> tuple[list[Pass], dict[str, str]]:
-    """The passes without those that this model cannot do, and why.
-
-    A run that has nothing else to do is refused.
-    """
-    reasons = {pass_.key: _why_impossible(pass_, models) for pass_ in passes}
-    kept = [pass_ for pass_ in passes if not reasons[pass_.key]]
-    if passes and not kept:
-        raise StudyError(reasons[passes[0].key])
-    left_out = [pass_ for pass_ in passes if pass_ not in kept]
-    return kept, {a.name: say_skipped(a.name, reasons[p.key]) for p in left_out for a in p.analyses}
-
-
-def _why_impossible(pass_: Pass, models: Models) -> str:
-    """Why gradients cannot be taken, or heads altered; changes can be seen in hidden states too."""
-    if not pass_.watch.is_costly:
-        return ""
-    if pass_.watch is Watch.GRADIENT and not models.with_head:
-        return models.why_no_head
-    model = models.with_head or models.source
-    if not isinstance(model, LoadedModel):
-        raise StudyError(
-            f"The heads of {model.name} cannot be altered: it is not a transformers model. "
-            "Expected one; leave the analysis out."
-        )
-    return model.explain_fixed()
+def _draw_samples(
+    passes: Iterable[Pass], options: RunOptions
+) -> dict[int, tuple[CorpusRole, Sample]]:
+    """The role and the sample of each corpus, which is read for it, by its identity."""
+    corpora = {id(pass_.corpus): (pass_.role, pass_.corpus) for pass_ in passes}
+    return {
+        key: (role, draw_sample(corpus, options.limit_of(role)[0], options.seed))
+        for key, (role, corpus) in corpora.items()
+    }
 
 
 @dataclass(frozen=True)
 class _Study:
     """A checked plan with everything it needs in hand."""
 
-    work: ShardWork
+    worker: Worker
     passes: Sequence[Pass]
+    samples: Mapping[str, Sample]  # by pass
     manifest: dict[str, Any]
     folder: RunFolder | None
+    part: Part | None
     recipe: StudyRecipe | None = None  # what makes workers of a cluster, if one is to be used
     _results: dict[str, Checkpoint] = field(default_factory=dict)
 
@@ -196,77 +150,94 @@ class _Study:
                     f"No shard could be measured: {failed[0]['reason']} Expected at least one; see "
                     f"the workers' messages above, or try without --ray."
                 )
-            if self.work.options.shard is not None:
+            if self.part:
                 refuse_lacking(self.folder, failed)
                 return finish_part(self.folder, self.manifest, self._results)
             for pass_ in self.passes:
                 refuse_unused(pass_.corpus.name, self._results[pass_.key].result.counts)
             with bars.stage("tables and map of heads"):
                 run = finish_run(self.folder, self.manifest, analyses, self._results, failed)
-            shown = list(self._gather(run, bars)) if self.work.options.examples else []
+            shown = list(self._gather(run, bars)) if self.worker.options.examples else []
         if self.folder:
             write_examples(self.folder.path, shown)
         return replace(run, examples=shown)
 
     def _check(self) -> None:
         """Say what cannot be done before any work."""
-        models = self.work.models
+        models, options = self.worker.models, self.worker.options
         for pass_ in self.passes:
             across: list[Any] = [a for a in pass_.analyses if a.compares_layers]
             n_rows = max((int(analysis.rows) for analysis in across), default=0)
             if not pass_.repeats:
-                tokens = self.work.tokens(pass_)
-                tell_needs(models.source, tokens, self.work.options.slice_rows, n_rows)
+                tell_needs(models.source, pass_.max_tokens, options.slice_rows, n_rows)
             if pass_.watch is Watch.GRADIENT and models.with_head:
                 refuse_offloaded(models.with_head, "gradients cannot flow through it")
             if pass_.watch is Watch.CHANGE:
-                refuse_absent_heads(models.source, heads_of(pass_) or ())
+                refuse_absent_heads(models.source, pass_.analyses[0].altered_heads() or ())
             if pass_.draw == 1:
-                self.work.make_untrained(pass_.draw)
-        if self.work.options.shard is not None:
-            check_part(self.work, self.passes, self.folder)
+                self.worker.make_untrained(pass_.draw)
+            if not self._own_shards(pass_):
+                log.warning(
+                    "%s: part %s has nothing to measure because there are %d shards in all. "
+                    "Take fewer parts, or smaller shards (--shard-examples) in every part.",
+                    pass_.key, self.part, len(self._shards(pass_)),
+                )  # fmt: skip
+
+    def _shards(self, pass_: Pass) -> list[Shard]:
+        return self.samples[pass_.key].shards(self.worker.options.shard_examples)
+
+    def _own_shards(self, pass_: Pass) -> list[Shard]:
+        """The shards that this job measures."""
+        shards = self._shards(pass_)
+        return part_of(shards, self.part) if self.part else shards
 
     def _open_cluster(self) -> Any:
         if self.recipe is None:
             return nullcontext()
-        return open_pool(self.recipe.options, self.recipe, self.recipe.facts(self.work))
+        return open_pool(self.recipe.options, self.recipe, self.recipe.facts(self.worker))
 
     def _run_pass(self, pass_: Pass, bars: Bars, pool: Pool | None) -> Iterator[dict[str, Any]]:
         """Measure what is not yet measured; gives what the manifest says of what could not be."""
-        work = PassWork(pass_, pass_.by_kind or pass_.analyses, self._means(pass_, bars))
-        shards = self.work.own_shards(pass_)
+        work = PassWork.of(pass_, self._means(pass_, bars))
+        shards = self._own_shards(pass_)
         progress = bars.add(pass_.key, sum(map(len, shards)), pass_.role.unit)
         saved = SavedSums(self.folder.tally_path(pass_.key) if self.folder else None)
         progress(sum(len(shard) for shard in shards if shard.number in saved.shards))
         missing = [shard for shard in shards if shard.number not in saved.shards]
-        measure = self._measure_here if pool is None else partial(measure_on_cluster, pool)
+        examples = self.samples[pass_.key].read(missing)
+        measured: Iterator[tuple[Group, Result | str]] = (
+            self._measure_here(work, examples, progress)
+            if pool is None
+            else measure_on_cluster(pool, work, examples, len(missing), progress)
+        )
         with saved:
-            for measured, result in measure(work, missing, progress):
+            for group, result in measured:
                 if isinstance(result, Result):
-                    saved.add([shard.number for shard in measured], result)
+                    saved.add([shard.number for shard, _ in group], result)
                 else:
-                    for shard in measured:
-                        yield self.work.describe_failure(pass_, shard, result)
+                    for shard, members in group:
+                        yield _describe_failure(pass_, shard, members, result)
         self._results[pass_.key] = saved.checkpoint
 
     def _measure_here(
-        self, work: PassWork, shards: Sequence[Shard], progress: Progress
-    ) -> Iterator[tuple[Sequence[Shard], Result]]:
-        for shard in shards:
-            yield [shard], self.work.measure(work, [shard], progress)
+        self, work: PassWork, shards: Iterable[tuple[Shard, list[Example]]], progress: Progress
+    ) -> Iterator[tuple[Group, Result]]:
+        for shard, examples in shards:
+            yield [(shard, examples)], self.worker.measure(work, [examples], progress)
 
     def _means(self, pass_: Pass, bars: Bars) -> Any:
         """The mean outputs of heads to alter: a pass of its own over all examples, kept."""
         if pass_.watch is not Watch.CHANGE:
             return None
-        model = self.work.outcome().source
+        model, sample = self.worker.outcome().source, self.samples[pass_.key]
         key = f"{pass_.key}-means"
         file = StateFile(self.folder.tally_path(key)) if self.folder else None
         saved = file.load() if file else None
         if saved is not None:
             return saved[0]["means"].to(model.device)
-        advance = bars.add(key, self.work.sample(pass_).n_examples)
-        means = mean_outputs(model, self.work.batches(pass_, model), progress=advance)
+        shards = (examples for _, examples in sample.read(self._shards(pass_)))
+        batches = self.worker.batches(shards, model, pass_.max_tokens)
+        means = mean_outputs(model, batches, progress=bars.add(key, sample.n_examples))
         if file:
             file.save({"means": means}, {})
         return means
@@ -274,18 +245,39 @@ class _Study:
     def _gather(self, run: Run, bars: Bars) -> Iterator[Any]:
         """The examples that show notable heads; not once more in longer windows."""
         read: set[int] = set()
-        parts = split_kinds(run.tables)
+        parts, models = split_kinds(run.tables), self.worker.models
         for pass_ in self.passes:
             is_first = pass_.repeats is None and pass_.watch is Watch.ATTENTION
-            if is_first and id(pass_.corpus) not in read:
-                read.add(id(pass_.corpus))
-                rankings = self._results[pass_.key].result.rankings
-                sample, tokens = self.work.sample(pass_), self.work.tokens(pass_)
-                start_bar = partial(bars.add, f"{pass_.key} (examples)")
-                for kind, analyses in pass_.by_kind.items() or [(None, pass_.analyses)]:
-                    source, tables = self.work.models.take(kind), parts.get(kind or "", run.tables)
-                    names = {a.name: tally_name(kind, a.name) if kind else a.name for a in analyses}
-                    own = {a: rankings[name] for a, name in names.items() if name in rankings}
-                    yield from gather_examples(
-                        source, pass_, analyses, sample, tokens, own, tables, start_bar
-                    )
+            if not is_first or id(pass_.corpus) in read:
+                continue
+            read.add(id(pass_.corpus))
+            rankings = self._results[pass_.key].result.rankings
+            start_bar = partial(bars.add, f"{pass_.key} (examples)")
+            for kind, analyses in pass_.by_kind.items() or [(None, pass_.analyses)]:
+                names = {a.name: tally_name(kind, a.name) if kind else a.name for a in analyses}
+                yield from gather_examples(
+                    models.take(kind),
+                    replace(pass_, analyses=tuple(analyses)),
+                    self.samples[pass_.key],
+                    {a: rankings[name] for a, name in names.items() if name in rankings},
+                    parts.get(kind or "", run.tables),
+                    start_bar,
+                )
+
+
+def _describe_failure(
+    pass_: Pass, shard: Shard, examples: Iterable[Example], reason: str
+) -> dict[str, Any]:
+    """What the manifest says of a shard that could not be measured, which is told."""
+    names = list(dict.fromkeys(example.own_document for example in examples))
+    n_more = len(names) - NAMED_DOCUMENTS
+    log.warning(
+        "%s: %d examples could not be measured (documents %s%s): %s",
+        pass_.key,
+        len(shard),
+        ", ".join(names[:NAMED_DOCUMENTS]),
+        f" and {n_more} more (see manifest.json)" if n_more > 0 else "",
+        reason,
+    )
+    failed = {"pass": pass_.key, "shard": shard.number, "examples": len(shard)}
+    return {**failed, "documents": names, "reason": reason}

@@ -1,20 +1,23 @@
 """What a run keeps between steps in files of numbers: the sums of a pass, the state of a probe."""
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as save_arrays
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from headscope.data.counts import ExampleCounts
-from headscope.engine.array_file import damaged, describe_arrays, read_arrays
 from headscope.engine.measure import Result
+from headscope.errors import OutputError, shorten
 from headscope.files import write_atomically
 from headscope.stats.ranking import Ranking
 from headscope.stats.tally import Tally
@@ -29,6 +32,7 @@ __all__ = [
 
 # These begin the names of what is no total in a file of sums.
 RANKED, RESTS, DOCUMENTS = "ranked", "rests", "documents"
+FACTS, CHECKSUM = "facts", "checksum"
 SAVE_RATIO = 20  # a save is as long ago as it took, times this, before the next: 5 % of the time
 
 
@@ -148,3 +152,45 @@ def read_checkpoint(path: Path) -> Checkpoint:
 def _group(totals: Mapping[str, Any]) -> Iterator[tuple[str, Tally]]:
     for name, keys in groupby(sorted(totals), key=lambda key: key.partition("/")[0]):
         yield name, Tally({key.partition("/")[2]: totals[key] for key in keys})
+
+
+def read_arrays(path: Path, framework: str) -> tuple[dict[str, Any], Any]:
+    """The arrays of a file and its facts, if they are those that were written."""
+    try:
+        with safe_open(path, framework=framework) as stream:
+            metadata = stream.metadata()
+            arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise damaged(path, error) from error
+    try:
+        facts = json.loads(metadata[FACTS])
+        plain = {
+            name: value if framework == "numpy" else value.numpy() for name, value in arrays.items()
+        }
+        if metadata.get(CHECKSUM, computed := _checksum(plain, metadata[FACTS])) != computed:
+            raise ValueError("its checksum differs")
+        return arrays, facts
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise damaged(path, error) from error
+
+
+def describe_arrays(arrays: Mapping[str, Any], facts: Any) -> dict[str, str]:
+    """The facts of a file, and a checksum of these and of all its numbers."""
+    text = json.dumps(facts)
+    return {FACTS: text, CHECKSUM: _checksum(arrays, text)}
+
+
+def _checksum(arrays: Mapping[str, Any], facts: str) -> str:
+    digest = sha256(facts.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def damaged(path: Path, error: Exception) -> OutputError:
+    """The error for a file that is not what was written."""
+    return OutputError(
+        f"{path} is damaged ({shorten(str(error))}). Expected what the run kept there; remove the "
+        "file to have it made again with --resume, or remove the folder and run the analysis again."
+    )

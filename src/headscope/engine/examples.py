@@ -5,21 +5,21 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from headscope.contracts import Analysis, AttentionSource, CorpusRole
+from headscope.contracts import AttentionSource, CorpusRole
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example, stable_hash
 from headscope.data.head_view import ShownExample, write_examples
 from headscope.data.table import Tables
-from headscope.engine.head_views import encode_whole, find_sides, make_view, run_heads
+from headscope.engine.head_views import encode_whole, find_sides, kind_of, make_view, run_heads
 from headscope.engine.measure import Progress
 from headscope.engine.plan import Pass
+from headscope.engine.presented import NotableHead, find_notable_heads
 from headscope.engine.sample import Sample
 from headscope.engine.windows import cut_windows
 from headscope.models.encode import equal_length_batches
 from headscope.runs.tables import CORPUS_COLUMNS, rows_of_pass
 from headscope.stats.ranking import ENDS, MOST, Ranking
-from headscope.view.presentation import NotableHead, find_notable_heads
 
 __all__ = ["gather_examples", "merge_examples", "read_again", "write_examples"]
 
@@ -43,9 +43,7 @@ class Request:
 def gather_examples(
     source: AttentionSource,
     pass_: Pass,
-    analyses: Sequence[Analysis],
     sample: Sample,
-    max_tokens: int,
     rankings: Mapping[str, Ranking],
     tables: Tables,
     start_bar: Callable[[int], Progress] = lambda n_examples: lambda n_done: None,
@@ -54,25 +52,25 @@ def gather_examples(
 
     Of an encoder-decoder, `source` is one kind of its attention.
     """
-    requests = _request(pass_, analyses, rankings, tables, source.layer_numbers)
+    requests = _request(pass_, rankings, tables, source.layer_numbers)
     if not requests:
         return []
     examples: dict[int, Example] = {}  # those that are shown, by the hash of their id
-    is_truncated = pass_.cut == "truncate"
-    for example in read_again(sample, pass_.role, is_truncated, source, max_tokens, requests):
+    is_cut, max_tokens = pass_.cut == "truncate", pass_.max_tokens
+    for example in read_again(sample, pass_.role, is_cut, source, max_tokens, requests):
         if (key := stable_hash(example.id)) in requests:
             examples[key] = example
         if len(examples) == len(requests):
             break
     encodings = encode_whole(source, list(examples.values()), max_tokens)
     progress = start_bar(len(encodings))
-    found: list[tuple[Request, ShownExample]] = []
+    results: list[tuple[Request, ShownExample]] = []
     with source.prepared():
         for members in equal_length_batches(encodings, BATCH_TOKENS):
-            found += _show(source, members, requests)
+            results += _show(source, members, requests)
             progress(len(members))
-    found.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
-    return [shown for _, shown in found]
+    results.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
+    return [shown for _, shown in results]
 
 
 def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample]:
@@ -89,7 +87,6 @@ def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample
 
 def _request(
     pass_: Pass,
-    analyses: Sequence[Analysis],
     rankings: Mapping[str, Ranking],
     tables: Tables,
     numbers: Sequence[int],
@@ -100,19 +97,21 @@ def _request(
     """
     requests: dict[int, list[Request]] = {}
     number = 0
-    for analysis in analyses:
-        own = {name: tables[name] for name in analysis.tables if name in tables}
-        is_of_several = any(set(CORPUS_COLUMNS) & set(table.columns) for table in own.values())
+    for analysis in pass_.analyses:
+        of_analysis = {name: tables[name] for name in analysis.tables if name in tables}
+        is_of_several = any(
+            set(CORPUS_COLUMNS) & set(table.columns) for table in of_analysis.values()
+        )
         suffix = f" ({pass_.corpus.name})" if is_of_several else ""
         read = (pass_.corpus.name, pass_.window, pass_.cut)
-        rows = {name: rows_of_pass(table, *read) for name, table in own.items()}
+        rows = {name: rows_of_pass(table, *read) for name, table in of_analysis.items()}
         ranking = rankings.get(analysis.name, Ranking())
         for head in find_notable_heads(analysis.name, rows):
             titled = replace(head, title=head.title + suffix)
             chosen: set[int] = set()
-            place = (numbers.index(head.layer), head.head, *head.more)
+            position = (numbers.index(head.layer), head.head, *head.more)
             for end in ENDS:  # in a small corpus the best may be among the worst: once is enough
-                for rank, (key, score) in enumerate(ranking.find(head.ranking, end, place)):
+                for rank, (key, score) in enumerate(ranking.find(head.ranking, end, position)):
                     if key not in chosen:
                         request = Request(titled, number, analysis, end, rank, score)
                         requests.setdefault(key, []).append(request)
@@ -131,7 +130,7 @@ def read_again(
 ) -> Iterator[Example]:
     """The examples that have these keys; all documents, in the same windows."""
     if role is not CorpusRole.COREF:
-        yield from sample.find(list(keys))
+        yield from sample.find(keys)
         return
     examples = iter(sample)
     while some := list(islice(examples, READ_AT_ONCE)):
@@ -143,17 +142,17 @@ def _show(
 ) -> Iterator[tuple[Request, ShownExample]]:
     """What is to be shown of examples of one length, which the model reads together."""
     wanted = [
-        (place, encoding, request)
-        for place, encoding in enumerate(encodings)
+        (position, encoding, request)
+        for position, encoding in enumerate(encodings)
         for request in requests[stable_hash(encoding.example.id)]
     ]
-    heads = {(place, r.head.layer, r.head.head) for place, _, r in wanted}
-    maps, kind = run_heads(source, encodings, heads), getattr(source, "kind", None)
-    for place, encoding, request in wanted:
+    heads = {(position, r.head.layer, r.head.head) for position, _, r in wanted}
+    maps, kind = run_heads(source, encodings, heads), kind_of(source)
+    for position, encoding, request in wanted:
         head = request.head
         is_of_words = head.pairs is not None
         pairs = head.pairs(request.analysis, encoding.example) if head.pairs else []
-        weights = maps[place, head.layer, head.head]
+        weights = maps[position, head.layer, head.head]
         rows, keys = find_sides(encoding, kind)
         view = make_view(rows, (head.layer, head.head), weights, is_of_words, pairs, keys=keys)
         n_right = round((request.score + len(view.marked)) / 2)

@@ -1,31 +1,25 @@
 """From totals to a finished run: tables, what is derived from them, and the final manifest."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from logging import getLogger
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from headscope.arguments import checked
 from headscope.contracts import Analysis
-from headscope.data.table import KIND, Tables, join_kinds, split_kinds
 from headscope.engine.checkpoint import Checkpoint
 from headscope.engine.plug_ins import PlugInError, blame_package, check_tables
-from headscope.errors import StudyError, name_parameters
-from headscope.options import require
-from headscope.registry import load_presentations
+from headscope.engine.presented import derive_tables, doubt_languages
+from headscope.errors import name_parameters
 from headscope.runs.folder import RunFolder
-from headscope.runs.run import Run, explain_damage, load_run
+from headscope.runs.run import Run
 from headscope.runs.tables import make_tables, number_layers, summarize_passes
 from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.tally import Tally
-from headscope.view.presentation import DerivedTables, MapOptions
-from headscope.view.tokenization import doubt_languages
 
-__all__ = ["derive_tables", "describe_counts", "finish_run", "redraw_map"]
+__all__ = ["describe_counts", "finish_run"]
 
 log = getLogger("headscope")
 
@@ -47,7 +41,7 @@ def finish_run(
     summarize = partial(_summarize, failures)
     made = summarize_passes(manifest["passes"], analyses, tallies, n_documents, summarize)
     tables, untrained = (number_layers(part, manifest["model"]) for part in made)
-    derived = derive_tables(tables, MapOptions(manifest["options"]["seed"]))
+    derived = derive_tables(tables, manifest["options"]["seed"])
     tables |= {name: table for part in derived for name, table in part.tables.items()}
     final = {
         **manifest,
@@ -96,57 +90,3 @@ def describe_counts(checkpoints: Mapping[str, Checkpoint]) -> dict[str, Any]:
             for key, c in checkpoints.items()
         },
     }
-
-
-def derive_tables(tables: Tables, options: MapOptions) -> list[DerivedTables]:
-    """What analyses make of the tables of all of them, such as the map of heads."""
-    makers = [shown.derive for shown in load_presentations().values() if shown.derive]
-    return [made for make in makers if (made := _derive(make, tables, options)) is not None]
-
-
-def _derive(
-    make: Callable[[Tables, MapOptions], DerivedTables | None], tables: Tables, options: MapOptions
-) -> DerivedTables | None:
-    """What is made of the tables; of several kinds of attention for each of them."""
-    parts = split_kinds(tables)
-    found = {kind: made for kind, own in parts.items() if (made := make(own, options)) is not None}
-    if set(found) <= {""}:
-        return found.get("")
-    return DerivedTables(
-        join_kinds({kind: made.tables for kind, made in found.items()}),
-        {
-            name: {kind: made.facts[name] for kind, made in found.items() if name in made.facts}
-            for name in dict.fromkeys(name for made in found.values() for name in made.facts)
-        },
-        tuple(t.with_column(KIND, kind) for kind, made in found.items() for t in made.shown),
-        tuple(f"{kind}: {note}" for kind, made in found.items() for note in made.notes),
-    )
-
-
-@checked
-def redraw_map(
-    folder: str | Path,
-    thresholds: Mapping[str, float],
-    n_clusters: int | None = None,
-    seed: int | None = None,
-) -> tuple[Run, list[DerivedTables]]:
-    """Derive the tables of a finished run again with other thresholds, and write them."""
-    require(seed is None or seed >= 0, "seed", seed, "0 or more")
-    run = load_run(folder)
-    own_seed = run.manifest["options"]["seed"]
-    options = MapOptions(own_seed if seed is None else seed, thresholds, n_clusters)
-    with explain_damage(run):
-        derived = derive_tables(run.tables, options)
-    if not derived:
-        raise StudyError(
-            f"{folder} has no distances between heads to draw a map from. Expected a run that "
-            "measured them; run `headscope analyze` without --only."
-        )
-    made = {name: table for part in derived for name, table in part.tables.items()}
-    names = list(dict.fromkeys([*run.manifest["tables"], *made]))
-    facts = {name: fact for part in derived for name, fact in part.facts.items()}
-    manifest = {**run.manifest, "tables": names, "derived": facts}
-    store = RunFolder(Path(folder))
-    with store.locked():
-        store.finish(made, manifest)
-    return replace(run, tables={**run.tables, **made}, manifest=manifest), derived

@@ -15,9 +15,10 @@ from headscope.data.head_view import HeadView
 from headscope.data.tree import ROOT
 from headscope.engine.measure import refuse_not_finite
 from headscope.errors import StudyError, suggest
+from headscope.models.seq2seq import OneKind
 
 __all__ = [
-    "DIRECTIONS", "all_heads", "encode_whole", "find_sides", "make_view", "name_layers",
+    "DIRECTIONS", "all_heads", "encode_whole", "find_sides", "kind_of", "make_view", "name_layers",
     "refuse_absent_heads", "run_heads", "view_heads",
 ]  # fmt: skip
 
@@ -54,10 +55,15 @@ def view_heads(
         arcs = _gold_arcs(example, relation, direction)
     (encoding,) = encode_whole(source, [example], max_tokens)
     maps = run_heads(source, [encoding], [(0, *head) for head in heads])
-    rows, keys = find_sides(encoding, getattr(source, "kind", None))
+    rows, keys = find_sides(encoding, kind_of(source))
     return [
         make_view(rows, head, maps[0, *head], by_words, arcs, later_piece, keys) for head in heads
     ]
+
+
+def kind_of(source: AttentionSource) -> AttentionKind | None:
+    """Which attention of an encoder-decoder a source shows; None of other models."""
+    return source.kind if isinstance(source, OneKind) else None
 
 
 def find_sides(encoding: Encoding, kind: AttentionKind | None) -> tuple[Encoding, Encoding | None]:
@@ -152,11 +158,11 @@ def run_heads(
     numbers = source.layer_numbers
 
     def keep(attention: LayerAttention) -> None:
-        for place, layer, head in wanted:
+        for position, layer, head in wanted:
             if layer == numbers[attention.layer]:
                 refuse_not_finite([(layer, attention.is_finite())], attention.batch)
-                weights = attention.weights[place, head]
-                maps[place, layer, head] = weights.detach().double().cpu().numpy()
+                weights = attention.weights[position, head]
+                maps[position, layer, head] = weights.detach().double().cpu().numpy()
 
     source.attend(source.batch(encodings), keep)
     return maps
@@ -171,7 +177,9 @@ def _unit_of_each_token(encoding: Encoding, by_words: bool) -> NDArray[np.int64]
             f"{encoding.example.id} is plain text, so its words are not known. Expected an example "
             "of words; give its words, or look at tokens."
         )
-    words = [f"word {word}" if word >= 0 else f"token {place}" for place, word in _places(encoding)]
+    words = [
+        f"word {word}" if word >= 0 else f"token {position}" for position, word in _places(encoding)
+    ]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(words))}
     return np.array([numbers[name] for name in words])
 
@@ -203,8 +211,8 @@ def _find_later_pieces(encoding: Encoding) -> list[bool]:
     words = encoding.word_ids.tolist()
     if max(words, default=-1) >= 0:
         return [
-            place > 0 and word >= 0 and word == words[place - 1]
-            for place, word in _places(encoding)
+            position > 0 and word >= 0 and word == words[position - 1]
+            for position, word in _places(encoding)
         ]
     text, end, later = encoding.example.text or "", 0, []
     for surface, kind in zip(encoding.surfaces, encoding.kinds, strict=True):
@@ -217,11 +225,11 @@ def _find_later_pieces(encoding: Encoding) -> list[bool]:
 
 def _first_units(encoding: Encoding, owners: NDArray[np.int64]) -> dict[int, int]:
     """The unit of each word's first piece; words without tokens have none."""
-    found: dict[int, int] = {}
-    for place, word in _places(encoding):
+    first_units: dict[int, int] = {}
+    for position, word in _places(encoding):
         if word >= 0:
-            found.setdefault(word, int(owners[place]))
-    return found
+            first_units.setdefault(word, int(owners[position]))
+    return first_units
 
 
 def _pool(weights: Maps, owners: NDArray[np.int64]) -> Maps:

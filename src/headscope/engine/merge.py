@@ -1,8 +1,12 @@
-"""Merging runs: their tallies add."""
+"""Runs in parts (`--shard 3/64`), one a job of any scheduler; and merging: sums add.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+Parts of one run make that run, to the last bit. Runs over different corpora make one over all.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from logging import getLogger
 from operator import add
@@ -13,19 +17,189 @@ from headscope.arguments import checked
 from headscope.data.table import KIND
 from headscope.engine.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from headscope.engine.examples import merge_examples, write_examples
-from headscope.engine.finish import finish_run
-from headscope.engine.parts import join_parts, part_in
+from headscope.engine.finish import describe_counts, finish_run
 from headscope.engine.resolve import restore_analysis
-from headscope.errors import OutputError
+from headscope.engine.sample import Shard
+from headscope.errors import OutputError, StudyError, shorten
 from headscope.runs.folder import RunFolder
-from headscope.runs.manifest import numbers_of
+from headscope.runs.manifest import find_difference, numbers_of
 from headscope.runs.run import Run, load_run
 
-__all__ = ["merge_runs"]
+__all__ = [
+    "SHARDS", "Part", "finish_part", "join_parts", "merge_runs", "name_numbers", "part_of",
+    "refuse_lacking",
+]  # fmt: skip
 
 log = getLogger("headscope")
 
 Manifests = Sequence[Mapping[str, Any]]
+
+SHARDS = "shards"  # how many each pass has, in the manifest of a part
+PART = "part"  # the status of one that is done
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several equal parts of a run, counted from 1."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Part":
+        """The part that "3/64" names."""
+        numbers = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
+        part = cls(int(numbers[1]), int(numbers[2])) if numbers else None
+        if part is None or not 1 <= part.number <= part.of:
+            raise StudyError(
+                f"--shard {shorten(text)} cannot be used. Expected the number of the part, counted "
+                f"from 1, and the number of parts; write, for example, 3/64."
+            )
+        return part
+
+
+def part_of(shards: Sequence[Shard], part: Part) -> list[Shard]:
+    """The shards of one part: neighbours, so many that all parts are of about the same length."""
+    length = max(sum(shard.length for shard in shards), 1)
+    before, chosen = 0, []
+    for shard in shards:
+        middle = before + shard.length / 2
+        if min(int(middle * part.of / length), part.of - 1) == part.number - 1:
+            chosen.append(shard)
+        before += shard.length
+    return chosen
+
+
+def name_numbers(numbers: Collection[int]) -> str:
+    """Numbers as one writes them, neighbours together.
+
+    >>> name_numbers([7, 1, 2, 3])
+    '1-3, 7'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
+
+
+def refuse_lacking(folder: RunFolder | None, failed: Sequence[Mapping[str, Any]]) -> None:
+    """An error for a part of which some shards could not be measured."""
+    if failed:
+        raise StudyError(
+            f"{len(failed)} shards of the part could not be measured: {failed[0]['reason']} "
+            f"Expected all of them; the others are kept in {folder and folder.path}. Fix what is "
+            "wrong, and repeat the command with --resume."
+        )
+
+
+def finish_part(
+    folder: RunFolder | None, manifest: Mapping[str, Any], checkpoints: Mapping[str, Checkpoint]
+) -> Run:
+    """Mark a part as done. It has sums and no tables: these are of all parts together."""
+    assert folder is not None  # checked before
+    done = {**manifest, "status": PART, "tables": [], **describe_counts(checkpoints)}
+    folder.write_manifest(done)
+    return Run({}, done, folder.path)
+
+
+def part_in(manifest: Mapping[str, Any]) -> Part | None:
+    """Which part of a run a manifest is of; None: of no part."""
+    named = manifest.get("options", {}).get("shard")
+    return Part.parse(named) if named else None
+
+
+def join_parts(
+    folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Checkpoint]]:
+    """The manifest of the run that these are the parts of, and the sums of each pass over all.
+
+    Parts that are missing, doubled, not done, or of another run are told.
+    """
+    _refuse_foreign(folders, manifests)
+    _refuse_wrong_count(folders, [part for m in manifests if (part := part_in(m))])
+    for folder, manifest in zip(folders, manifests, strict=True):
+        if manifest["status"] != PART:
+            raise OutputError(
+                f"Part {part_in(manifest)} in {folder} is not finished. Expected all parts to be "
+                "done; repeat its command with --resume."
+            )
+    merged = {key: _add_up(key, folders, n) for key, n in manifests[0][SHARDS].items()}
+    return whole_of(manifests[0]), merged
+
+
+def whole_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of the run that a part is of."""
+    options = {**manifest["options"], "shard": None}
+    return {name: v for name, v in manifest.items() if name != SHARDS} | {"options": options}
+
+
+def _refuse_foreign(folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> None:
+    for folder, manifest in zip(folders, manifests, strict=True):
+        if part_in(manifest) is None:
+            raise OutputError(
+                f"{folder} is a whole run, and others are parts of one. Expected only parts; merge "
+                f"the parts first, and then whole runs."
+            )
+        difference = find_difference(whole_of(manifests[0]), whole_of(manifest))
+        of = [manifests[0][SHARDS], manifest[SHARDS]]
+        if not difference and of[0] != of[1]:
+            difference = "shards differ"
+        if difference:
+            raise OutputError(
+                f"{folder} is not a part of the same run as {folders[0]}: its {difference}. "
+                f"Expected parts that differ only in --shard; leave it out, or run it again."
+            )
+
+
+def _refuse_wrong_count(folders: Sequence[Path], parts: Sequence[Part]) -> None:
+    of = {part.of for part in parts}
+    if len(of) > 1:
+        raise OutputError(
+            f"The parts are of runs in {' and '.join(map(str, sorted(of)))} parts. Expected parts "
+            f"of one run; choose the parts of one of them."
+        )
+    n_parts = of.pop()
+    counts = Counter(part.number for part in parts)
+    doubled = [number for number, n in counts.items() if n > 1]
+    missing = set(range(1, n_parts + 1)) - set(counts)
+    problems = []
+    if missing:
+        problems.append(f"of {n_parts} parts, {name_numbers(missing)} are missing")
+    if doubled:
+        places = [
+            str(folder)
+            for folder, part in zip(folders, parts, strict=True)
+            if part.number in doubled
+        ]
+        problems.append(f"{name_numbers(doubled)} are given twice ({', '.join(places)})")
+    if problems:
+        raise OutputError(
+            f"The parts do not make a whole: {', and '.join(problems)}. Expected each of the "
+            f"{n_parts} parts once; run what is missing with --shard NUMBER/{n_parts}, and leave "
+            f"out what is repeated."
+        )
+
+
+def _add_up(key: str, folders: Sequence[Path], n_shards: int) -> Checkpoint:
+    parts = [_read_part(RunFolder(folder), key) for folder in folders]
+    shards = sorted(shard for part in parts for shard in part.shards)
+    if shards != list(range(n_shards)):
+        raise OutputError(
+            f"The parts hold {len(set(shards))} of the {n_shards} shards of {key}, {len(shards)} "
+            "in all. Expected each of them once; repeat the parts' commands with --resume."
+        )
+    return Checkpoint(reduce(add, (part.result for part in parts)), tuple(shards))
+
+
+def _read_part(store: RunFolder, key: str) -> Checkpoint:
+    path = store.tally_path(key)
+    return read_checkpoint(path) if path.exists() else Checkpoint()
 
 
 @checked
@@ -36,7 +210,8 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
     stores = [RunFolder(Path(folder)) for folder in folders]
     manifests = [store.read_manifest() for store in stores]
     if any(part_in(manifest) for manifest in manifests):
-        return _merge_parts(stores, manifests, target)
+        manifest, merged = join_parts([store.path for store in stores], manifests)
+        return _write(target, manifest, merged)
     runs = [load_run(store.path) for store in stores]
     _refuse_mismatch(folders, manifests)
     described = {n: o for manifest in manifests for n, o in manifest["analyses"].items()}
@@ -62,39 +237,22 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
         "passes": {key: _join_passes(key, manifests) for key in keys},
         "merged_from": [str(folder) for folder in folders],
     }
-    run = _write(target, manifest, analyses, merged)
+    run = _write(target, manifest, merged)
     shown = merge_examples([run.examples for run in runs])
     write_examples(target.path, shown)
     return replace(run, examples=shown)
 
 
-def _merge_parts(stores: Sequence[RunFolder], manifests: Manifests, target: RunFolder) -> Run:
-    """The run that was measured in parts: its tables are those of one job, to the last bit."""
-    manifest, merged = join_parts([store.path for store in stores], manifests)
+def _write(target: RunFolder, manifest: Mapping[str, Any], merged: Mapping[str, Checkpoint]) -> Run:
+    """The run with these sums; no other command writes to its folder meanwhile."""
     described = manifest["analyses"]
     analyses = {name: restore_analysis(name, options) for name, options in described.items()}
-    return _write(target, manifest, analyses, merged)
-
-
-def _write(
-    target: RunFolder,
-    manifest: Mapping[str, Any],
-    analyses: Mapping[str, Any],
-    merged: Mapping[str, Checkpoint],
-) -> Run:
-    with _write_sums(target, merged):
-        return finish_run(target, manifest, analyses, merged)
-
-
-@contextmanager
-def _write_sums(target: RunFolder, merged: Mapping[str, Checkpoint]) -> Iterator[None]:
-    """Write the sums of all passes; no other command writes there until the block ends."""
     target.create()
     with target.locked():
         target.refuse_if_taken()
         for key, checkpoint in merged.items():
             write_checkpoint(target.tally_path(key), checkpoint)
-        yield
+        return finish_run(target, manifest, analyses, merged)
 
 
 def _load(store: RunFolder, key: str) -> Any:
@@ -135,11 +293,11 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> Non
         "tokenizers": lambda m: m["model"].get("tokenizer"),
         "options": lambda m: numbers_of(m["options"]),
     }
-    found = {name: [fact(manifest) for manifest in manifests] for name, fact in facts.items()}
+    compared = {name: [fact(manifest) for manifest in manifests] for name, fact in facts.items()}
     for name in dict.fromkeys(name for m in manifests for name in m["analyses"]):
-        own = [m["analyses"][name] for m in manifests if name in m["analyses"]]
-        found[f"options of {name}"] = own
-    for name, values in found.items():
+        options = [m["analyses"][name] for m in manifests if name in m["analyses"]]
+        compared[f"options of {name}"] = options
+    for name, values in compared.items():
         if any(value != values[0] for value in values):
             raise OutputError(
                 f"The runs in {', '.join(map(str, folders))} have different {name}. Expected runs "

@@ -97,5 +97,5 @@ def _free_bytes() -> float | None:
     """Memory that is free on this machine; None where nobody says so."""
     path = Path("/proc/meminfo")
     lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
-    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return 1024.0 * int(found[0]) if found else None
+    sizes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return 1024.0 * int(sizes[0]) if sizes else None

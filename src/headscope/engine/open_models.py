@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from headscope.contracts import AttentionKind, AttentionSource, Watch
+from headscope.contracts import AttentionKind, AttentionSource, Source, Watch
 from headscope.errors import HeadscopeError, ModelError, StudyError
 from headscope.models.language import build_task
 from headscope.models.load import load_model, load_with_head
@@ -14,7 +14,7 @@ from headscope.models.loaded import LoadedModel, refuse_offloaded, wrap_model
 from headscope.models.seq2seq import OneKind, Part, Seq2SeqModel
 from headscope.options import ModelOptions, RunOptions
 
-__all__ = ["KeptModel", "Models", "open_models", "open_source"]
+__all__ = ["CachedModel", "Models", "open_models", "open_source"]
 
 PLAIN = RunOptions.weights
 
@@ -23,19 +23,19 @@ def open_source(
     model: Any, tokenizer: Any, options: ModelOptions, seed: int = 0
 ) -> AttentionSource:
     """The model behind a name, a folder or an object in memory."""
-    if isinstance(model, KeptModel):
+    if isinstance(model, CachedModel):
         model.source = model.source or open_source(model.name, tokenizer, options, seed)
         return model.source
     if isinstance(model, (str, Path)):
         return load_model(model, **vars(options), seed=seed)
-    if hasattr(model, "attend"):
+    if Source in type(model).__mro__:
         source: AttentionSource = model
         return source
     return wrap_model(model, tokenizer)
 
 
 @dataclass
-class KeptModel:
+class CachedModel:
     """A model by name that is loaded once for several studies."""
 
     name: str
@@ -97,7 +97,7 @@ def open_models(
     watches: Collection[Watch],
 ) -> Models:
     """The model, loaded once. Its head is looked for only if gradients or changes are watched."""
-    if isinstance(model, KeptModel) and model.source is None:
+    if isinstance(model, CachedModel) and model.source is None:
         models = open_models(model.name, tokenizer, options, replace(run, weights=PLAIN), watches)
         model.source = models.source
         return replace(models, source=_with_weights(models.source, run.weights))

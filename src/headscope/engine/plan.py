@@ -1,41 +1,27 @@
-"""What is to be done: which analyses run over which corpus, decided before any work."""
+"""What is to be done: which analyses run over which corpus, and what is left out and why.
+
+`list_passes` says what the data allows, before anything is read. `plan` applies the rules of the
+model to it, once the model is known: each says why an analysis cannot run in a pass.
+"""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from logging import getLogger
-from typing import Any
+from typing import Any, NamedTuple
 
-from headscope.contracts import (
-    Analysis,
-    Annotation,
-    AttentionKind,
-    Corpus,
-    CorpusRole,
-    Source,
-    Watch,
-)
+from headscope.contracts import Analysis, Annotation, AttentionKind, CorpusRole, Source, Watch
+from headscope.corpora.base import BaseCorpus
 from headscope.data.attention import heads_per_layer
 from headscope.data.table import KIND
+from headscope.engine.open_models import Models
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, first_part, name_parameters
+from headscope.models.loaded import LoadedModel
 from headscope.options import CUTS, RunOptions
 from headscope.runs.manifest import begin_manifest
 
-__all__ = [
-    "Pass",
-    "describe_study",
-    "fit_windows",
-    "leave_out_lone_layers",
-    "leave_out_many_heads",
-    "plan_kinds",
-    "plan_passes",
-    "plan_untrained",
-    "refuse_single_model",
-    "say_skipped",
-    "tell_left_out",
-    "tokens_for",
-]
+__all__ = ["TEXT_TOKENS", "Pass", "describe_study", "list_passes", "plan", "tell_left_out"]
 
 log = getLogger("headscope")
 
@@ -53,6 +39,8 @@ MISSING = {
 }
 NO_TARGETS = "decoder and cross attention"  # what is left out without them
 
+Reasons = dict[str, str]  # by what is left out
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -60,11 +48,12 @@ class Pass:
 
     key: str  # names the pass in the run's folder
     role: CorpusRole
-    corpus: Corpus
+    corpus: BaseCorpus
     analyses: tuple[Analysis, ...] = ()
     watch: Watch = Watch.ATTENTION  # what the analyses are shown
     window: int | None = None  # the tokens of a window that documents are cut into
     cut: str = CUTS[0]  # or "truncate": only the first window of a document is read
+    max_tokens: int = 0  # of an input, known when the model is
     repeats: str | None = None  # the key of the pass that this one repeats
     draw: int | None = None  # which of several untrained models is measured, from 1
     # What each kind of attention is measured by, where an encoder-decoder reads targets.
@@ -75,44 +64,39 @@ class Pass:
         return {
             "corpus": self.corpus.name,
             "role": str(self.role),
-            "path": str(getattr(self.corpus, "path", "")),
+            "path": self.corpus.location,
             "digest": self.corpus.digest(),
-            "documents": getattr(self.corpus, "documents", ""),
+            "documents": self.corpus.documents,
             "available": sample.n_available,
             "examples": sample.n_examples,
             "analyses": [analysis.name for analysis in self.analyses],
             "watch": self.watch.value,
-            KIND: {kind.value: [a.name for a in own] for kind, own in self.by_kind.items()},
+            KIND: {
+                kind.value: [a.name for a in analyses] for kind, analyses in self.by_kind.items()
+            },
             "window": self.window,
             "cut": self.cut if self.window else None,
             "repeats": self.repeats,
             "draw": self.draw,
-            "skipped_files": getattr(self.corpus, "skipped_files", {}),
+            "skipped_files": self.corpus.skipped_files,
         }
 
 
-def tokens_for(pass_: Pass, source: Source[Any], max_tokens: int | None) -> int:
-    """The longest input of a pass: the paper's 128 for text, else what the model takes."""
-    if max_tokens is None:
-        usual = TEXT_TOKENS if pass_.role is CorpusRole.TEXT else pass_.window
-        return min(usual, source.max_tokens) if usual else source.max_tokens
-    if max_tokens > source.max_tokens:
-        raise StudyError(
-            f"--max-tokens {max_tokens} is too long: {source.name} takes at most "
-            f"{source.max_tokens} tokens. Expected that many or fewer; lower "
-            "--max-tokens, or leave it out."
-        )
-    return max_tokens
+class Reason(NamedTuple):
+    """Why an analysis cannot run in a pass: in words, and as an error if nothing else can run."""
+
+    text: str
+    error: str
+    is_refused: bool = False  # it is an error wherever the analysis was asked for by name
 
 
-def plan_passes(
+def list_passes(
     analyses: Collection[Analysis],
-    corpora: Sequence[tuple[CorpusRole, Corpus]],
+    corpora: Sequence[tuple[CorpusRole, BaseCorpus]],
+    options: RunOptions,
     is_explicit: bool,
-    max_tokens: int | None = None,
-    coref_window: str = CUTS[0],
-) -> tuple[list[Pass], dict[str, str]]:
-    """Which analyses run over which corpus, and what is left out and why.
+) -> tuple[list[Pass], list[tuple[Analysis, str]]]:
+    """Which analyses have their annotation in which corpus, and what is left out for lack of it.
 
     What needs annotation runs over every corpus that has it, the rest over the first corpus. What
     was asked for by name (`is_explicit`) and cannot be done is an error.
@@ -122,13 +106,13 @@ def plan_passes(
             "There is nothing to read. Expected a corpus: --text FILE, --treebank FILE, --coref "
             "FILE, or --demo for the embedded one."
         )
-    passes = list(_list_passes(corpora, max_tokens, coref_window))
-    left_out: dict[str, str] = {}
+    passes = list(_list_readings(corpora, options))
+    lacking: list[tuple[Analysis, str]] = []
     costly: list[Pass] = []
     for analysis in analyses:
-        able = [i for i, one in enumerate(passes) if analysis.needs <= one.corpus.provides]
+        able = [i for i, pass_ in enumerate(passes) if analysis.needs <= pass_.corpus.provides]
         if not able:
-            left_out[analysis.name] = _say_missing(analysis)
+            lacking.append((analysis, _say_missing(analysis)))
         elif analysis.watches.is_costly:
             first, watch = passes[able[0]], analysis.watches
             key = f"{watch.value}-{first.key}"
@@ -136,118 +120,224 @@ def plan_passes(
         else:
             for i in able if analysis.needs else able[:1]:
                 passes[i] = replace(passes[i], analyses=(*passes[i].analyses, analysis))
-    if is_explicit and left_out:
-        raise StudyError(" ".join(left_out.values()))
-    return [pass_ for pass_ in (*passes, *costly) if pass_.analyses], left_out
+    if is_explicit and lacking:
+        raise StudyError(" ".join(reason for _, reason in lacking))
+    return [pass_ for pass_ in (*passes, *costly) if pass_.analyses], lacking
 
 
-def fit_windows(passes: Sequence[Pass], source: Source[Any]) -> list[Pass]:
-    """The passes with windows that the model takes; of two lengths only one if they become one."""
-    fitting: list[Pass] = []
+def _list_readings(
+    corpora: Sequence[tuple[CorpusRole, BaseCorpus]], options: RunOptions
+) -> Iterator[Pass]:
+    """A pass for each corpus, named by its role, and where a role has several its place among them.
+
+    Documents are read in windows of two lengths, unless the user said how long; or truncated to
+    the paper's length, as the first pass.
+    """
+    n_of_role = Counter(role for role, _ in corpora)
+    seen: Counter[CorpusRole] = Counter()
+    for role, corpus in corpora:
+        seen[role] += 1
+        key = str(role) if n_of_role[role] == 1 else f"{role}-{seen[role]}"
+        if role is not CorpusRole.COREF:
+            yield Pass(key, role, corpus)
+            continue
+        if options.coref_window != "split":
+            window = options.max_tokens or COREF_WINDOWS[0]
+            yield Pass(f"{key}-truncated", role, corpus, window=window, cut="truncate")
+        if options.coref_window == "truncate":
+            continue
+        if options.max_tokens is None:
+            for window in COREF_WINDOWS:
+                yield Pass(f"{key}-{window}", role, corpus, window=window)
+        else:
+            yield Pass(key, role, corpus, window=options.max_tokens)
+
+
+def _say_missing(analysis: Analysis) -> str:
+    for annotation, reason in MISSING.items():
+        if annotation in analysis.needs:
+            return f"Skipped {analysis.name!r}: {reason}."
+    needs = " and ".join(sorted(analysis.needs))
+    return f"Skipped {analysis.name!r}: no corpus with {needs} was given."
+
+
+def plan(
+    passes: Sequence[Pass],
+    lacking: Iterable[tuple[Analysis, str]],
+    models: Models,
+    options: RunOptions,
+    is_explicit: bool,
+) -> tuple[list[Pass], Reasons]:
+    """The passes that the model can do, repeats included, and what is left out and why.
+
+    `lacking` are analyses whose annotation is lacking.
+    """
+    planned: list[Pass] = []
+    left_out: Reasons = {
+        analysis.name: reason
+        for analysis, reason in lacking
+        if models.has_decoder or analysis.watches is not Watch.CROSS_ATTENTION
+    }
+    errors: list[str] = []
+    for pass_ in _fit_windows(passes, models.source, options.max_tokens):
+        kept: tuple[Analysis, ...] = ()
+        for analysis in pass_.analyses:
+            reasons = (rule(analysis, pass_, models) for rule in RULES)
+            reason = next((reason for reason in reasons if reason), None)
+            if reason is None:
+                kept = (*kept, analysis)
+                continue
+            if is_explicit and reason.is_refused:
+                raise StudyError(reason.error)
+            errors.append(reason.error)
+            left_out |= {analysis.name: reason.text} if reason.text else {}
+        if kept:
+            pass_ = replace(pass_, analyses=kept)
+            left_out |= _say_encoder_alone(pass_, models)
+            pass_, more = _split_by_kind(pass_, models)
+            left_out |= more | _say_few_heads(pass_, models.source)
+            planned.append(pass_)
+    if passes and not planned:
+        raise StudyError(errors[0])
+    return [*planned, *_repeat_untrained(planned, options.null)], left_out
+
+
+def _fit_windows(
+    passes: Iterable[Pass], source: Source[Any], max_tokens: int | None
+) -> Iterator[Pass]:
+    """The passes with the tokens and windows that the model takes; of two lengths only one if they
+    become one."""
+    if max_tokens is not None and max_tokens > source.max_tokens:
+        raise StudyError(
+            f"--max-tokens {max_tokens} is too long: {source.name} takes at most "
+            f"{source.max_tokens} tokens. Expected that many or fewer; lower "
+            "--max-tokens, or leave it out."
+        )
+    windows: set[object] = set()
     for pass_ in passes:
-        if pass_.window is not None:
-            pass_ = replace(pass_, window=min(pass_.window, source.max_tokens))
-        before = [(p.corpus, p.window, p.cut, p.watch) for p in fitting]
-        own = (pass_.corpus, pass_.window, pass_.cut, pass_.watch)
-        if pass_.window is None or own not in before:
-            fitting.append(pass_)
-    return fitting
+        usual = TEXT_TOKENS if pass_.role is CorpusRole.TEXT else pass_.window
+        tokens = max_tokens or min(usual or source.max_tokens, source.max_tokens)
+        window = pass_.window and min(pass_.window, source.max_tokens)
+        reading = (id(pass_.corpus), window, pass_.cut, pass_.watch)
+        if window is None or reading not in windows:
+            yield replace(pass_, window=window, max_tokens=tokens)
+        windows.add(reading)
 
 
-def leave_out_lone_layers(
-    passes: Sequence[Pass], source: Source[Any], is_explicit: bool
-) -> tuple[list[Pass], dict[str, str]]:
-    """The passes without analyses that compare layers, where the model has but one; and why."""
-    compared = [a for one in passes for a in one.analyses if a.compares_layers]
-    if source.n_layers > 1 or not compared:
-        return list(passes), {}
+# Why an analysis cannot run in a pass; None: it can.
+Rule = Callable[[Any, Pass, Models], Reason | None]
+
+
+def _need_two_models(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
+    if analysis.watches is Watch.MODEL_PAIR and models.source.emits is not Watch.MODEL_PAIR:
+        raise StudyError(
+            f"Analysis {analysis.name!r} compares two models, and only {models.name} was "
+            "given. Expected two; run `headscope distance MODEL_A MODEL_B --text FILE`."
+        )
+    return None
+
+
+def _need_two_layers(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
+    source = models.source
+    if source.n_layers > 1 or not analysis.compares_layers:
+        return None
     why = (
         f"it compares the heads of different layers, and {source.name} has one layer "
         f"({source.n_heads} heads). Expected two layers or more; choose another model or leave the "
         "analysis out (--only)."
     )
-    if is_explicit:
-        raise StudyError(f"Analysis {compared[0].name!r} cannot run: {why}")
-    left_out = {analysis.name: say_skipped(analysis.name, why) for analysis in compared}
-    kept = [
-        replace(one, analyses=tuple(a for a in one.analyses if a.name not in left_out))
-        for one in passes
-    ]
-    return [pass_ for pass_ in kept if pass_.analyses], left_out
+    return Reason(
+        _say_skipped(analysis, why), f"Analysis {analysis.name!r} cannot run: {why}", True
+    )
 
 
-def plan_kinds(
-    passes: Sequence[Pass], model: Any, is_explicit: bool
-) -> tuple[list[Pass], dict[str, str]]:
-    """The passes with every kind of attention where an encoder-decoder reads targets; and what is
-    left out and why.
-
-    `model` says whether it has a decoder and, if that can be observed, the `parts` of the whole.
-    Elsewhere the encoder alone is measured, and nothing across.
-    """
-    planned: list[Pass] = []
-    left_out: dict[str, str] = {}
-    for pass_ in passes:
-        if model.has_decoder:
-            _refuse_mixed_targets(pass_.corpus)
-        is_plain = pass_.watch is Watch.ATTENTION
-        if is_plain and Annotation.TARGETS in pass_.corpus.provides and model.parts:
-            kinds = {k: tuple(_list_able(pass_, k, n, left_out)) for k, n in model.parts.items()}
-            planned.append(replace(pass_, by_kind=kinds))
-            continue
-        across = [a for a in pass_.analyses if a.watches is Watch.CROSS_ATTENTION]
-        if across and is_explicit:
+def _need_gradients_or_heads(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
+    """A loss has gradients; altered heads show in it too or, without it, in hidden states."""
+    if not pass_.watch.is_costly:
+        return None
+    why = models.why_no_head
+    if pass_.watch is Watch.CHANGE or models.with_head:
+        model = models.with_head or models.source
+        if not isinstance(model, LoadedModel):
             raise StudyError(
-                f"Analysis {across[0].name!r} measures attention from a decoder to its encoder, "
-                f"which {model.name} does not have or does not expose. {model.why_no_decoder} "
-                "Expected an encoder-decoder; choose another model or leave the analysis out."
+                f"The heads of {model.name} cannot be altered: it is not a transformers model. "
+                "Expected one; leave the analysis out."
             )
-        if model.has_decoder and is_plain:
-            left_out |= {a.name: f"Skipped {a.name!r}: no decoder is measured." for a in across}
-            left_out |= _say_encoder_alone(pass_, model)
-        kept = tuple(a for a in pass_.analyses if a not in across)
-        planned += [replace(pass_, analyses=kept)] if kept else []
-    return planned, left_out
+        why = model.explain_fixed()
+    return Reason(_say_skipped(analysis, why), why) if why else None
 
 
-def _refuse_mixed_targets(corpus: Corpus) -> None:
-    """An error if `text_pair` is a target in one file and a second paragraph in another."""
-    if getattr(corpus, "mixes_targets", False):
+def _need_decoder(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
+    if models.has_decoder and pass_.corpus.mixes_targets:
         raise StudyError(
-            f"Some files of {corpus.name} have targets (text_pair) and others have none. Expected "
-            "targets in all files or in none, as an encoder-decoder is measured with its decoder "
-            "or without it; pass the files in separate runs."
+            f"Some files of {pass_.corpus.name} have targets (text_pair) and others have none. "
+            "Expected targets in all files or in none, as an encoder-decoder is measured with its "
+            "decoder or without it; pass the files in separate runs."
         )
+    if analysis.watches is not Watch.CROSS_ATTENTION or _has_kinds(pass_, models):
+        return None
+    # what is across is no concern of other models
+    text = f"Skipped {analysis.name!r}: no decoder is measured." if models.has_decoder else ""
+    return Reason(
+        text,
+        f"Analysis {analysis.name!r} measures attention from a decoder to its encoder, "
+        f"which {models.name} does not have or does not expose. {models.why_no_decoder} "
+        "Expected an encoder-decoder; choose another model or leave the analysis out.",
+        is_refused=True,
+    )
 
 
-def _list_able(
-    pass_: Pass, kind: AttentionKind, part: Any, left_out: dict[str, str]
-) -> Iterator[Analysis]:
-    """The analyses that can measure a kind of attention; why others cannot is noted."""
+RULES: Sequence[Rule] = (
+    _need_two_models, _need_two_layers, _need_gradients_or_heads, _need_decoder,
+)  # fmt: skip
+
+
+def _has_kinds(pass_: Pass, models: Models) -> bool:
+    """Whether every kind of attention is measured: an encoder-decoder reads targets."""
+    has_targets = Annotation.TARGETS in pass_.corpus.provides
+    return pass_.watch is Watch.ATTENTION and has_targets and bool(models.parts)
+
+
+def _split_by_kind(pass_: Pass, models: Models) -> tuple[Pass, Reasons]:
+    """The pass with what measures each kind of attention; and what does not measure which."""
+    left_out: Reasons = {}
+    if not _has_kinds(pass_, models):
+        return pass_, left_out
+    kinds: dict[AttentionKind, tuple[Analysis, ...]] = {}
+    for kind, part in models.parts.items():
+        able: list[Analysis] = []
+        for analysis in pass_.analyses:
+            why = _why_not_of_kind(analysis, kind, part)
+            if why is None:
+                able.append(analysis)
+            elif why:
+                left_out[f"{analysis.name} ({kind})"] = (
+                    f"Analysis {analysis.name!r} is left out of {kind} attention: {why}"
+                )
+        kinds[kind] = tuple(able)
+    return replace(pass_, by_kind=kinds), left_out
+
+
+def _why_not_of_kind(analysis: Analysis, kind: AttentionKind, part: Any) -> str | None:
+    """Why an analysis does not measure a kind of attention; "" if nobody would expect it to."""
     is_cross = kind is AttentionKind.CROSS
-    for analysis in pass_.analyses:
-        if analysis.watches is Watch.CROSS_ATTENTION:
-            if is_cross:
-                yield analysis
-        elif is_cross and not analysis.measures_cross:
-            left_out[f"{analysis.name} ({kind})"] = (
-                f"Analysis {analysis.name!r} is left out of {kind} attention: it measures "
-                "attention among the tokens of one text."
-            )
-        elif analysis.compares_layers and part.n_layers == 1:
-            left_out[f"{analysis.name} ({kind})"] = (
-                f"Analysis {analysis.name!r} is left out of {kind} attention: it compares the "
-                "heads of different layers, and there is one."
-            )
-        else:
-            yield analysis
+    if analysis.watches is Watch.CROSS_ATTENTION:
+        return None if is_cross else ""
+    if is_cross and not analysis.measures_cross:
+        return "it measures attention among the tokens of one text."
+    if analysis.compares_layers and part.n_layers == 1:
+        return "it compares the heads of different layers, and there is one."
+    return None
 
 
-def _say_encoder_alone(pass_: Pass, model: Any) -> dict[str, str]:
-    """Why the decoder is not measured on a corpus."""
-    alone = f"{pass_.corpus.name}: only the encoder of {model.name} is measured"
+def _say_encoder_alone(pass_: Pass, models: Models) -> Reasons:
+    """Why the decoder is not measured on a corpus, if it is not."""
+    is_plain = pass_.watch is Watch.ATTENTION
+    if not (models.has_decoder and is_plain) or _has_kinds(pass_, models):
+        return {}
+    alone = f"{pass_.corpus.name}: only the encoder of {models.name} is measured"
     if Annotation.TARGETS in pass_.corpus.provides:
-        return {NO_TARGETS: f"{alone}. {model.why_no_decoder}"}
+        return {NO_TARGETS: f"{alone}. {models.why_no_decoder}"}
     if pass_.role is CorpusRole.TEXT:
         reason = (
             f"{alone} because its decoder has nothing to write. Expected targets: --text "
@@ -258,35 +348,25 @@ def _say_encoder_alone(pass_: Pass, model: Any) -> dict[str, str]:
     return {f"{NO_TARGETS} ({pass_.key})": f"{alone} by {names}: its sentences have no targets."}
 
 
-def leave_out_many_heads(passes: Sequence[Pass], source: Source[Any]) -> dict[str, str]:
+def _say_few_heads(pass_: Pass, source: Source[Any]) -> Reasons:
     """Of analyses that compare only some heads of a large model, how many."""
-    left_out: dict[str, str] = {}
-    compared: list[Any] = [a for p in passes for a in p.analyses if a.compares_layers]
+    left_out: Reasons = {}
+    compared: list[Any] = [a for a in pass_.analyses if a.compares_layers]
     for analysis in compared:
-        n_heads = source.n_heads
-        n_compared = heads_per_layer(n_heads, source.n_layers, analysis.max_heads)
-        if n_compared < n_heads:
+        n_compared = heads_per_layer(source.n_heads, source.n_layers, analysis.max_heads)
+        if n_compared < source.n_heads:
             left_out[analysis.name] = (
-                f"{analysis.name!r} compares {n_compared} of the {n_heads} heads of each layer, "
-                f"evenly spread: --max-heads {analysis.max_heads} in all. Raise it to compare more."
+                f"{analysis.name!r} compares {n_compared} of the {source.n_heads} heads of each "
+                f"layer, evenly spread: --max-heads {analysis.max_heads} in all. Raise it to "
+                "compare more."
             )
     return left_out
 
 
-def refuse_single_model(passes: Sequence[Pass], source: Source[Any]) -> None:
-    """An error for an analysis of two models where one was given."""
-    for analysis in (analysis for pass_ in passes for analysis in pass_.analyses):
-        if analysis.watches is Watch.MODEL_PAIR and source.emits is not Watch.MODEL_PAIR:
-            raise StudyError(
-                f"Analysis {analysis.name!r} compares two models, and only {source.name} was "
-                "given. Expected two; run `headscope distance MODEL_A MODEL_B --text FILE`."
-            )
-
-
-def plan_untrained(passes: Sequence[Pass], n_draws: int) -> list[Pass]:
+def _repeat_untrained(passes: Sequence[Pass], n_draws: int) -> list[Pass]:
     """The passes to repeat with untrained models: all that watch attention."""
     watched = [pass_ for pass_ in passes if not pass_.watch.is_costly]
-    if not watched:
+    if n_draws and not watched:
         raise StudyError(
             "--null has nothing to compare: no analysis of this run measures attention. Expected "
             "one, such as those of --text FILE; add it, or leave --null out."
@@ -303,59 +383,23 @@ def describe_study(
     passes: Sequence[Pass],
     samples: Mapping[str, Sample],
     options: RunOptions,
-    left_out: Mapping[str, str],
+    left_out: Reasons,
 ) -> dict[str, Any]:
     """Everything about a run that is known before it starts."""
     analyses: list[Any] = [analysis for pass_ in passes for analysis in pass_.analyses]
     return {
         **begin_manifest(source.describe(), asdict(options), left_out),
-        "passes": {p.key: p.describe(samples[p.repeats or p.key]) for p in passes},
+        "passes": {pass_.key: pass_.describe(samples[pass_.key]) for pass_ in passes},
         "analyses": {analysis.name: asdict(analysis) for analysis in analyses},
     }
 
 
-def say_skipped(name: str, error: str) -> str:
+def _say_skipped(analysis: Analysis, why: str) -> str:
     """That an analysis is left out, with what an error says is wrong."""
-    return f"Skipped {name!r}: {first_part(error)}"
+    return f"Skipped {analysis.name!r}: {first_part(why)}"
 
 
-def tell_left_out(left_out: Mapping[str, str]) -> None:
+def tell_left_out(left_out: Reasons) -> None:
     """Say what is not measured, and why."""
     for reason in left_out.values():
         log.warning("%s", name_parameters(reason))
-
-
-def _list_passes(
-    corpora: Sequence[tuple[CorpusRole, Corpus]], max_tokens: int | None, coref_window: str
-) -> Iterator[Pass]:
-    """A pass for each corpus, named by its role, and where a role has several its place among them.
-
-    Documents are read in windows of two lengths, unless the user said how long; or truncated to
-    the paper's length, as the first pass.
-    """
-    n_of_role = Counter(role for role, _ in corpora)
-    seen: Counter[CorpusRole] = Counter()
-    for role, corpus in corpora:
-        seen[role] += 1
-        key = str(role) if n_of_role[role] == 1 else f"{role}-{seen[role]}"
-        if role is not CorpusRole.COREF:
-            yield Pass(key, role, corpus)
-            continue
-        if coref_window != "split":
-            window = max_tokens or COREF_WINDOWS[0]
-            yield Pass(f"{key}-truncated", role, corpus, window=window, cut="truncate")
-        if coref_window == "truncate":
-            continue
-        if max_tokens is None:
-            for window in COREF_WINDOWS:
-                yield Pass(f"{key}-{window}", role, corpus, window=window)
-        else:
-            yield Pass(key, role, corpus, window=max_tokens)
-
-
-def _say_missing(analysis: Analysis) -> str:
-    for annotation, reason in MISSING.items():
-        if annotation in analysis.needs:
-            return f"Skipped {analysis.name!r}: {reason}."
-    needs = " and ".join(sorted(analysis.needs))
-    return f"Skipped {analysis.name!r}: no corpus with {needs} was given."

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from headscope.arguments import checked
-from headscope.contracts import Annotation, AttentionSource, Corpus, CorpusRole
+from headscope.contracts import Annotation, AttentionSource, CorpusRole
+from headscope.corpora.base import BaseCorpus
 from headscope.corpora.lines import file_digest, read_lines
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.example import Example, stable_hash
@@ -21,7 +22,7 @@ from headscope.engine.open_models import open_source
 from headscope.engine.plan import tell_left_out
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import read_names
-from headscope.engine.sample import HeldSample, draw_sample, hold
+from headscope.engine.sample import Sample, draw_sample
 from headscope.engine.word_maps import SourceRecipe, StoredMaps
 from headscope.errors import ModelError, StudyError
 from headscope.models.hidden import HiddenStates, open_hidden_states
@@ -95,8 +96,8 @@ def probe(
     with show_progress(progress) as bars, bars.stage("reading treebanks"):
         digest = file_digest(Path(vectors)) if vectors else None  # says what is wrong with the file
         samples = {
-            "train": hold(draw_sample(learned, chosen.sentences, chosen.seed)),
-            "test": hold(draw_sample(tested, None, chosen.seed)),
+            "train": draw_sample(learned, chosen.sentences, chosen.seed).load_into_memory(),
+            "test": draw_sample(tested, None, chosen.seed).load_into_memory(),
         }
     documents = {example.own_document for example in samples["train"]}
     refuse_tiny(samples["train"].n_examples, len(documents))
@@ -171,7 +172,7 @@ def choose_probes(
     return probes, left_out
 
 
-def count_shared(train: HeldSample, test: HeldSample, is_allowed: bool = False) -> int:
+def count_shared(train: Sample, test: Sample, is_allowed: bool = False) -> int:
     """How many sentences of the test treebank are also learned from; an error if that cannot be
     chance.
 
@@ -197,7 +198,7 @@ def _sentence_key(example: Example) -> int:
     return stable_hash(" ".join(example.words or ()))
 
 
-def warn_of_other_labels(train: HeldSample, test: HeldSample) -> None:
+def warn_of_other_labels(train: Sample, test: Sample) -> None:
     """Say where the two treebanks seem to be annotated by different schemes."""
     known = {r for example in train for r in (example.tree.relations if example.tree else ())}
     counts = Counter(
@@ -224,7 +225,7 @@ class _ProbeStudy:
 
     source: AttentionSource
     store: Path
-    samples: Mapping[str, HeldSample]
+    samples: Mapping[str, Sample]
     options: ProbeOptions
     training: TrainingOptions
     folder: RunFolder | None
@@ -305,7 +306,7 @@ class _ProbeStudy:
         except ModelError as error:
             log.warning("Norms are left out of the parts: %s", error)
             return found
-        fewer = self.samples["train"].draw(n_sentences)
+        fewer = draw_sample(self.samples["train"].corpus, n_sentences, self.options.seed)
         here = replace(self, recipe=None)  # workers would load attention
         norms = here._open_treebanks(source, {**self.samples, "train": fewer}, None)
         of_norms = fit_heads("norms", norms["train"], range(norms["train"].maps.n_maps))
@@ -315,7 +316,7 @@ class _ProbeStudy:
     def _open_treebanks(
         self,
         source: AttentionSource,
-        samples: Mapping[str, HeldSample],
+        samples: Mapping[str, Sample],
         hidden: HiddenStates | None,
         is_untrained: bool = False,
     ) -> dict[str, ProbeTreebank]:
@@ -333,7 +334,7 @@ class _ProbeStudy:
         return StateFile(self.folder.path / "checkpoints" / f"{name}.safetensors")
 
 
-def _open_treebank(treebank: CorporaLike) -> Corpus:
+def _open_treebank(treebank: CorporaLike) -> BaseCorpus:
     (corpus,) = _only_one(as_corpora(treebank, CorpusRole.TREEBANK))
     if Annotation.DEPENDENCIES not in corpus.provides:
         raise StudyError(
@@ -343,7 +344,7 @@ def _open_treebank(treebank: CorporaLike) -> Corpus:
     return corpus
 
 
-def _only_one(corpora: list[Corpus]) -> list[Corpus]:
+def _only_one(corpora: list[BaseCorpus]) -> list[BaseCorpus]:
     if len(corpora) != 1:
         raise StudyError(
             f"{len(corpora)} treebanks were given where probes take one. Expected one file or "
@@ -352,10 +353,10 @@ def _only_one(corpora: list[Corpus]) -> list[Corpus]:
     return corpora
 
 
-def _describe(sample: HeldSample) -> dict[str, Any]:
+def _describe(sample: Sample) -> dict[str, Any]:
     return {
         "corpus": sample.corpus.name,
-        "path": str(getattr(sample.corpus, "path", "")),
+        "path": sample.corpus.location,
         "digest": sample.corpus.digest(),
         "available": sample.n_available,
         "sentences": sample.n_examples,

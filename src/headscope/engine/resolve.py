@@ -6,22 +6,17 @@ No model library is loaded here, as `headscope analyze --help` asks for the opti
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from logging import getLogger
 from typing import Any
 
-import numpy as np
-
 from headscope.arguments import fits
-from headscope.contracts import Analysis, CorpusRole, Watch
-from headscope.engine.sample import Sample
-from headscope.errors import StudyError, name_parameters, shorten
+from headscope.contracts import Analysis, Watch
+from headscope.errors import StudyError, shorten
 from headscope.options import (
     ClusterOptions,
     ModelOptions,
     RunOptions,
     build_options,
     collect_options,
-    flag_of,
     refuse_unknown,
 )
 from headscope.registry import ANALYSES, warn_once
@@ -33,12 +28,8 @@ __all__ = [
     "read_names",
     "restore_analysis",
     "split_options",
-    "tell_limits",
-    "tell_long_documents",
 ]
 
-log = getLogger("headscope")
-LONG_SHARE = 0.4  # of the examples, in the largest tenth of the documents
 TABLE_NAME = re.compile(r"[\w-]+")  # which is a file's name too
 
 
@@ -79,8 +70,8 @@ def split_options(
     shared = (RunOptions, ModelOptions, ClusterOptions)
     refuse_unknown(options, [*collect_options(*shared), *of_analyses])
     run, model, cluster = (build_options(kind, options) for kind in shared)
-    own = {name: value for name, value in options.items() if name in of_analyses}
-    return run, model, cluster, own
+    known = {name: value for name, value in options.items() if name in of_analyses}
+    return run, model, cluster, known
 
 
 def build_analysis(name: str, given: Mapping[str, Any] | None = None) -> Analysis:
@@ -131,33 +122,6 @@ def choose_analyses(
     return [_with_seed(analysis, seed) for analysis in chosen]
 
 
-def tell_limits(samples: Iterable[tuple[Sample, CorpusRole, int | None, str]]) -> None:
-    """Say what a limit cut, and where a corpus has fewer examples than were asked for."""
-    for sample, role, limit, name in samples:
-        if limit is None:
-            continue
-        flag, n_all = flag_of(name), sample.n_available
-        told = f"{sample.corpus.name}: {sample.n_examples:,} of {n_all:,} {role.unit} ({flag})."
-        if n_all < limit:
-            told = f"{sample.corpus.name} has {n_all:,} {role.unit}, fewer than {flag} {limit}."
-        log.info("%s", name_parameters(told))
-
-
-def tell_long_documents(samples: Iterable[Sample]) -> None:
-    """A warning where few documents hold much of a corpus whose segments weigh alike."""
-    for sample in samples:
-        sizes = np.sort(sample.document_sizes)[::-1]
-        n_largest = max(1, len(sizes) // 10)
-        share = sizes[:n_largest].sum() / sizes.sum()
-        if len(sizes) > 1 and share > LONG_SHARE:
-            log.warning(
-                "%s: %d of %d documents hold %.0f %% of the examples, so intervals of means over "
-                "text are too narrow. Leave %s out to weigh documents equally.",
-                sample.corpus.name, n_largest, len(sizes), 100 * share,
-                name_parameters("--weigh"),
-            )  # fmt: skip
-
-
 def _with_seed(analysis: Any, seed: int) -> Analysis:
     """The analysis with the run's seed, where it draws random numbers when it summarizes."""
     has_seed = is_dataclass(analysis) and any(field.name == "seed" for field in fields(analysis))
@@ -175,9 +139,9 @@ def _unique(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def _refuse_idle_options(options: Mapping[str, Any], analyses: Collection[Any]) -> None:
-    own = collect_options(*(type(analysis) for analysis in analyses))
+    known = collect_options(*(type(analysis) for analysis in analyses))
     for name, value in options.items():
-        if name in own or value is None:
+        if name in known or value is None:
             continue
         takers = [n for n, kind in analysis_kinds().items() if name in collect_options(kind)]
         flag = collect_options(*analysis_kinds().values())[name].flag

@@ -1,32 +1,34 @@
 """The examples of a run: all of a corpus, or a seeded random sample of it; and its shards.
 
-A shard is what is measured at once and saved at once. Where it begins and ends depends on the
-corpus and `--shard-examples` alone, so that any job, worker or machine measures the same shards,
-and their sums are the same to the last bit.
+The corpus is read once for a few numbers about each example, and again whenever its examples are
+needed: a plain loop from start to end. A shard is what is measured at once and saved at once. Where
+it begins and ends depends on the corpus and `--shard-examples` alone, so that any job, worker or
+machine measures the same shards, and their sums are the same to the last bit.
 """
 
-import re
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from logging import getLogger
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.contracts import Corpus
+from headscope.contracts import CorpusRole
+from headscope.corpora.base import BaseCorpus
 from headscope.data.counts import ExampleCounts
-from headscope.data.example import Example
-from headscope.engine.index import CorpusIndex, CorpusReader, find_index, rank_of
-from headscope.errors import InputError, StudyError, shorten
+from headscope.data.example import Example, stable_hash
+from headscope.errors import InputError, name_parameters, shorten
+from headscope.options import RunOptions, flag_of
 
 __all__ = [
-    "HeldSample", "Part", "Sample", "Shard", "cut_shards", "draw_sample", "hold", "name_numbers",
-    "part_of", "refuse_unused",
+    "Sample", "Shard", "cut_shards", "draw_sample", "hash_text", "refuse_unused", "tell_samples",
 ]  # fmt: skip
 
+log = getLogger("headscope")
+
+LONG_SHARE = 0.4  # of the examples, in the largest tenth of the documents
 MOST_CHARACTERS = 1 << 20  # some 250,000 tokens: long documents make shards of few examples
 
 
@@ -43,162 +45,167 @@ class Shard:
         return self.stop - self.start
 
 
-@dataclass(frozen=True)
-class Part:
-    """One of several equal parts of a run, counted from 1."""
+@dataclass(frozen=True, eq=False)
+class ExampleFacts:
+    """What is known of each example after a reading, in the order of the corpus: 60 bytes."""
 
-    number: int
-    of: int
+    numbers: NDArray[np.int64]  # its number in the corpus, from 0
+    keys: NDArray[np.uint64]  # the hash of its id
+    contents: NDArray[np.uint64]  # the hash of all that it holds
+    lengths: NDArray[np.uint32]  # characters
+    stretches: NDArray[np.int64]  # neighbours of one document have the same number
+    documents: NDArray[np.uint32]  # the number of its document
+    document_keys: NDArray[np.uint64]  # the hash of all texts of its document
+    weights: NDArray[np.float64]  # one over the number of chosen examples of its document
 
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
+    def __len__(self) -> int:
+        return len(self.keys)
 
-    @classmethod
-    def parse(cls, text: str) -> "Part":
-        """The part that "3/64" names."""
-        found = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
-        part = cls(int(found[1]), int(found[2])) if found else None
-        if part is None or not 1 <= part.number <= part.of:
-            raise StudyError(
-                f"--shard {shorten(text)} cannot be used. Expected the number of the part, counted "
-                f"from 1, and the number of parts; write, for example, 3/64."
-            )
-        return part
+    def choose(self, is_chosen: NDArray[np.bool_]) -> "ExampleFacts":
+        """Those of some examples."""
+        return ExampleFacts(**{name: values[is_chosen] for name, values in vars(self).items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
-    """The examples whose rank, a hash of seed and id, is not above the highest; in corpus order."""
+    """The chosen examples of a corpus, in its order, with the keys of their documents and weights.
 
-    corpus: Corpus
+    `loaded` has them in memory, if they are.
+    """
+
+    corpus: BaseCorpus
     seed: int
-    reader: CorpusReader = field(repr=False)
-    highest_rank: int | None = None  # None: all
+    n_available: int
+    facts: ExampleFacts = field(repr=False)
     without_targets: bool = False  # for an encoder alone, which does not read them
-
-    @property
-    def index(self) -> CorpusIndex:
-        return self.reader.index
-
-    @property
-    def n_available(self) -> int:
-        return len(self.index)
+    loaded: Sequence[Example] | None = field(default=None, repr=False)
 
     @property
     def n_examples(self) -> int:
-        return self.n_available if self._chosen is None else len(self._chosen)
+        return len(self.facts)
 
-    def __iter__(self) -> Iterator[Example]:
-        for number, example in enumerate(self.corpus):
-            if self.highest_rank is None or rank_of(self.seed, example) <= self.highest_rank:
-                yield self._complete(number, example)
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it leaves examples out."""
+        return self.n_examples < self.n_available
 
-    @cached_property
+    @property
     def document_sizes(self) -> NDArray[np.int64]:
         """The number of chosen examples of each document."""
-        documents = self.index.documents
-        return np.bincount(documents if self._chosen is None else documents[self._chosen])
+        return np.unique(self.facts.documents, return_counts=True)[1]
+
+    def __iter__(self) -> Iterator[Example]:
+        """The examples; an error if the corpus has changed since it was first read."""
+        if self.loaded is not None:
+            yield from self.loaded
+            return
+        examples = enumerate(self.corpus)
+        for position, chosen in enumerate(self.facts.numbers.tolist()):
+            example = next((example for number, example in examples if number == chosen), None)
+            if example is None or _hash_content(example) != self.facts.contents[position]:
+                raise InputError(
+                    f"{self.corpus.location or self.corpus.name} has changed since the run first "
+                    "read it. Expected the same content until the run ends; restore it, or start "
+                    "a new run."
+                )
+            yield self._complete(position, example)
 
     def shards(self, shard_examples: int) -> list[Shard]:
         """What is measured at once: whole documents, one after the other."""
-        if self._chosen is None:
-            return cut_shards(self.index.lengths, self.index.begins, shard_examples)
-        document = np.cumsum(self.index.begins)[self._chosen]
-        begins = np.append(True, document[1:] > document[:-1])
-        return cut_shards(self.index.lengths[self._chosen], begins, shard_examples)
+        stretches = self.facts.stretches
+        begins = np.append(True, stretches[1:] > stretches[:-1])
+        return cut_shards(self.facts.lengths, begins, shard_examples)
 
-    def read(self, shard: Shard) -> list[Example]:
-        """The examples of a shard, and no others."""
-        numbers: Iterable[int] = range(shard.start, shard.stop)
-        if self._chosen is not None:
-            numbers = self._chosen[shard.start : shard.stop].tolist()
-        return list(self._read(numbers))
+    def read(self, shards: Iterable[Shard]) -> Iterator[tuple[Shard, list[Example]]]:
+        """The examples of these shards, which come in order, in one reading of the corpus."""
+        shards = list(shards)
+        chosen = np.zeros(self.n_examples, bool)
+        for shard in shards:
+            chosen[shard.start : shard.stop] = True
+        examples = iter(self._restrict(chosen))
+        for shard in shards:
+            yield shard, [next(examples) for _ in range(len(shard))]
 
-    def find(self, keys: Sequence[int]) -> Iterator[Example]:
+    def find(self, keys: Collection[int]) -> Iterator[Example]:
         """The examples that have these hashes of ids, in order."""
-        wanted = np.isin(self.index.keys, np.array(keys, np.uint64)).nonzero()[0]
-        return self._read(wanted.tolist())
+        yield from self._restrict(np.isin(self.facts.keys, np.array(list(keys), np.uint64)))
 
-    def _read(self, numbers: Iterable[int]) -> Iterator[Example]:
-        for number, example in zip(numbers, self.reader.read(numbers), strict=True):
-            yield self._complete(number, example)
+    def load_into_memory(self) -> "Sample":
+        """The same sample, which is read once more and then kept."""
+        return self if self.loaded is not None else replace(self, loaded=list(self))
 
-    @cached_property
-    def _chosen(self) -> NDArray[np.int64] | None:
-        """The numbers of the chosen examples in the corpus; None: all are."""
-        if self.highest_rank is None:
-            return None
-        return (self.index.ranks <= np.uint64(self.highest_rank)).nonzero()[0]
+    def _restrict(self, is_wanted: NDArray[np.bool_]) -> "Sample":
+        """Some of its examples, with the weights that they have among all of them."""
+        loaded = self.loaded and [self.loaded[i] for i in is_wanted.nonzero()[0].tolist()]
+        return replace(self, facts=self.facts.choose(is_wanted), loaded=loaded)
 
-    def _complete(self, number: int, example: Example) -> Example:
+    def _complete(self, position: int, example: Example) -> Example:
         """The example with what the whole corpus shows of it, and without a target if need be."""
         if self.without_targets:
             example = replace(example, text_pair=None, links=None)
-        size = int(self.document_sizes[self.index.documents[number]])
-        key = int(self.index.document_keys[number])
-        return replace(example, document_key=key, weight=1 / max(size, 1))
+        key, weight = int(self.facts.document_keys[position]), float(self.facts.weights[position])
+        return replace(example, document_key=key, weight=weight)
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeldSample(Sample):
-    """A sample whose examples stay in memory; another process reads files of its own."""
-
-    examples: Sequence[Example] = field(repr=False)
-
-    def __iter__(self) -> Iterator[Example]:
-        return iter(self.examples)
-
-    def read(self, shard: Shard) -> list[Example]:
-        return list(self.examples[shard.start : shard.stop])
-
-    def draw(self, limit: int) -> "HeldSample":
-        """At most `limit` of its examples, as `draw_sample` would draw them from the corpus."""
-        if limit >= self.n_examples:
-            return self
-        ranks = np.array([rank_of(self.seed, example) for example in self.examples], np.uint64)
-        highest = np.partition(ranks, limit - 1)[limit - 1]
-        chosen = [self.examples[i] for i in (ranks <= highest).nonzero()[0]]
-        sizes = Counter(example.own_document for example in chosen)
-        index = self.index if self._chosen is not None else replace(self.index, ranks=ranks)
-        return replace(
-            self,
-            reader=CorpusReader(self.corpus, index),
-            highest_rank=int(highest),
-            examples=[replace(e, weight=1 / sizes[e.own_document]) for e in chosen],
-        )
-
-    def __reduce__(self) -> tuple[type[Sample], tuple[Any, ...]]:
-        return Sample, tuple(getattr(self, part.name) for part in fields(Sample))
-
-
-def hold(sample: Sample) -> HeldSample:
-    """The sample with its examples, which are read once."""
-    if isinstance(sample, HeldSample):
-        return sample
-    own = {part.name: getattr(sample, part.name) for part in fields(Sample)}
-    return HeldSample(**own, examples=sample.read(Shard(0, 0, sample.n_examples, 0)))
-
-
-def draw_sample(
-    corpus: Corpus, limit: int | None, seed: int, indexes: Path | None = None
-) -> Sample:
+def draw_sample(corpus: BaseCorpus, limit: int | None, seed: int) -> Sample:
     """Read the corpus once, find what is wrong with it, and choose at most `limit` examples.
 
-    What is known of where its examples stand is kept in the folder `indexes`.
+    They are those whose rank, a hash of seed and id, is lowest.
     """
-    index = find_index(corpus, None if limit is None else seed, indexes)
-    if not len(index):
+    keys, contents, ranks, texts, documents = (array("Q") for _ in range(5))
+    lengths, begins = array("I"), array("B")
+    before: str | None = None
+    for example in corpus:
+        keys.append(example.key)
+        contents.append(_hash_content(example))
+        lengths.append(_count_characters(example))
+        begins.append(example.document is None or example.document != before)
+        documents.append(stable_hash(example.own_document))
+        texts.append(hash_text(example))
+        if limit is not None:
+            ranks.append(stable_hash(f"{seed} {example.id}"))
+        before = example.document
+    n_available = len(keys)
+    if not n_available:
         raise InputError(
             f"{corpus.name} is empty: it has no example. Expected at least one line of text or one "
             "sentence; check the file."
         )
-    keys = np.sort(index.keys)
-    if (keys[1:] == keys[:-1]).any():
+    if len(np.unique(np.array(keys))) < n_available:
         _refuse_repeated_ids(corpus)
-    reader = CorpusReader(corpus, index)
-    if limit is None or limit >= len(index):
-        return Sample(corpus, seed, reader)
-    return Sample(corpus, seed, reader, int(np.partition(index.ranks, limit - 1)[limit - 1]))
+    hashes, numbers = np.unique(np.array(documents), return_inverse=True)
+    sums = np.zeros(len(hashes), np.uint64)
+    np.add.at(sums, numbers, np.array(texts))  # in whatever order, so that names do not matter
+    is_chosen = np.ones(n_available, bool)
+    if limit is not None and limit < n_available:
+        is_chosen = np.array(ranks) <= np.partition(np.array(ranks), limit - 1)[limit - 1]
+    facts = ExampleFacts(
+        numbers=np.arange(n_available),
+        keys=np.array(keys),
+        contents=np.array(contents),
+        lengths=np.array(lengths),
+        stretches=np.cumsum(np.array(begins), dtype=np.int64),
+        documents=numbers.astype(np.uint32),
+        document_keys=sums[numbers],
+        weights=1 / np.maximum(np.bincount(numbers, weights=is_chosen), 1)[numbers],
+    )
+    return Sample(corpus, seed, n_available, facts.choose(is_chosen))
+
+
+def hash_text(example: Example) -> int:
+    """A number of what the example says, whatever it is called, with or without a target."""
+    return stable_hash(example.text or " ".join(example.words or ()))
+
+
+def _hash_content(example: Example) -> int:
+    """A number that any change of the example changes."""
+    return stable_hash(repr(example))
+
+
+def _count_characters(example: Example) -> int:
+    if example.words is not None:
+        return sum(len(word) + 1 for word in example.words)
+    return len(example.text or "") + len(example.text_pair or "")
 
 
 def refuse_unused(corpus: str, counts: ExampleCounts) -> None:
@@ -211,7 +218,7 @@ def refuse_unused(corpus: str, counts: ExampleCounts) -> None:
         )
 
 
-def _refuse_repeated_ids(corpus: Corpus) -> None:
+def _refuse_repeated_ids(corpus: BaseCorpus) -> None:
     example_id, count = Counter(example.id for example in corpus).most_common(1)[0]
     raise InputError(
         f"{corpus.name}: the id {shorten(example_id)!r} occurs {count} times. Expected a different "
@@ -242,28 +249,28 @@ def cut_shards(
     return shards
 
 
-def part_of(shards: Sequence[Shard], part: Part) -> list[Shard]:
-    """The shards of one part: neighbours, so many that all parts are of about the same length."""
-    length = max(sum(shard.length for shard in shards), 1)
-    before, chosen = 0, []
-    for shard in shards:
-        middle = before + shard.length / 2
-        if min(int(middle * part.of / length), part.of - 1) == part.number - 1:
-            chosen.append(shard)
-        before += shard.length
-    return chosen
-
-
-def name_numbers(numbers: Collection[int]) -> str:
-    """Numbers as one writes them, neighbours together.
-
-    >>> name_numbers([7, 1, 2, 3])
-    '1-3, 7'
-    """
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    return ", ".join("-".join(map(str, run)) for run in runs)
+def tell_samples(samples: Iterable[tuple[CorpusRole, Sample]], options: RunOptions) -> None:
+    """Say what a limit cut, and where a corpus has fewer examples than were asked for; with a
+    warning where few documents hold much of a corpus whose segments weigh alike."""
+    for role, sample in samples:
+        limit, name = options.limit_of(role)
+        if limit is not None:
+            flag, n_all = flag_of(name), sample.n_available
+            message = (
+                f"{sample.corpus.name}: {sample.n_examples:,} of {n_all:,} {role.unit} ({flag})."
+            )
+            if n_all < limit:
+                message = (
+                    f"{sample.corpus.name} has {n_all:,} {role.unit}, fewer than {flag} {limit}."
+                )
+            log.info("%s", name_parameters(message))
+        sizes = np.sort(sample.document_sizes)[::-1]
+        n_largest = max(1, len(sizes) // 10)
+        share = sizes[:n_largest].sum() / sizes.sum()
+        if options.weigh == "segments" and len(sizes) > 1 and share > LONG_SHARE:
+            log.warning(
+                "%s: %d of %d documents hold %.0f %% of the examples, so intervals of means over "
+                "text are too narrow. Leave %s out to weigh documents equally.",
+                sample.corpus.name, n_largest, len(sizes), 100 * share,
+                name_parameters("--weigh"),
+            )  # fmt: skip

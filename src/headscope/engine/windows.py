@@ -81,9 +81,9 @@ def _pack(sizes: Sequence[int], budget: int) -> list[int]:
     [0, 2, 3, 4, 5]
     """
     cuts, total = [0], 0
-    for place, size in enumerate(sizes):
-        if place > cuts[-1] and total + size > budget:
-            cuts.append(place)
+    for number, size in enumerate(sizes):
+        if number > cuts[-1] and total + size > budget:
+            cuts.append(number)
             total = 0
         total += size
     return [*cuts, len(sizes)]

@@ -18,12 +18,13 @@ from headscope.contracts import AttentionSource, CorpusRole
 from headscope.data.attention import LayerAttention
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Batch, Encoding, TokenKind
+from headscope.data.example import Example
 from headscope.data.words import WordReading, special_weights, word_means, word_weights
 from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Progress, keep_usable, refuse_not_finite
 from headscope.engine.open_models import open_source
-from headscope.engine.sample import Sample, Shard, hold
-from headscope.engine.work import describe_source, find_here, locate
+from headscope.engine.sample import Sample
+from headscope.engine.work import describe_source, locate
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
 from headscope.models.hidden import HiddenStates, refuse_bad_states
@@ -62,7 +63,7 @@ class StoredMaps:
 
     def treebank(self, sample: Sample, progress: Progress = lambda n: None) -> ProbeTreebank:
         """The sentences of a sample with their maps; the model runs only where there are none."""
-        sample = hold(sample)
+        sample = sample.load_into_memory()
         key = self._key(sample)
         name = sha256(dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         path = self.folder / f"{sample.corpus.name}-{name}"
@@ -80,7 +81,7 @@ class StoredMaps:
             "tokenizer": self._model.get("tokenizer"),
             "corpus": sample.corpus.digest(),
             "sentences": sample.n_examples,
-            "seed": sample.seed if sample.highest_rank is not None else None,
+            "seed": sample.seed if sample.is_drawn else None,
             "max_tokens": self.source.max_tokens,
             "query_pieces": self.query_pieces,
             "dtype": self._model.get("dtype"),
@@ -100,7 +101,7 @@ class StoredMaps:
         )
         if self.recipe is None:
             return write_store(path, index, self._blocks(index, self._maps(sample, progress)))
-        recipe = replace(self.recipe, sample=sample, maps=replace(self, recipe=None))
+        recipe = replace(self.recipe, maps=replace(self, recipe=None))
         with open_pool(recipe.options, recipe, describe_source(self.source)) as pool:
             maps = _maps_of_cluster(pool, self._shards(sample), progress)
             return write_store(path, index, self._blocks(index, maps))
@@ -109,28 +110,29 @@ class StoredMaps:
         """Which sentences stand where in the store; takes the tokenizer alone."""
         counts = ExampleCounts()
         ids, kept = list[str](), list[list[int]]()
-        for shard in self._shards(sample):
-            for encoding in chain.from_iterable(self._batches(sample, shard, counts)):
+        for examples in self._shards(sample):
+            for encoding in chain.from_iterable(self._batches(examples, counts)):
                 ids.append(encoding.example.id)
                 kept.append(_words_with_tokens(encoding))
         shape = self.source.n_layers, self.source.n_heads
         vectors = (self.hidden.layers, self.hidden.dimension) if self.hidden else ((), 0)
         return StoreIndex(key, *shape, ids, kept, asdict(counts), *vectors)
 
-    def _shards(self, sample: Sample) -> list[Shard]:
-        return sample.shards(self.options.shard_examples)
+    def _shards(self, sample: Sample) -> Iterator[list[Example]]:
+        shards = sample.shards(self.options.shard_examples)
+        return (examples for _, examples in sample.read(shards))
 
     def _batches(
-        self, sample: Sample, shard: Shard, counts: ExampleCounts
+        self, examples: Sequence[Example], counts: ExampleCounts
     ) -> Iterator[list[Encoding]]:
-        encodings = self.source.encode(sample.read(shard), self.source.max_tokens)
+        encodings = self.source.encode(examples, self.source.max_tokens)
         source, role = self.source, CorpusRole.TREEBANK
         usable = keep_usable(encodings, source, role, source.max_tokens, counts)
         return equal_length_batches(usable, self.options.batch_tokens)
 
-    def measure(self, sample: Sample, shard: Shard) -> Iterator[Measured]:
+    def measure(self, examples: Sequence[Example]) -> Iterator[Measured]:
         """The maps of each batch of a shard, and the vectors of its words, layer by layer."""
-        for members in self._batches(sample, shard, ExampleCounts()):
+        for members in self._batches(examples, ExampleCounts()):
             batch = self.source.batch(members)
             with ExitStack() as watching:
                 seen = watching.enter_context(self.hidden.observe()) if self.hidden else []
@@ -140,8 +142,8 @@ class StoredMaps:
             yield [maps, *vectors]
 
     def _maps(self, sample: Sample, progress: Progress) -> Iterator[Measured]:
-        for shard in self._shards(sample):
-            for measured in self.measure(sample, shard):
+        for examples in self._shards(sample):
+            for measured in self.measure(examples):
                 yield measured
                 progress(len(measured[0]))
 
@@ -162,7 +164,6 @@ class SourceRecipe:
     loading: ModelOptions
     seed: int
     is_untrained: bool = False
-    sample: Sample | None = None
     maps: StoredMaps | None = None  # as the driver would measure them
 
     def __getstate__(self) -> dict[str, Any]:
@@ -176,14 +177,13 @@ class SourceRecipe:
 
     def open(self) -> "MapsWorker":
         assert self.maps is not None  # set before it is sent
-        assert self.sample is not None  # so is this
         torch.set_num_threads(self.options.cpus_per_worker)
         source: Any = open_source(self.model, self.tokenizer, self.loading, self.seed)
         if self.is_untrained:
             source = make_untrained(source, self.seed)
         hidden = self.maps.hidden and replace(self.maps.hidden, source=source)
         maps = replace(self.maps, source=source, hidden=hidden)
-        return MapsWorker(maps, find_here(self.sample))
+        return MapsWorker(maps)
 
     def facts(self, worker: "MapsWorker") -> dict[str, str]:
         return describe_source(worker.maps.source)
@@ -194,24 +194,25 @@ class MapsWorker:
     """Measures maps of words."""
 
     maps: StoredMaps
-    sample: Sample
 
-    def measure(self, shard: Shard) -> list[Measured]:
-        return list(self.maps.measure(self.sample, shard))
+    def measure(self, examples: Sequence[Example]) -> list[Measured]:
+        return list(self.maps.measure(examples))
 
 
-def _maps_of_cluster(pool: Pool, shards: Sequence[Shard], progress: Progress) -> Iterator[Measured]:
+def _maps_of_cluster(
+    pool: Pool, shards: Iterator[list[Example]], progress: Progress
+) -> Iterator[Measured]:
     """The maps of all batches in order, measured side by side."""
     window = 4 * (pool.options.workers or 4)
-    waiting = ((shard,) for shard in shards)
-    for number, maps in pool.run("measure", lambda: next(waiting, None), window):
+    waiting = ((examples,) for examples in shards)
+    for _, maps in pool.run("measure", lambda: next(waiting, None), window):
         if isinstance(maps, str):
             raise ModelError(
-                f"The maps of {len(shards[number])} sentences could not be measured: {maps} "
-                "Expected a store of all sentences; fix what is wrong, and run it again."
+                f"The maps of some sentences could not be measured: {maps} Expected a store of all "
+                "sentences; fix what is wrong, and run it again."
             )
         yield from maps
-        progress(len(shards[number]))
+        progress(sum(len(measured[0]) for measured in maps))
 
 
 def _words_with_tokens(encoding: Encoding) -> list[int]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import headscope.corpora
-from headscope.contracts import AttentionSource, Corpus, CorpusRole
+from headscope.contracts import AttentionSource, CorpusRole
+from headscope.corpora.base import BaseCorpus
 from headscope.corpora.lines import read_lines
 from headscope.corpora.opening import as_corpora, open_corpus
 from headscope.data.encoding import Encoding, TokenKind
@@ -102,7 +103,7 @@ def open_shelf(
     return Shelf(tuple(corpora))
 
 
-def open_measured(pass_: Mapping[str, Any], granted: Collection[str]) -> Corpus:
+def open_measured(pass_: Mapping[str, Any], granted: Collection[str]) -> BaseCorpus:
     """The corpus of a pass, if it may be read and is what was measured; else an error.
 
     A manifest may come from somebody else and name any file or address.

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headscope.cli import build_app
-from headscope.engine.many import read_models
+from headscope.engine.batch_models import read_models
 from headscope.errors import InputError
 from headscope.runs.run import load_run
 

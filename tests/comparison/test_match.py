@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from headscope.comparison import match
+from headscope.comparison.match import match_all, match_models
 from headscope.corpora.collection import MemoryCorpus
 from headscope.data.example import Example
 from headscope.data.running_text import split_words
-from headscope.engine import match
 from headscope.engine.analyze import analyze
-from headscope.engine.match import match_all, match_models
 from headscope.errors import ModelError, StudyError
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel, wrap_model

@@ -56,7 +56,7 @@ def analyze_models(
     tasks = [(locate(name), folders[name].absolute()) for name in names]
     with open_pool(cluster, recipe, facts) as pool:
         waiting = iter(tasks)
-        for number, reason in pool.run("analyze", lambda: next(waiting, None), ahead=1):
+        for number, reason in pool.run("analyze", lambda: next(waiting, None)):
             yield names[number], reason
 
 
