@@ -101,8 +101,8 @@ def _read_all(loaded: Loaded) -> dict[str, Replicates]:
         own = read_replicates(run, without=frozenset(differing))
         if own is None:
             loaded.notes.append(
-                f"{name} has no sums (tallies/), so its differences have no intervals and are left "
-                "out; `headscope analyze ... --out` keeps them."
+                f"{name} has no sums of this version (tallies/), so its differences have no "
+                "intervals and are left out; `headscope analyze ... --out` writes them."
             )
         else:
             found[name] = own

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from headscope.contracts import Analysis
 from headscope.data.table import KIND, Tables
-from headscope.engine.checkpoint import read_checkpoint
+from headscope.engine.checkpoint import EarlierSumsError, read_checkpoint
+from headscope.engine.measure import Result
 from headscope.engine.resolve import restore_analysis
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run
@@ -97,7 +98,7 @@ def put_together(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicates | None:
-    """The replicates of a finished run, but for some analyses; None where its sums are gone."""
+    """The replicates of a finished run, but for some analyses; None if it has no sums to read."""
     store = RunFolder(run.folder) if run.folder else None
     passes = {
         key: {
@@ -111,14 +112,14 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
         for key, one in run.manifest.get("passes", {}).items()
         if one["repeats"] is None
     }
-    if store is None or not passes or not all(store.tally_path(key).exists() for key in passes):
+    results = _read_results(store, passes) if store else {}
+    if not results:
         return None
     analyses = {
         name: restore_analysis(name, options)
         for name, options in run.manifest["analyses"].items()
         if any(name in one["analyses"] for one in passes.values())
     }
-    results = {key: read_checkpoint(store.tally_path(key)).result for key in passes}
     tallies = {key: result.tallies for key, result in results.items()}
     n_documents = {key: len(result.documents) for key, result in results.items()}
 
@@ -164,6 +165,16 @@ def read_replicates(run: Run, without: frozenset[str] = frozenset()) -> Replicat
         for name in indexed
     }  # fmt: skip
     return Replicates(indexed, values, documents)
+
+
+def _read_results(store: RunFolder, passes: Iterable[str]) -> dict[str, Result]:
+    """The sums of all passes; none where some are gone, or of another version."""
+    paths = {key: store.tally_path(key) for key in passes}
+    try:
+        whole = all(path.exists() for path in paths.values())
+        return {key: read_checkpoint(path).result for key, path in paths.items()} if whole else {}
+    except EarlierSumsError:
+        return {}
 
 
 def _make(

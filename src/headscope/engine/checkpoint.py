@@ -19,11 +19,13 @@ from headscope.data.counts import ExampleCounts
 from headscope.engine.measure import Result
 from headscope.errors import OutputError, shorten
 from headscope.files import write_atomically
+from headscope.runs.manifest import FORMAT
 from headscope.stats.ranking import Ranking
 from headscope.stats.tally import Tally
 
 __all__ = [
     "Checkpoint",
+    "EarlierSumsError",
     "SavedSums",
     "StateFile",
     "read_checkpoint",
@@ -102,6 +104,10 @@ class StateFile:
         write_atomically(self.path, save_tensors(plain, metadata=describe_arrays(arrays, facts)))
 
 
+class EarlierSumsError(OutputError):
+    """Sums that another version of headscope wrote."""
+
+
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Keep the sums, the rankings and the counts, whole or not at all."""
     arrays = {
@@ -123,6 +129,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "analyses": list(checkpoint.result.tallies),
         "counts": asdict(checkpoint.result.counts),
         "seconds": checkpoint.result.seconds,
+        "format": FORMAT,
     }
     write_atomically(path, save_arrays(arrays, metadata=describe_arrays(arrays, facts)))
 
@@ -130,6 +137,12 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 def read_checkpoint(path: Path) -> Checkpoint:
     """What was written, or an error that names the damaged file."""
     totals, facts = read_arrays(path, "numpy")
+    if isinstance(facts, dict) and facts.get("format", 0) != FORMAT:
+        raise EarlierSumsError(
+            f"{path} holds sums of another version of headscope, which have other axes. Its tables "
+            "and its page can still be read; to resume, merge or compare the run, run the analysis "
+            "again with this version."
+        )
     rankings: dict[str, Ranking] = {}
     for key in [key for key in totals if key.startswith(f"{RANKED}/")]:
         _, kind, analysis, name = key.split("/", 3)
