@@ -287,3 +287,25 @@ def test_a_format_that_does_not_say_what_it_reads_is_told_and_left_out(
     (message,) = [record.getMessage() for record in caplog.records]
     assert "The corpus format 'vague' is not used" in message
     assert contents(open_corpus("a.txt", TEXT)) == [("a.txt:1", "text of a.txt")]
+
+
+class Foreign:
+    """A corpus of a class of its own."""
+
+    name, provides = "foreign", frozenset({Annotation.TEXT})
+
+    def __iter__(self) -> Iterator[Example]:
+        yield Example("a", text="A small text.")
+
+    def digest(self) -> str:
+        return "1"
+
+
+def test_a_corpus_need_not_be_derived_from_ours(tmp_path: Path) -> None:
+    (corpus,) = as_corpora(Foreign(), TEXT)
+    assert (corpus.name, corpus.provides, corpus.digest()) == ("foreign", Foreign.provides, "1")
+    assert [example.id for example in corpus] == ["a"]
+    assert (corpus.location, corpus.documents, corpus.skipped_files) == ("", "", {})
+    (tmp_path / "b.txt").write_text("Another one.\n")
+    (both,) = as_corpora([tmp_path / "b.txt", Foreign()], TEXT)
+    assert [example.id for example in both] == ["b.txt/b.txt:1", "foreign/a"]

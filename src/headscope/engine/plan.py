@@ -246,9 +246,8 @@ def _need_two_layers(analysis: Any, pass_: Pass, models: Models) -> Reason | Non
         f"({source.n_heads} heads). Expected two layers or more; choose another model or leave the "
         "analysis out (--only)."
     )
-    return Reason(
-        _say_skipped(analysis, why), f"Analysis {analysis.name!r} cannot run: {why}", True
-    )
+    error = f"Analysis {analysis.name!r} cannot run: {why}"
+    return Reason(_say_skipped(analysis, why), error, is_refused=True)
 
 
 def _need_gradients_or_heads(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
@@ -305,16 +304,13 @@ def _split_by_kind(pass_: Pass, models: Models) -> tuple[Pass, Reasons]:
         return pass_, left_out
     kinds: dict[AttentionKind, tuple[Analysis, ...]] = {}
     for kind, part in models.parts.items():
-        able: list[Analysis] = []
-        for analysis in pass_.analyses:
-            why = _why_not_of_kind(analysis, kind, part)
-            if why is None:
-                able.append(analysis)
-            elif why:
-                left_out[f"{analysis.name} ({kind})"] = (
-                    f"Analysis {analysis.name!r} is left out of {kind} attention: {why}"
-                )
-        kinds[kind] = tuple(able)
+        why = {a.name: _why_not_of_kind(a, kind, part) for a in pass_.analyses}
+        kinds[kind] = tuple(a for a in pass_.analyses if why[a.name] is None)
+        left_out |= {
+            f"{name} ({kind})": f"Analysis {name!r} is left out of {kind} attention: {reason}"
+            for name, reason in why.items()
+            if reason
+        }
     return replace(pass_, by_kind=kinds), left_out
 
 
