@@ -58,18 +58,16 @@ class Own(Analysis):
 """
 FIELDS = "    def measure"
 FIGURE = """
-from headscope.view.figure import Figure
-from headscope.view.heads_grid import HeadsGrid
 from headscope.view.presentation import Presentation
+from headscope.view.specs import Grid
 
 PRESENTATION = Presentation(
-    figures=(
-        Figure(
+    show=[
+        Grid(
             name="next-heads", title="Next", caption="Next.", needs=("position",),
-            made_by="--text FILE",
-            draw_tables=lambda tables: HeadsGrid("weight", "weight").draw(tables["position"]),
+            column="weight", axis="weight",
         ),
-    ),
+    ],
 )
 """
 BAD = {  # name -> what is changed in ANALYSIS
@@ -275,7 +273,7 @@ def test_its_fact_is_on_the_card(done: dict[str, Done], page: str) -> None:
     assert fact is not None
     assert re.fullmatch(r"\d\.\d tokens \[.*\] on average \(rank \d+ of 72\)", fact[1])
     (card,) = (card for card in read_cards(page) if card["name"] == "5-6")
-    assert ["reach", fact[1]] in card["facts"]
+    assert ["reach", fact[1]] in [[topic, text] for topic, text, *_ in card["facts"]]
     assert re.search(r"^gist .*; looks far away \(\d\d %\)", done[CARD].stdout, re.MULTILINE)
 
 

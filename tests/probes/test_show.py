@@ -12,6 +12,7 @@ from headscope.probes.show import (
     read_relations,
 )
 from headscope.registry import load_presentations
+from headscope.view.specs import FactMaker
 from headscope.view.table import TextTable
 
 
@@ -149,7 +150,7 @@ def test_a_head_is_told_its_weights_in_the_probe_of_the_model_itself() -> None:
         for head, weight in ((1, 0.5), (2, -2.5))
     ]
     rows.append({"probe": "attention-only", "direction": "root", "weight": 1.0})
-    (maker,) = PRESENTATION.facts
+    (maker,) = PRESENTATION.specs(FactMaker)
     facts = dict(maker.make({"probe-weights": pd.DataFrame(rows)}))
     assert {place: fact.text for place, fact in facts.items()} == {
         (1, 1): "opening +0.50 (size: rank 2 of 2)",

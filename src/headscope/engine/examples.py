@@ -19,7 +19,8 @@ from headscope.engine.windows import cut_windows
 from headscope.models.encode import equal_length_batches
 from headscope.runs.tables import CORPUS_COLUMNS, rows_of_pass
 from headscope.stats.ranking import ENDS, MOST, Ranking
-from headscope.view.presentation import NotableHead, find_notable_heads
+from headscope.view.behaviour import find_notable_heads
+from headscope.view.presentation import NotableHead
 
 __all__ = ["gather_examples", "merge_examples", "read_again", "write_examples"]
 

@@ -65,7 +65,7 @@ class Run:
         return f"<Run of {self.manifest['model']['name']}: {', '.join(self.tables)}{place}>"
 
     def _repr_html_(self) -> str:
-        from headscope.report.notebook import describe_run  # altair: only to show it
+        from headscope.view.notebook import describe_run  # altair: only to show it
 
         with explain_damage(self):
             return describe_run(self.tables, self.manifest)
@@ -73,7 +73,7 @@ class Run:
     @checked
     def report(self, path: str | Path | None = None) -> Path:
         """Write the run as one HTML page, by default into its folder, and return the path."""
-        from headscope.report.page import write_report  # altair: only to show it
+        from headscope.view.page import write_report  # altair: only to show it
 
         if path is None and self.folder is None:
             raise StudyError(

@@ -1,9 +1,8 @@
-"""Everything that a run knows about a head, on one card; and the parts that facts are made of."""
+"""Everything that a run knows about a head, on one card."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,91 +10,17 @@ import pandas as pd
 from headscope.data.attention import parse_head_name
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import StudyError
-from headscope.registry import load_presentations
-from headscope.view.behaviour import (
-    OTHER,
-    find_labelled,
-    label_heads,
-    list_behaviours,
-    list_labels,
-)
-from headscope.view.numbers import SHARE
+from headscope.view.behaviour import find_labelled, label_heads
+from headscope.view.presentation import list_specs
+from headscope.view.specs import OTHER, Behaviour, Fact, FactMaker, Labels, Place
 
 __all__ = [
-    "CORPUS_LABELS",
-    "Card",
-    "Fact",
-    "FactMaker",
-    "Facts",
-    "Part",
-    "Place",
-    "accuracy_facts",
-    "add_rank",
-    "by_head",
-    "cards_of_kind",
-    "find_heads",
-    "join_cards",
-    "make_card",
-    "make_cards",
-    "name_corpus",
-    "read_head",
-    "read_rank",
-    "rows_of",
-    "share_facts",
-]
+    "Card", "cards_of_kind", "find_heads", "join_cards", "make_card", "make_cards", "read_head",
+]  # fmt: skip
 
-CORPUS_LABELS = ("treebank", "corpus", "window", "cut")
 SHOWN_LABELS = 3
 
-Place = tuple[int, int]  # layer and head, from 1
 Shares = Mapping[tuple[int, int, str], float]  # layer, head, label
-
-
-@dataclass(frozen=True)
-class Part:
-    """One number of a fact, in words and as a small bar; `bar` and `mark` are from 0 to 1."""
-
-    label: str  # what the number is of; "" where the topic says it
-    value: str
-    bar: float = nan
-    mark: float = nan  # what it is compared with, such as a baseline
-    rank: int = 0  # among `n_heads` heads, 1 is the highest; 0: not ranked
-    n_heads: int = 0
-    note: str = ""
-    head: str = ""  # another head that the number is about, as "3-3"
-
-    @property
-    def text(self) -> str:
-        """All of it in words.
-
-        >>> Part("itself", "5.0 %", rank=3, n_heads=15).text
-        'itself 5.0 % (rank 3 of 15)'
-        """
-        ranked = [f"rank {self.rank} of {self.n_heads}"] * bool(self.rank)
-        said = "; ".join([*ranked, *[self.note] * bool(self.note)])
-        return f"{self.label} {self.value}".strip() + f" ({said})" * bool(said)
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One thing known about a head: what it is about, and the numbers in words (not escaped)."""
-
-    topic: str
-    text: str
-    parts: tuple[Part, ...] = ()  # the text in numbers, where it can be drawn
-    gist: str = ""  # what the head is best at, if it is: "the best head for det (93 %)"
-
-
-Facts = Iterator[tuple[Place, Fact]]
-
-
-@dataclass(frozen=True)
-class FactMaker:
-    """Facts of every head, and the tables they are read off."""
-
-    needs: tuple[str, ...]
-    make: Callable[[Tables], Facts]
-    has_gist: bool = False  # whether a fact may say what a head is best at
 
 
 @dataclass(frozen=True)
@@ -155,7 +80,7 @@ def cards_of_kind(
     """
     places = find_heads(tables)
     facts: dict[Place, list[Fact]] = {place: [] for place in places}
-    for maker in (maker for shown in load_presentations().values() for maker in shown.facts):
+    for maker in list_specs(FactMaker):
         is_wanted = has_facts or maker.has_gist
         if is_wanted and all(len(tables.get(name, ())) for name in maker.needs):
             for place, fact in maker.make(tables):
@@ -182,11 +107,13 @@ def cards_of_kind(
 
 def _synonyms(label: str) -> str:
     """Other words for a label, that a person may look for."""
-    of_behaviours = [behaviour.also for behaviour in list_behaviours() if behaviour.name == label]
+    of_behaviours = [
+        behaviour.also for behaviour in list_specs(Behaviour) if behaviour.name == label
+    ]
     if of_behaviours or label == OTHER.name:
         return " ".join([label, *of_behaviours])
     return " ".join(
-        [label, *(one.also(label) for one in list_labels() if one.name in (None, label))]
+        [label, *(one.also(label) for one in list_specs(Labels) if one.name in (None, label))]
     )
 
 
@@ -200,72 +127,6 @@ def read_head(name: str, tables: Tables) -> Place:
     """Layer and head of a name as `8-10`, or an error that says which heads there are."""
     found = parse_head_name(name)
     return _refuse_unknown(name, (found[0] + 1, found[1] + 1) if found else None, tables)
-
-
-# The parts of facts, for `show.py`.
-
-
-def add_rank(table: pd.DataFrame, column: str, *groups: str) -> pd.DataFrame:
-    """The table with the rank of each row among all (of its group), from the largest down."""
-    values = table.groupby(list(groups), sort=False)[column] if groups else table[column]
-    return table.assign(rank=values.rank(ascending=False, method="min"))
-
-
-def read_rank(row: Any) -> int:
-    """The rank of a row that `add_rank` gave one; 0 where it has none."""
-    return 0 if pd.isna(row.rank) else int(row.rank)
-
-
-def rows_of(table: pd.DataFrame) -> Iterator[Any]:
-    """The rows, each with its columns as attributes."""
-    return iter(table.itertuples(index=False))
-
-
-def by_head(table: pd.DataFrame, topic: str, phrase: Callable[[Any], str | Part]) -> Facts:
-    """A fact for each head: its rows in words, one after the other; parts are drawn too."""
-    found: dict[Place, list[str | Part]] = {}
-    for row in rows_of(table):
-        found.setdefault((int(row.layer), int(row.head)), []).append(phrase(row))
-    for place, said in found.items():
-        parts = tuple(part for part in said if isinstance(part, Part))
-        text = ", ".join(part if isinstance(part, str) else part.text for part in said)
-        yield place, Fact(topic, text, parts if len(parts) == len(said) else ())
-
-
-def share_facts(topic: str, table: pd.DataFrame, names: Mapping[str, str]) -> Facts:
-    """Shares of attention by target, each with the head's rank; not of what no head can see."""
-    is_visible = table.groupby("target")["weight"].transform("max") > 0
-    ranked = add_rank(table[is_visible], "weight", "target")
-    n_heads = table.groupby(["layer", "head"]).ngroups
-
-    def phrase(row: Any) -> Part:
-        called, share = names.get(row.target, row.target), SHARE.row(row, "weight")
-        return Part(called, share, row.weight, rank=read_rank(row), n_heads=n_heads)
-
-    return by_head(ranked, topic, phrase)
-
-
-def accuracy_facts(topic: str, table: pd.DataFrame, directions: Mapping[str, str]) -> Facts:
-    """Each head's better direction, with its rank among heads; once for every corpus."""
-    labels = [label for label in CORPUS_LABELS if label in table]
-    rows = table.sort_values("accuracy", ascending=False, kind="stable")
-    rows = add_rank(rows.drop_duplicates([*labels, "layer", "head"]), "accuracy", *labels)
-    n_heads = rows.groupby(["layer", "head"]).ngroups
-
-    def phrase(row: Any) -> Part:
-        way = directions.get(str(getattr(row, "direction", "")), "")
-        value = f"{SHARE.row(row, 'accuracy')}{name_corpus(row)}"
-        return Part("", value, row.accuracy, nan, read_rank(row), n_heads, way)
-
-    return by_head(rows.sort_index(), topic, phrase)
-
-
-def name_corpus(row: Any) -> str:
-    """In which corpus or window, where there are several."""
-    said = [str(getattr(row, label)) for label in CORPUS_LABELS[:2] if hasattr(row, label)]
-    said += [f"{row.window} tokens"] if hasattr(row, "window") else []
-    said += ["truncated documents"] if getattr(row, "cut", "") == "truncate" else []
-    return f" in {', '.join(said)}" if said else ""
 
 
 def _refuse_unknown(name: str, place: Place | None, tables: Tables) -> Place:
@@ -330,7 +191,7 @@ def _describe_head(
     """Where it looks, what it finds, what it is best at, and what says little of it; or what comes
     nearest."""
     said = {label: _say_share(shares.get((*place, label))) for label in labels}
-    known = {behaviour.name: behaviour for behaviour in list_behaviours()}
+    known = {behaviour.name: behaviour for behaviour in list_specs(Behaviour)}
     own = [known[label] for label in labels if label in known]
     looks, background = (
         [b.phrase.format(said[b.name]) for b in own if b.is_background == is_background]
@@ -344,20 +205,22 @@ def _describe_head(
 
 def _say_labels(names: Sequence[str], said: Mapping[str, str]) -> Iterator[str]:
     """Free labels, the first few; then those that have a name of their own."""
-    fixed = {labels.name: labels.called for labels in list_labels() if labels.name is not None}
+    fixed = {labels.name: labels.called for labels in list_specs(Labels) if labels.name is not None}
     free = [name for name in names if name not in fixed]
     for name in free[:SHOWN_LABELS]:
-        plain = [labels.plain(name) for labels in list_labels() if labels.name is None]
+        plain = [labels.plain(name) for labels in list_specs(Labels) if labels.name is None]
         yield f"{name} ({', '.join([*filter(None, plain), said[name]])})"
     n_more = len(free) - SHOWN_LABELS
     if n_more > 0:
-        noun = next((labels.noun for labels in list_labels() if labels.name is None), "")
+        noun = next((labels.noun for labels in list_specs(Labels) if labels.name is None), "")
         yield f"{n_more} more {noun}{'s' * (n_more > 1)}"
     yield from (f"{fixed[name]} ({said[name]})" for name in names if name in fixed)
 
 
 def _nearest_behaviour(place: Place, shares: Shares) -> str:
-    looks_at = [b for b in list_behaviours() if not b.is_background]  # those are of another kind
+    looks_at = [
+        b for b in list_specs(Behaviour) if not b.is_background
+    ]  # those are of another kind
     own = {b: shares[*place, b.name] for b in looks_at if (*place, b.name) in shares}
     if not own:
         return "no clear function in what was measured"

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headscope.view.behaviour import OTHER, Kind, find_kind, list_behaviours, list_labels
-from headscope.view.card import Card, Place
-from headscope.view.figure import KIND_TITLES
+from headscope.view.behaviour import find_kind
+from headscope.view.card import Card
+from headscope.view.presentation import list_specs
+from headscope.view.specs import KIND_TITLES, OTHER, Behaviour, Kind, Labels, Place
 
 __all__ = ["Cell", "Grid", "LegendLine", "Overview", "make_overview", "write_on"]
 
@@ -86,7 +87,7 @@ def _make_grid(attention: str, cards: Sequence[Card]) -> Grid:
     for place in sorted(by_place, key=lambda place: -by_place[place].share):
         strongest.setdefault(labels[place], place)
     shorts, kinds = _list_shorts(), {label: find_kind(label) for label in strongest}
-    quiet = {OTHER.name, *(b.name for b in list_behaviours() if b.is_background)}
+    quiet = {OTHER.name, *(b.name for b in list_specs(Behaviour) if b.is_background)}
     n_heads = max((head for _, head in by_place), default=0)
     rows: dict[int, list[Cell | None]] = {layer: [None] * n_heads for layer, _ in by_place}
     for place, card in by_place.items():
@@ -106,8 +107,8 @@ def _make_grid(attention: str, cards: Sequence[Card]) -> Grid:
 
 
 def _list_shorts() -> dict[str, str]:
-    found = {behaviour.name: behaviour.short for behaviour in list_behaviours()}
-    found |= {labels.name: labels.short for labels in list_labels() if labels.name is not None}
+    found = {behaviour.name: behaviour.short for behaviour in list_specs(Behaviour)}
+    found |= {labels.name: labels.short for labels in list_specs(Labels) if labels.name is not None}
     return {name: short for name, short in found.items() if short}
 
 

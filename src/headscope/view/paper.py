@@ -7,7 +7,6 @@ from math import ceil
 from typing import Any
 
 from headscope.errors import StudyError, shorten
-from headscope.view.fonts import refuse_font
 from headscope.view.svg import Drawing, escape_text, put_on
 
 __all__ = ["PaperStyle", "fit_figure", "read_length", "read_size", "style_drawing"]
@@ -28,6 +27,13 @@ SCHEMES = (
     *("tableau10", "category10", "set2", "dark2"),
 )
 CATEGORIES = ("tableau10", "category10", "set2", "dark2")
+
+
+GENERIC = ("sans-serif", "serif", "monospace")
+SAMPLE = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="30">'
+    '<text y="20" font-family="{}">Will a jug of quince move? 123</text></svg>'
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,22 @@ class PaperStyle:
                 f"separated by commas, such as #0072B2,#D55E00; choose one, or write colours."
             )
         return colours
+
+
+def refuse_font(font: str) -> None:
+    """An error for a font that is not installed: words in it look as in any other font."""
+    import vl_convert  # a large library: only to draw
+
+    def draw(*families: str) -> bytes:
+        return bytes(vl_convert.svg_to_png(SAMPLE.format(escape_text(", ".join(families)))))
+
+    quoted = "'" + font.replace("'", "") + "'"
+    is_installed = any(draw(quoted, other) != draw(other) for other in ("serif", "monospace"))
+    if font.casefold() not in GENERIC and not is_installed:
+        raise StudyError(
+            f"Font {shorten(font)!r} is not installed. Expected the name of an installed font, or "
+            f"one of {', '.join(GENERIC)}; choose another."
+        )
 
 
 def read_length(value: float | str | None) -> float | None:

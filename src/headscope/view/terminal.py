@@ -9,11 +9,10 @@ import pandas as pd
 
 from headscope.contracts import CorpusRole
 from headscope.data.table import KIND, Tables, split_kinds, to_csv
-from headscope.registry import load_presentations
-from headscope.view.answer import Answer
 from headscope.view.behaviour import behaviour_table
 from headscope.view.numbers import ROUND_PERCENT
-from headscope.view.presentation import PrintedTable
+from headscope.view.presentation import list_specs
+from headscope.view.specs import Answer, PrintedTable
 from headscope.view.table import (
     FIRM,
     Format,
@@ -44,8 +43,7 @@ def print_run(tables: Tables, format: Format, min_count: int) -> None:
 
     As JSON one object of tables; as CSV, Markdown and LaTeX one block a table, under its name.
     """
-    shown = [printed for one in load_presentations().values() for printed in one.printed]
-    printed = {one.name: one for one in shown if one.name in tables}
+    printed = {one.name: one for one in list_specs(PrintedTable) if one.name in tables}
     frames = {BEHAVIOURS: behaviour_table(tables)} | {
         name: tables[name]
         for name, one in printed.items()

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
@@ -13,12 +12,9 @@ from headscope.analyses.coreference.answers import ANSWERS
 from headscope.analyses.coreference.measure import CANDIDATES, DIRECTIONS, Coreference
 from headscope.data.example import Example
 from headscope.data.table import Tables, rows_where
-from headscope.view import card
 from headscope.view.answer import name_best
-from headscope.view.behaviour import Kind, Labels
-from headscope.view.best_bars import IN_BRACKETS, BestBars, corpus_columns, split_corpora
-from headscope.view.claim import Claim, Outcome, all_of, in_paper_window, judge, name_head, top_row
-from headscope.view.figure import COLOURS, Chart, Figure
+from headscope.view.facts import accuracy_facts
+from headscope.view.judge import all_of, in_paper_window, judge, name_head, top_row
 from headscope.view.numbers import (
     PERCENT,
     POINTS,
@@ -30,14 +26,32 @@ from headscope.view.numbers import (
     row_estimate,
     say_held_out,
 )
-from headscope.view.presentation import (
-    ANTECEDENTS,
-    NotableHead,
+from headscope.view.presentation import ANTECEDENTS, NotableHead, Presentation
+from headscope.view.specs import (
+    COLOURS,
+    IN_BRACKETS,
+    Bars,
+    Claim,
+    Fact,
+    FactMaker,
+    Facts,
+    Hover,
+    Kind,
+    Labels,
+    Outcome,
     PageTable,
-    Presentation,
     PrintedTable,
 )
-from headscope.view.table import Column, TextTable, build_table
+from headscope.view.table import (
+    CORPUS_LABELS,
+    Column,
+    TextTable,
+    build_table,
+    corpus_columns,
+    name_corpus,
+    rows_of,
+    split_corpora,
+)
 
 __all__ = ["PRESENTATION", "WAYS"]
 
@@ -97,7 +111,7 @@ def _over_all(best: pd.DataFrame) -> pd.DataFrame:
 
 def _scores_of(row: Any, every: pd.DataFrame) -> pd.DataFrame:
     """What the head of this row makes of each type of mention, in the same corpus and window."""
-    labels = [label for label in card.CORPUS_LABELS if label in row and label in every]
+    labels = [label for label in CORPUS_LABELS if label in row and label in every]
     same = every["system"] == "head"
     for name in (*labels, "layer", "head", "direction", "candidates"):
         same &= every[name] == row[name]
@@ -171,7 +185,7 @@ def _build_table_2(corpus: str, best: pd.DataFrame, every: pd.DataFrame) -> Text
 
 def _best_as_in_paper(best: pd.DataFrame, every: pd.DataFrame) -> "pd.Series[Any] | None":
     """The head that is best over all mentions, of the same corpus and window as `best`."""
-    labels = [label for label in card.CORPUS_LABELS if label in best and label in every]
+    labels = [label for label in CORPUS_LABELS if label in best and label in every]
     is_own = (every["mention_type"] == "all") & (every["system"] == "head")
     is_own &= (every["direction"] == DIRECTIONS[0]) & (every["candidates"] == CANDIDATES[1])
     for label in labels:
@@ -192,8 +206,8 @@ def _tell_singletons(rows: Mapping[str, Mapping[Any, Any]]) -> str:
     )
 
 
-def draw_best(tables: Tables) -> Chart:
-    """Each type of mention; a panel for each corpus, window and set of candidates."""
+def panel_rows(tables: Tables) -> pd.DataFrame:
+    """The best heads, in panels by corpus, window and set of candidates."""
     best = tables["coreference-best"]
     panels = best["candidates"].map(PANELS)
     if "window" in best:
@@ -202,41 +216,23 @@ def draw_best(tables: Tables) -> Chart:
         panels = panels + (best["cut"] == "truncate").map({True: ", truncated", False: ""})
     if "corpus" in best:
         panels = best["corpus"].astype(str) + ": " + panels
-    bars = BestBars(
-        label="mention_type",
-        value="heldout_accuracy",
-        ends=("heldout_low", "heldout_high"),
-        title="antecedents found",
-        bar="best head, held out",
-        ticks=RULES,
-        on_all="accuracy",
-        panel="panel",
-        said=[alt.Tooltip("direction:N"), alt.Tooltip("count:Q", format=",")],
-        carried=["direction", "count"],
-    )
-    return bars.draw(best.assign(panel=panels))
+    return best.assign(panel=panels)
 
 
-def best_head_facts(tables: Tables) -> card.Facts:
+def best_head_facts(tables: Tables) -> Facts:
     """The types of mention of which it is the best head."""
     best = _among_mentions(tables["coreference-best"])
-    for row, is_own in zip(card.rows_of(best), is_agreed(best), strict=True):
+    for row, is_own in zip(rows_of(best), is_agreed(best), strict=True):
         text = (
             f"{say_held_out(row, is_own)} (same head word "
             f"{percent(row.head_match)} %, rules {percent(row.rule_based)} %); "
             f"{WAYS[str(row.direction)]}"
         )
-        topic = f"best head for antecedents, {row.mention_type} mentions{card.name_corpus(row)}"
+        topic = f"best head for antecedents, {row.mention_type} mentions{name_corpus(row)}"
         share = row.accuracy if pd.isna(row.heldout_accuracy) else row.heldout_accuracy
         what = f"antecedents of {PLURALS[str(row.mention_type)]}"
         gist = f"the best head for {what}, at {SHARE.number(share)}" * bool(row.count and is_own)
-        yield (int(row.layer), int(row.head)), card.Fact(topic, text, gist=gist)
-
-
-def antecedent_facts(tables: Tables) -> card.Facts:
-    """How many antecedents it finds among earlier mentions."""
-    table = _over_all(tables["coreference"])
-    return card.accuracy_facts("antecedents", table[table["system"] == "head"], WAYS)
+        yield (int(row.layer), int(row.head)), Fact(topic, text, gist=gist)
 
 
 def find_labels(tables: Tables, mention_type: str) -> pd.DataFrame:
@@ -297,7 +293,7 @@ def check_head_match(row: pd.Series, tables: Tables) -> Outcome:
 
 def check_rules(row: pd.Series, tables: Tables) -> Outcome:
     """The best head is at most 5 points below the rules, held out."""
-    gain = row_estimate(row, "heldout_difference", "difference_low", "difference_high")
+    gain = row_estimate(row, "heldout_difference")
     shows = (
         f"{name_best(row, name_head(row))} finds {SHARE.estimate(held_out(row))} held out, the "
         f"rules {percent(row['rule_based'])} %: {POINTS.estimate(gain)}."
@@ -349,101 +345,78 @@ def check_lengths(tables: Tables) -> Outcome:
     return judge(link, arc_end, shows, WORDS)
 
 
-def _claim(
-    name: str,
-    says: str,
-    paper: str,
-    check: Callable[[pd.Series, Tables], Outcome],
-    needs: tuple[str, ...] = ("coreference-best", "coreference-contrasts"),
-) -> Claim:
-    """A claim about the best head over all mentions, in the paper's window."""
-
-    def check_row(tables: Tables) -> Outcome:
-        rows = _over_all(in_paper_window(tables["coreference-best"]))
-        if rows.empty or rows.iloc[0]["count"] == 0:
-            return Outcome("not measured", NONE)
-        row = rows.iloc[0]
-        outcome = check(row, tables)
-        window = f"(Windows of {row['window']} tokens.) " if "window" in row else ""
-        if row.get("cut") == "truncate":
-            window = "(Documents truncated, as in the paper.) "
-        return replace(outcome, shows=window + outcome.shows)
-
-    return Claim(name, "4.3", says, paper, needs, "--coref FILE", check_row, "coreference-best")
+def of_best_head(check: Callable[[pd.Series, Tables], Outcome], tables: Tables) -> Outcome:
+    """The check of the best head over all mentions, in the paper's window."""
+    rows = _over_all(in_paper_window(tables["coreference-best"]))
+    if rows.empty or rows.iloc[0]["count"] == 0:
+        return Outcome("not measured", NONE)
+    row = rows.iloc[0]
+    outcome = check(row, tables)
+    window = f"(Windows of {row['window']} tokens.) " if "window" in row else ""
+    if row.get("cut") == "truncate":
+        window = "(Documents truncated, as in the paper.) "
+    return replace(outcome, shows=window + outcome.shows)
 
 
-CLAIMS = (
-    _claim(
-        "coreference-beats-head-match",
-        "A head finds antecedents over 10 points better than matching head words does (held out).",
-        '"improving by over 10 accuracy points on the string-matching baseline": 65 % by head 5-4, '
-        "head match 52 % (Table 2)",
-        check_head_match,
-    ),
-    _claim(
-        "coreference-is-near-rules",
-        "A head finds antecedents nearly as well as the rules (here: at most 5 points worse, held "
-        "out).",
-        '"performing close to the rule-based system": 65 % by head 5-4, rules 69 % (Table 2)',
-        check_rules,
-        needs=("coreference-best",),
-    ),
-    _claim(
-        "coreference-is-good-with-nominals",
-        "The head is particularly good with nominal mentions (here: relative to the rules it does "
-        "better on them than on pronouns and on names, held out).",
-        '"It is particularly good with nominal mentions": 58 % against 60 % of the rules; pronouns '
-        "64 against 70, names 73 against 77 (Table 2)",
-        check_nominal,
-    ),
-    Claim(
-        "links-are-longer-than-arcs",
-        "4.3",
-        "Coreference links are usually longer than syntactic dependencies (here: on average, in "
-        "words between head words; a finding about the data, not about the model).",
-        "usually longer",
-        ("coreference-length", "dependency-length"),
-        "--coref FILE --treebank FILE",
-        check_lengths,
-        is_of_data=True,
-    ),
-)
-BEST_FIGURE = Figure(
-    name="coreference-best",
-    title="Heads that find antecedents",
-    caption=(
-        "One row per type of mention. Bar: how often a mention attends most to a correct "
+PRESENTATION = Presentation(
+    ANTECEDENTS, made_by="--coref FILE", paper="4.3", figure="coreference-best",
+    notable_heads=find_notable_heads, show=[
+    Bars(
+        name="coreference-best", rows=panel_rows, label="mention_type", column="heldout_accuracy",
+        axis="antecedents found", bar="best head, held out", ticks=RULES, on_all="accuracy",
+        panel="panel", hover=[Hover("direction"), Hover("count", form=",")],
+        title="Heads that find antecedents", paper="Table 2",
+        caption="One row per type of mention. Bar: how often a mention attends most to a correct "
         "antecedent in the best head (named on the right), with its 95 % interval; candidates are "
         "the earlier mentions, or all words. The head is chosen on some documents and scored on "
         "the others. Diamond: chosen and scored on all documents, as in the paper. Ticks: rules "
-        f"that need no model and choose among mentions. {IN_BRACKETS}"
+        f"that need no model and choose among mentions. {IN_BRACKETS}",
     ),
-    needs=("coreference-best",),
-    made_by="--coref FILE",
-    draw_tables=draw_best,
-    paper="Table 2",
-)
-PRESENTATION = Presentation(
-    section=ANTECEDENTS,
-    figures=(BEST_FIGURE,),
-    claims=CLAIMS,
-    answers=ANSWERS,
-    facts=(
-        card.FactMaker(("coreference-best",), best_head_facts, has_gist=True),
-        card.FactMaker(("coreference",), antecedent_facts),
+    Claim(
+        "coreference-beats-head-match", partial(of_best_head, check_head_match),
+        needs=("coreference-best", "coreference-contrasts"),
+        says="A head finds antecedents over 10 points better than matching head words does (held "
+        "out).",
+        paper='"improving by over 10 accuracy points on the string-matching baseline": 65 % by '
+        "head 5-4, head match 52 % (Table 2)",
     ),
-    printed=(PrintedTable("coreference-best", read_best),),
-    page_tables=(PageTable("Table 2, antecedents", "--coref FILE.conllu", build_table_2),),
-    labels=tuple(
+    Claim(
+        "coreference-is-near-rules", partial(of_best_head, check_rules),
+        needs=("coreference-best",),
+        says="A head finds antecedents nearly as well as the rules (here: at most 5 points worse, "
+        "held out).",
+        paper='"performing close to the rule-based system": 65 % by head 5-4, rules 69 % (Table 2)',
+    ),
+    Claim(
+        "coreference-is-good-with-nominals", partial(of_best_head, check_nominal),
+        needs=("coreference-best", "coreference-contrasts"),
+        says="The head is particularly good with nominal mentions (here: relative to the rules it "
+        "does better on them than on pronouns and on names, held out).",
+        paper='"It is particularly good with nominal mentions": 58 % against 60 % of the rules; '
+        "pronouns 64 against 70, names 73 against 77 (Table 2)",
+    ),
+    Claim(
+        "links-are-longer-than-arcs", check_lengths, figure=None, is_of_data=True,
+        needs=("coreference-length", "dependency-length"),
+        made_by="--coref FILE --treebank FILE",
+        says="Coreference links are usually longer than syntactic dependencies (here: on average, "
+        "in words between head words; a finding about the data, not about the model).",
+        paper="usually longer",
+    ),
+    *ANSWERS,
+    FactMaker(("coreference-best",), best_head_facts, has_gist=True),
+    accuracy_facts(
+        "antecedents", "coreference", WAYS, candidates=CANDIDATES[0], mention_type="all",
+        system="head",
+    ),
+    PrintedTable("coreference-best", read_best),
+    PageTable("Table 2, antecedents", "--coref FILE.conllu", build_table_2),
+    *(
         Labels(
-            KIND,
-            partial(find_labels, mention_type=mention_type),
-            name=label,
-            called=f"antecedents of {PLURALS[mention_type]}",
-            short="coref",
+            KIND, partial(find_labels, mention_type=mention_type), name=label,
+            called=f"antecedents of {PLURALS[mention_type]}", short="coref",
             also=lambda label: "coreference anaphora antecedent mention",
         )
         for mention_type, label in LABELS.items()
     ),
-    notable_heads=find_notable_heads,
-)
+])  # fmt: skip

@@ -4,10 +4,11 @@ import pandas as pd
 
 from headscope.analyses.dependency.claims import beats_offsets, is_relation
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, cases, in_hundred, join_words, name_best
-from headscope.view.card import name_corpus
-from headscope.view.claim import name_head
-from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
+from headscope.view.answer import cases, in_hundred, join_words, name_best
+from headscope.view.judge import name_head
+from headscope.view.numbers import POINTS, SHARE, held_out, percent
+from headscope.view.specs import Answer, AnswerMaker
+from headscope.view.table import name_corpus
 
 __all__ = ["ANSWERS", "list_synonyms", "name_plainly"]
 
@@ -119,9 +120,8 @@ def _say_relation(row: pd.Series, weight: float, others: pd.DataFrame) -> Answer
         f"the best fixed distance is right in {in_hundred(row['baseline_accuracy'])}"
         f"{_say_choice(row)}{'' if is_held_out else OPEN_END}."
     )
-    gain = row_estimate(row, "heldout_difference", "difference_low", "difference_high")
     numbers = SHARE.estimate(accuracy) if is_held_out else SHARE.row(row, "accuracy")
-    more = f", difference {POINTS.estimate(gain)}" * is_held_out
+    more = f", difference {POINTS.row(row, 'heldout_difference')}" * is_held_out
     detail = (
         f"Relation {row['relation']}, {row['count']} words: {numbers}; best fixed distance "
         f"({row['offset']:+}) {percent(row['baseline_accuracy'])} %{more}."

@@ -12,8 +12,7 @@ from markupsafe import Markup
 
 from headscope.data.table import Tables
 from headscope.registry import load_presentations
-from headscope.view.claim import Finding, Verdict, added_claims
-from headscope.view.figure import Figure
+from headscope.view.claim import Finding, added_claims
 from headscope.view.presentation import (
     ALL_HEADS,
     ANTECEDENTS,
@@ -25,18 +24,13 @@ from headscope.view.presentation import (
     Presentation,
     Section,
 )
+from headscope.view.specs import Claim, Figure, PageTable, Verdict
 from headscope.view.table import TextTable
 
 __all__ = [
-    "ClaimGroup",
-    "CountedClaims",
-    "DrawnFigure",
-    "FilledSection",
-    "Missing",
-    "as_script",
-    "count_claims",
-    "fill_sections",
-]
+    "ClaimGroup", "CountedClaims", "DrawnFigure", "FilledSection", "Missing", "as_script",
+    "count_claims", "fill_sections",
+]  # fmt: skip
 
 CLAIMS = Section(
     "claims",
@@ -131,7 +125,7 @@ def _fill(
     section: Section, shown: Mapping[str, Presentation], tables: Tables, left_out: Mapping[str, str]
 ) -> FilledSection:
     own = {name: p for name, p in shown.items() if p.section == section}
-    figures = [(name, figure) for name, p in own.items() for figure in p.figures]
+    figures = [(name, figure) for name, p in own.items() for figure in p.specs(Figure)]
     drawn, found, missing = [], [], []
     # Those that share a line come after the wide ones.
     for name, figure in sorted(figures, key=lambda item: item[1].in_line):
@@ -140,7 +134,7 @@ def _fill(
         else:
             chart: Any = figure.draw(tables)
             drawn.append(DrawnFigure(figure, as_script(chart.to_dict(validate=False))))
-    for part in (part for p in own.values() for part in p.page_tables):
+    for part in (part for p in own.values() for part in p.specs(PageTable)):
         made = part.build(tables)
         found += made
         missing += [] if made or not part.made_by else [Missing(part.title, part.made_by)]
@@ -185,7 +179,7 @@ def count_claims(findings: Sequence[Finding]) -> CountedClaims:
     titles = {
         claim.name: shown.section.title
         for shown in load_presentations().values()
-        for claim in shown.claims
+        for claim in shown.specs(Claim)
     }
     by_title: dict[str, list[Finding]] = {}
     for finding in findings:

@@ -24,15 +24,16 @@ from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import WriteError
 from headscope.files import write_atomically
-from headscope.report.glossary import GLOSSARY, READING
-from headscope.report.sections import as_script, count_claims, fill_sections
 from headscope.view.answer import choose_answers
-from headscope.view.behaviour import OTHER, find_labelled
-from headscope.view.card import Card, Part, cards_of_kind, join_cards
+from headscope.view.behaviour import find_labelled
+from headscope.view.card import Card, cards_of_kind, join_cards
 from headscope.view.claim import Finding, added_claims, count_verdicts, sum_up
 from headscope.view.drawing import draw_head
+from headscope.view.glossary import GLOSSARY, READING
 from headscope.view.overview import Overview, make_overview, write_on
 from headscope.view.presentation import PAIR
+from headscope.view.sections import as_script, count_claims, fill_sections
+from headscope.view.specs import OTHER, Part
 from headscope.view.terminal import describe_counts, warn_of_few_documents
 from headscope.view.tokenization import describe_tokenization, doubt_languages
 
@@ -76,7 +77,7 @@ def render_report(
     overview = make_overview({kind: own for kind, own in by_kind.items() if is_known[kind]})
     drawn = [drawn.figure.name for section in sections for drawn in section.figures]
     environment = Environment(
-        loader=PackageLoader("headscope.report"),
+        loader=PackageLoader("headscope.view"),
         autoescape=True,  # everything but what is marked as markup of our own
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,0 +1,118 @@
+"""Facts of cards: a number of every head in words, with its rank among heads."""
+
+from collections.abc import Callable, Mapping
+from math import nan
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+
+from headscope.data.table import Tables
+from headscope.view.numbers import SHARE, Form
+from headscope.view.specs import Fact, FactMaker, Facts, Part, Place
+from headscope.view.table import CORPUS_LABELS, choose_rows, name_corpus, rows_of
+
+__all__ = ["accuracy_facts", "add_rank", "by_head", "head_facts", "read_rank"]
+
+
+def head_facts(
+    topic: str,
+    table: str,
+    column: str = "weight",
+    *,
+    form: Form = SHARE,
+    where: Mapping[str, str] = MappingProxyType({}),
+    split: str = "",
+    words: Mapping[str, str] = MappingProxyType({}),
+    label: str = "{}",
+    value: str = "{}",
+    seen: bool = False,
+    bar: str = "",
+    is_ranked: bool = True,
+    is_lowest_first: bool = False,
+    note: Callable[[Any], str] = lambda row: "",
+) -> FactMaker:
+    """A number of every head, once for each value of the column `split`.
+
+    `words` are what these values are called, in `label`; `value` is the number in words. With
+    `seen`, not of values whose number is 0 for every head. The bar is as long as the number of the
+    column `bar`, by default the same; or in proportion to the "largest" number, or to the "largest
+    of its kind", or there is "none".
+    """
+
+    def make(tables: Tables) -> Facts:
+        rows = choose_rows(tables[table], where)
+        groups = [name for name in (*CORPUS_LABELS, split) if name in rows]
+        if seen:
+            rows = rows[rows.groupby(split)[column].transform("max") > 0]
+        n_heads = rows.groupby(["layer", "head"]).ngroups
+        ranked = add_rank(rows, column, *groups, is_lowest_first=is_lowest_first)
+        length = rows[bar if bar in rows else column]
+        largest: Any = 1.0
+        if bar == "largest":
+            largest = length.max()
+        elif bar == "largest of its kind":
+            largest = length.groupby(rows[split]).transform("max")
+        ranked["length"] = nan if bar == "none" else length / largest
+
+        def phrase(row: Any) -> Part:
+            kind = getattr(row, split) if split else ""
+            return Part(
+                label.format(words.get(kind, kind)),
+                value.format(form.row(row, column)) + name_corpus(row),
+                row.length,
+                rank=read_rank(row) if is_ranked else 0,
+                n_heads=n_heads if is_ranked else 0,
+                note=note(row),
+            )
+
+        return by_head(ranked, topic, phrase)
+
+    return FactMaker((table,), make)
+
+
+def accuracy_facts(
+    topic: str, table: str, directions: Mapping[str, str], **where: str
+) -> FactMaker:
+    """Each head's better direction, with its rank among heads; once for every corpus."""
+
+    def make(tables: Tables) -> Facts:
+        rows = choose_rows(tables[table], where)
+        labels = [label for label in CORPUS_LABELS if label in rows]
+        rows = rows.sort_values("accuracy", ascending=False, kind="stable")
+        rows = add_rank(rows.drop_duplicates([*labels, "layer", "head"]), "accuracy", *labels)
+        n_heads = rows.groupby(["layer", "head"]).ngroups
+
+        def phrase(row: Any) -> Part:
+            note = directions.get(str(getattr(row, "direction", "")), "")
+            value = f"{SHARE.row(row, 'accuracy')}{name_corpus(row)}"
+            rank = read_rank(row)
+            return Part("", value, row.accuracy, rank=rank, n_heads=n_heads, note=note)
+
+        return by_head(rows.sort_index(), topic, phrase)
+
+    return FactMaker((table,), make)
+
+
+def by_head(table: pd.DataFrame, topic: str, phrase: Callable[[Any], str | Part]) -> Facts:
+    """A fact for each head: its rows in words, one after the other; parts are drawn too."""
+    of_heads: dict[Place, list[str | Part]] = {}
+    for row in rows_of(table):
+        of_heads.setdefault((int(row.layer), int(row.head)), []).append(phrase(row))
+    for place, phrases in of_heads.items():
+        parts = tuple(part for part in phrases if isinstance(part, Part))
+        text = ", ".join(part if isinstance(part, str) else part.text for part in phrases)
+        yield place, Fact(topic, text, parts if len(parts) == len(phrases) else ())
+
+
+def add_rank(
+    table: pd.DataFrame, column: str, *groups: str, is_lowest_first: bool = False
+) -> pd.DataFrame:
+    """The table with the rank of each row among all (of its group), from the largest down."""
+    values = table.groupby(list(groups), sort=False)[column] if groups else table[column]
+    return table.assign(rank=values.rank(ascending=is_lowest_first, method="min"))
+
+
+def read_rank(row: Any) -> int:
+    """The rank of a row that `add_rank` gave one; 0 where it has none."""
+    return 0 if pd.isna(row.rank) else int(row.rank)
