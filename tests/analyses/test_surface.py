@@ -27,8 +27,9 @@ from headscope.errors import StudyError
 from headscope.options import build_options, collect_options
 from headscope.stats.bucket import bucket_of
 from headscope.stats.tally import Tally
+from headscope.view.facts import FactMaker
 from headscope.view.presentation import list_specs
-from headscope.view.specs import Behaviour, Claim, FactMaker, Figure
+from headscope.view.specs import Behaviour, Claim, Figure
 from tests.making import encode_words, make_example, random_maps
 from tests.references import assert_equals_reference, measures
 

@@ -12,7 +12,7 @@ from headscope.probes.show import (
     read_relations,
 )
 from headscope.registry import load_presentations
-from headscope.view.specs import FactMaker
+from headscope.view.facts import FactMaker
 from headscope.view.table import TextTable
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from headscope.data.table import Tables
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.view.answer import OPEN, in_hundred, weigh
-from headscope.view.facts import add_rank, by_head
+from headscope.view.facts import FactMaker, Facts, add_rank, by_head
 from headscope.view.judge import all_of, judge
 from headscope.view.numbers import PERCENT, POINTS, SHARE, p_value, percent, row_estimate
 from headscope.view.presentation import ALL_HEADS, Presentation
@@ -18,8 +18,6 @@ from headscope.view.specs import (
     AnswerMaker,
     Bars,
     Claim,
-    FactMaker,
-    Facts,
     Figure,
     Hover,
     Outcome,

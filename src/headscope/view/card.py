@@ -11,8 +11,9 @@ from headscope.data.attention import parse_head_name
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import StudyError
 from headscope.view.behaviour import find_labelled, label_heads
+from headscope.view.facts import Fact, FactMaker, Place
 from headscope.view.presentation import list_specs
-from headscope.view.specs import OTHER, Behaviour, Fact, FactMaker, Labels, Place
+from headscope.view.specs import OTHER, Behaviour, Labels
 
 __all__ = [
     "Card", "cards_of_kind", "find_heads", "join_cards", "make_card", "make_cards", "read_head",

@@ -1,6 +1,7 @@
 """Facts of cards: a number of every head in words, with its rank among heads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from math import nan
 from types import MappingProxyType
 from typing import Any
@@ -9,10 +10,62 @@ import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.view.numbers import SHARE, Form
-from headscope.view.specs import Fact, FactMaker, Facts, Part, Place
 from headscope.view.table import CORPUS_LABELS, choose_rows, name_corpus, rows_of
 
-__all__ = ["accuracy_facts", "add_rank", "by_head", "head_facts", "read_rank"]
+__all__ = [
+    "Fact", "FactMaker", "Facts", "Part", "Place", "accuracy_facts", "add_rank", "by_head",
+    "head_facts", "read_rank",
+]  # fmt: skip
+
+
+Place = tuple[int, int]  # layer and head, from 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """One number of a fact, in words and as a small bar; `bar` and `mark` are from 0 to 1."""
+
+    label: str  # what the number is of; "" where the topic says it
+    value: str
+    bar: float = nan
+    mark: float = nan  # what it is compared with, such as a baseline
+    rank: int = 0  # among `n_heads` heads, 1 is the highest; 0: not ranked
+    n_heads: int = 0
+    note: str = ""
+    head: str = ""  # another head that the number is about, as "3-3"
+
+    @property
+    def text(self) -> str:
+        """All of it in words.
+
+        >>> Part("itself", "5.0 %", rank=3, n_heads=15).text
+        'itself 5.0 % (rank 3 of 15)'
+        """
+        notes = [*[f"rank {self.rank} of {self.n_heads}"] * bool(self.rank), self.note]
+        note = "; ".join(filter(None, notes))
+        return f"{self.label} {self.value}".strip() + f" ({note})" * bool(note)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing known about a head: what it is about, and the numbers in words (not escaped)."""
+
+    topic: str
+    text: str
+    parts: tuple[Part, ...] = ()  # the text in numbers, where it can be drawn
+    gist: str = ""  # what the head is best at, if it is: "the best head for det (93 %)"
+
+
+Facts = Iterator[tuple[Place, Fact]]
+
+
+@dataclass(frozen=True)
+class FactMaker:
+    """Facts of every head, and the tables they are read off."""
+
+    needs: tuple[str, ...]
+    make: Callable[[Tables], Facts]
+    has_gist: bool = False  # whether a fact may say what a head is best at
 
 
 def head_facts(

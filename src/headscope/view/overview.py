@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from headscope.view.behaviour import find_kind
 from headscope.view.card import Card
+from headscope.view.facts import Place
 from headscope.view.presentation import list_specs
-from headscope.view.specs import KIND_TITLES, OTHER, Behaviour, Kind, Labels, Place
+from headscope.view.specs import KIND_TITLES, OTHER, Behaviour, Kind, Labels
 
 __all__ = ["Cell", "Grid", "LegendLine", "Overview", "make_overview", "write_on"]
 

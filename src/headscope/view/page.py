@@ -29,11 +29,12 @@ from headscope.view.behaviour import find_labelled
 from headscope.view.card import Card, cards_of_kind, join_cards
 from headscope.view.claim import Finding, added_claims, count_verdicts, sum_up
 from headscope.view.drawing import draw_head
+from headscope.view.facts import Part
 from headscope.view.glossary import GLOSSARY, READING
 from headscope.view.overview import Overview, make_overview, write_on
 from headscope.view.presentation import PAIR
 from headscope.view.sections import as_script, count_claims, fill_sections
-from headscope.view.specs import OTHER, Part
+from headscope.view.specs import OTHER
 from headscope.view.terminal import describe_counts, warn_of_few_documents
 from headscope.view.tokenization import describe_tokenization, doubt_languages
 

@@ -6,7 +6,6 @@ A spec names a table, columns and words; this room draws and writes. No chart li
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import nan
 from typing import Any, Literal
 
 import pandas as pd
@@ -18,8 +17,8 @@ from headscope.view.table import TextTable, choose_rows
 
 __all__ = [
     "COLOURS", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Answer",
-    "AnswerMaker", "Bars", "Behaviour", "Claim", "Dots", "Fact", "FactMaker", "Facts", "Figure",
-    "Grid", "Hover", "Kind", "Labels", "Outcome", "PageTable", "PairClaim", "Part", "Place",
+    "AnswerMaker", "Bars", "Behaviour", "Claim", "Dots", "Figure",
+    "Grid", "Hover", "Kind", "Labels", "Outcome", "PageTable", "PairClaim",
     "PrintedTable", "Threshold", "Verdict", "attention_grid", "how_to_read",
 ]  # fmt: skip
 
@@ -37,7 +36,6 @@ IN_BRACKETS = "A head in brackets was chosen in under half of the folds; its bar
 HEAD = re.compile(r"\b\d+-\d+\b")
 
 Verdict = Literal["holds", "does not hold", "undecided", "not measured"]
-Place = tuple[int, int]  # layer and head, from 1
 
 
 # Figures.
@@ -89,7 +87,7 @@ class Figure:
 
     def draw(self, tables: Tables) -> Any:
         """The picture, or an error that says what to run first."""
-        from headscope.view.figure import draw  # altair: only to draw
+        from headscope.view.figure import draw
 
         return draw(self, tables)
 
@@ -267,56 +265,6 @@ class AnswerMaker:
 
     needs: tuple[str, ...]
     make: Callable[[Tables], list[Answer]]
-
-
-# Facts of cards.
-
-
-@dataclass(frozen=True)
-class Part:
-    """One number of a fact, in words and as a small bar; `bar` and `mark` are from 0 to 1."""
-
-    label: str  # what the number is of; "" where the topic says it
-    value: str
-    bar: float = nan
-    mark: float = nan  # what it is compared with, such as a baseline
-    rank: int = 0  # among `n_heads` heads, 1 is the highest; 0: not ranked
-    n_heads: int = 0
-    note: str = ""
-    head: str = ""  # another head that the number is about, as "3-3"
-
-    @property
-    def text(self) -> str:
-        """All of it in words.
-
-        >>> Part("itself", "5.0 %", rank=3, n_heads=15).text
-        'itself 5.0 % (rank 3 of 15)'
-        """
-        notes = [*[f"rank {self.rank} of {self.n_heads}"] * bool(self.rank), self.note]
-        note = "; ".join(filter(None, notes))
-        return f"{self.label} {self.value}".strip() + f" ({note})" * bool(note)
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One thing known about a head: what it is about, and the numbers in words (not escaped)."""
-
-    topic: str
-    text: str
-    parts: tuple[Part, ...] = ()  # the text in numbers, where it can be drawn
-    gist: str = ""  # what the head is best at, if it is: "the best head for det (93 %)"
-
-
-Facts = Iterator[tuple[Place, Fact]]
-
-
-@dataclass(frozen=True)
-class FactMaker:
-    """Facts of every head, and the tables they are read off."""
-
-    needs: tuple[str, ...]
-    make: Callable[[Tables], Facts]
-    has_gist: bool = False  # whether a fact may say what a head is best at
 
 
 # Behaviours and labels.

@@ -13,7 +13,7 @@ from headscope.analyses.coreference.measure import CANDIDATES, DIRECTIONS, Coref
 from headscope.data.example import Example
 from headscope.data.table import Tables, rows_where
 from headscope.view.answer import name_best
-from headscope.view.facts import accuracy_facts
+from headscope.view.facts import Fact, FactMaker, Facts, accuracy_facts
 from headscope.view.judge import all_of, in_paper_window, judge, name_head, top_row
 from headscope.view.numbers import (
     PERCENT,
@@ -32,9 +32,6 @@ from headscope.view.specs import (
     IN_BRACKETS,
     Bars,
     Claim,
-    Fact,
-    FactMaker,
-    Facts,
     Hover,
     Kind,
     Labels,

@@ -25,7 +25,7 @@ from headscope.analyses.dependency.paper_table import PAPER_TABLE_1, is_universa
 from headscope.data.example import Example
 from headscope.data.table import Tables
 from headscope.data.tree import ROOT
-from headscope.view.facts import accuracy_facts, by_head
+from headscope.view.facts import Fact, FactMaker, Facts, Part, accuracy_facts, by_head
 from headscope.view.numbers import (
     PERCENT,
     ROUND_PERCENT,
@@ -42,16 +42,12 @@ from headscope.view.specs import (
     HOW_TO_READ,
     IN_BRACKETS,
     Bars,
-    Fact,
-    FactMaker,
-    Facts,
     Figure,
     Grid,
     Hover,
     Kind,
     Labels,
     PageTable,
-    Part,
     PrintedTable,
 )
 from headscope.view.table import (

@@ -8,22 +8,11 @@ import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.view.answer import OPEN
-from headscope.view.facts import by_head
+from headscope.view.facts import FactMaker, Facts, Part, by_head
 from headscope.view.judge import judge
 from headscope.view.numbers import NATS, SHARE, Form, p_value, row_estimate
 from headscope.view.presentation import MAP, DerivedTables, MapOptions, Presentation
-from headscope.view.specs import (
-    OTHER,
-    Answer,
-    AnswerMaker,
-    Claim,
-    FactMaker,
-    Facts,
-    Figure,
-    Outcome,
-    Part,
-    PrintedTable,
-)
+from headscope.view.specs import OTHER, Answer, AnswerMaker, Claim, Figure, Outcome, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["PRESENTATION"]

@@ -5,11 +5,11 @@ from headscope.analyses.dependency.paper_table import name_in_paper
 from headscope.analyses.parts_of_speech.measure import NOT_NOUNS, NOUNS
 from headscope.analyses.special_tokens.show import TARGETS, find_sink
 from headscope.data.table import Tables, rows_where
-from headscope.view.facts import by_head
+from headscope.view.facts import FactMaker, Facts, Part, by_head
 from headscope.view.judge import judge, name_head
 from headscope.view.numbers import SHARE, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
-from headscope.view.specs import Claim, FactMaker, Facts, Outcome, Part
+from headscope.view.specs import Claim, Outcome
 from headscope.view.table import name_corpus
 
 __all__ = ["PRESENTATION"]
