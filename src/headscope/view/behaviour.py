@@ -79,7 +79,13 @@ def find_labelled(tables: Tables) -> list[pd.DataFrame]:
     share, and `is_known` where a head counts.
     """
     measured = behaviour_table(tables).rename(columns={"behaviour": "label", "holds": "is_known"})
-    return [measured, *(part for labels in list_specs(Labels) if len(part := labels.find(tables)))]
+    return [measured, *_named_heads(tables)]
+
+
+def _named_heads(tables: Tables) -> list[pd.DataFrame]:
+    """What each source of names knows of heads, where it knows anything."""
+    sources = [labels for labels in list_specs(Labels) if len(tables.get(labels.needs, ()))]
+    return [part for labels in sources if len(part := labels.find(tables[labels.needs]))]
 
 
 def label_heads(
@@ -93,8 +99,7 @@ def label_heads(
     found = behaviour_table(tables, thresholds)
     found = found[found["holds"].astype(bool)].rename(columns={"behaviour": "label"})
     is_background = found["label"].isin([b.name for b in list_specs(Behaviour) if b.is_background])
-    named = [part for labels in list_specs(Labels) if len(part := labels.find(tables))]
-    known = [part[part["is_known"].astype(bool)] for part in named]
+    known = [part[part["is_known"].astype(bool)] for part in _named_heads(tables)]
     names: dict[tuple[int, int], list[str]] = {}
     for part in (found[~is_background], *known, found[is_background]):
         for label, layer, head in part[["label", "layer", "head"]].itertuples(index=False):

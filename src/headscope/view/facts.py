@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 
 from headscope.data.table import Tables
-from headscope.view.numbers import SHARE, Form
+from headscope.view.numbers import SHARE, Form, is_agreed, say_held_out
 from headscope.view.table import CORPUS_LABELS, choose_rows, name_corpus, rows_of
 
 __all__ = [
-    "Fact", "FactMaker", "Facts", "Part", "Place", "accuracy_facts", "add_rank", "by_head",
-    "head_facts", "read_rank",
+    "Fact", "FactMaker", "Facts", "Part", "Place", "accuracy_facts", "add_rank",
+    "best_head_facts", "by_head", "head_facts", "read_rank",
 ]  # fmt: skip
 
 
@@ -145,6 +145,29 @@ def accuracy_facts(
         return by_head(rows.sort_index(), topic, phrase)
 
     return FactMaker((table,), make)
+
+
+def best_head_facts(
+    best: pd.DataFrame,
+    topic: Callable[[Any], str],
+    what: Callable[[Any], str],
+    beside: Callable[[Any], str],
+    more: Callable[[Any], str],
+) -> Facts:
+    """Of the best heads of a table (a row each), what they are best at and how good they are there.
+
+    `beside` says what other ways find; `more` how it is counted.
+    """
+    for row, is_own in zip(rows_of(best), is_agreed(best), strict=True):
+        share = row.accuracy if pd.isna(row.heldout_accuracy) else row.heldout_accuracy
+        gist = f"the best head for {what(row)}, at {SHARE.number(share)}"
+        text = f"{say_held_out(row, is_own)} ({beside(row)}); {more(row)}"
+        fact = Fact(
+            f"best head for {topic(row)}{name_corpus(row)}",
+            text,
+            gist=gist * bool(row.count and is_own),
+        )
+        yield (int(row.layer), int(row.head)), fact
 
 
 def by_head(table: pd.DataFrame, topic: str, phrase: Callable[[Any], str | Part]) -> Facts:

@@ -105,10 +105,7 @@ class Passing(NamedTuple):
 
 
 def passing(
-    rows: pd.DataFrame,
-    threshold: float,
-    column: str = "weight",
-    is_above: bool = True,
+    rows: pd.DataFrame, threshold: float, column: str = "weight", is_above: bool = True
 ) -> Passing:
     """The rows above a line (or below it), by their intervals; without one a row is open."""
     value, lows, highs = (

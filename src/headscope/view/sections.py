@@ -135,7 +135,7 @@ def _fill(
             chart: Any = figure.draw(tables)
             drawn.append(DrawnFigure(figure, as_script(chart.to_dict(validate=False))))
     for part in (part for p in own.values() for part in p.specs(PageTable)):
-        made = part.build(tables)
+        made = part.build(tables) if len(tables.get(part.needs, ())) else []
         found += made
         missing += [] if made or not part.made_by else [Missing(part.title, part.made_by)]
     return FilledSection(section, drawn, found, list(dict.fromkeys(missing)))

@@ -329,7 +329,8 @@ class Labels:
     """Names of what heads find, such as syntactic relations."""
 
     kind: Kind
-    find: Callable[[Tables], pd.DataFrame]  # -> layer, head, label, share, is_known
+    needs: str  # the table they are read off
+    find: Callable[[pd.DataFrame], pd.DataFrame]  # -> layer, head, label, share, is_known
     name: str | None = None  # the one label there is; None: any
     called: str = "{}"  # what a card calls it
     plain: Callable[[str], str] = lambda label: ""  # any label in plain words, if it has some
@@ -358,4 +359,5 @@ class PageTable:
 
     title: str
     made_by: str  # what to add to `headscope analyze MODEL` to have it; "": nothing would
+    needs: str  # the table without which there is nothing to build
     build: Callable[[Tables], list[TextTable]]

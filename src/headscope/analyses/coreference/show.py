@@ -13,7 +13,7 @@ from headscope.analyses.coreference.measure import CANDIDATES, DIRECTIONS, Coref
 from headscope.data.example import Example
 from headscope.data.table import Tables, rows_where
 from headscope.view.answer import name_best
-from headscope.view.facts import Fact, FactMaker, Facts, accuracy_facts
+from headscope.view.facts import FactMaker, Facts, accuracy_facts, best_head_facts
 from headscope.view.judge import all_of, in_paper_window, judge, name_head, top_row
 from headscope.view.numbers import (
     PERCENT,
@@ -24,7 +24,6 @@ from headscope.view.numbers import (
     is_agreed,
     percent,
     row_estimate,
-    say_held_out,
 )
 from headscope.view.presentation import ANTECEDENTS, NotableHead, Presentation
 from headscope.view.specs import (
@@ -45,8 +44,6 @@ from headscope.view.table import (
     TextTable,
     build_table,
     corpus_columns,
-    name_corpus,
-    rows_of,
     split_corpora,
 )
 
@@ -124,8 +121,7 @@ def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
 
 def build_table_2(tables: Tables) -> list[TextTable]:
     """Rules and heads as in the paper, by type of mention."""
-    best = tables.get("coreference-best", pd.DataFrame())
-    every = tables.get("coreference", pd.DataFrame())
+    best, every = tables["coreference-best"], tables.get("coreference", pd.DataFrame())
     return [_build_table_2(corpus, part, every) for corpus, part in split_corpora(best)]
 
 
@@ -216,27 +212,21 @@ def panel_rows(tables: Tables) -> pd.DataFrame:
     return best.assign(panel=panels)
 
 
-def best_head_facts(tables: Tables) -> Facts:
+def antecedent_facts(tables: Tables) -> Facts:
     """The types of mention of which it is the best head."""
-    best = _among_mentions(tables["coreference-best"])
-    for row, is_own in zip(rows_of(best), is_agreed(best), strict=True):
-        text = (
-            f"{say_held_out(row, is_own)} (same head word "
-            f"{percent(row.head_match)} %, rules {percent(row.rule_based)} %); "
-            f"{WAYS[str(row.direction)]}"
-        )
-        topic = f"best head for antecedents, {row.mention_type} mentions{name_corpus(row)}"
-        share = row.accuracy if pd.isna(row.heldout_accuracy) else row.heldout_accuracy
-        what = f"antecedents of {PLURALS[str(row.mention_type)]}"
-        gist = f"the best head for {what}, at {SHARE.number(share)}" * bool(row.count and is_own)
-        yield (int(row.layer), int(row.head)), Fact(topic, text, gist=gist)
+    return best_head_facts(
+        _among_mentions(tables["coreference-best"]),
+        lambda row: f"antecedents, {row.mention_type} mentions",
+        lambda row: f"antecedents of {PLURALS[str(row.mention_type)]}",
+        lambda row: (
+            f"same head word {percent(row.head_match)} %, rules {percent(row.rule_based)} %"
+        ),
+        lambda row: WAYS[str(row.direction)],
+    )
 
 
-def find_labels(tables: Tables, mention_type: str) -> pd.DataFrame:
+def find_labels(best: pd.DataFrame, mention_type: str) -> pd.DataFrame:
     """The best heads of a type of mention; known where they clearly find more than head match."""
-    best = tables.get("coreference-best", pd.DataFrame())
-    if best.empty:
-        return best
     rows = _among_mentions(rows_where(best, mention_type=mention_type))
     rows = rows.rename(columns={"heldout_accuracy": "share"})
     is_known = (rows["heldout_low"] > rows["head_match"]) & (rows["count"] >= MIN_COUNT)
@@ -245,9 +235,9 @@ def find_labels(tables: Tables, mention_type: str) -> pd.DataFrame:
 
 def find_notable_heads(tables: Tables) -> list[NotableHead]:
     """The head that is labelled for antecedents of all mentions."""
-    best = find_labels(tables, "all")
-    if best.empty:
+    if not len(tables.get("coreference-best", ())):
         return []
+    best = find_labels(tables["coreference-best"], "all")
     return [
         NotableHead(
             f"coreference, {row['direction'].replace('-', ' ')}",
@@ -401,17 +391,17 @@ PRESENTATION = Presentation(
         paper="usually longer",
     ),
     *ANSWERS,
-    FactMaker(("coreference-best",), best_head_facts, has_gist=True),
+    FactMaker(("coreference-best",), antecedent_facts, has_gist=True),
     accuracy_facts(
         "antecedents", "coreference", WAYS, candidates=CANDIDATES[0], mention_type="all",
         system="head",
     ),
     PrintedTable("coreference-best", read_best),
-    PageTable("Table 2, antecedents", "--coref FILE.conllu", build_table_2),
+    PageTable("Table 2, antecedents", "--coref FILE.conllu", "coreference-best", build_table_2),
     *(
         Labels(
-            KIND, partial(find_labels, mention_type=mention_type), name=label,
-            called=f"antecedents of {PLURALS[mention_type]}", short="coref",
+            KIND, "coreference-best", partial(find_labels, mention_type=mention_type),
+            name=label, called=f"antecedents of {PLURALS[mention_type]}", short="coref",
             also=lambda label: "coreference anaphora antecedent mention",
         )
         for mention_type, label in LABELS.items()

@@ -8,24 +8,13 @@ from typing import Any
 import pandas as pd
 
 from headscope.analyses.dependency.answers import ANSWERS, list_synonyms, name_plainly
-from headscope.analyses.dependency.claims import (
-    CLAIMS,
-    MIN_COUNT,
-    WAYS,
-    beats_offsets,
-    is_relation,
-)
-from headscope.analyses.dependency.measure import (
-    DIRECTIONS,
-    Dependency,
-    is_single,
-    relation_name,
-)
+from headscope.analyses.dependency.claims import CLAIMS, MIN_COUNT, WAYS, beats_offsets, is_relation
+from headscope.analyses.dependency.measure import DIRECTIONS, Dependency, is_single, relation_name
 from headscope.analyses.dependency.paper_table import PAPER_TABLE_1, is_universal, name_in_paper
 from headscope.data.example import Example
 from headscope.data.table import Tables
 from headscope.data.tree import ROOT
-from headscope.view.facts import Fact, FactMaker, Facts, Part, accuracy_facts, by_head
+from headscope.view.facts import FactMaker, Facts, Part, accuracy_facts, best_head_facts, by_head
 from headscope.view.numbers import (
     PERCENT,
     ROUND_PERCENT,
@@ -34,7 +23,6 @@ from headscope.view.numbers import (
     is_agreed,
     p_value,
     percent,
-    say_held_out,
 )
 from headscope.view.presentation import SYNTAX, NotableHead, Presentation
 from headscope.view.specs import (
@@ -175,7 +163,7 @@ def build_table_1(tables: Tables) -> list[TextTable]:
         f"{MIN_COUNT} words."
     )
     built = []
-    for corpus, best in split_corpora(tables.get("dependency-best", pd.DataFrame())):
+    for corpus, best in split_corpora(tables["dependency-best"]):
         sight = (VISIBLE, VISIBLE_ACCURACY) if _is_hidden(best) else ()
         marks, notes = _mark_labels(best["relation"])
         columns = (
@@ -246,21 +234,21 @@ def _furthest_above(
     return rows.groupby([*labels, "layer", "head"], sort=False).head(most)
 
 
-def best_head_facts(tables: Tables) -> Facts:
+def relation_best_facts(tables: Tables) -> Facts:
     """The relations of which it is the best head."""
-    best = tables["dependency-best"]
-    best = best[is_relation(best)]
-    for row, is_own in zip(rows_of(best), is_agreed(best), strict=True):
-        text = (
-            f"{say_held_out(row, is_own)} (best offset "
-            f"{percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
-            f"{_say_choice(row)}"
-        )
-        topic = f"best head for {row.relation}{name_corpus(row)}"
+
+    def what(row: Any) -> str:
         plain = name_plainly(str(row.relation))
-        called = f"{row.relation} ({plain})" if plain else str(row.relation)
-        gist = f"the best head for {called}, at {SHARE.number(row.heldout_accuracy)}" * bool(is_own)
-        yield (int(row.layer), int(row.head)), Fact(topic, text, gist=gist)
+        return f"{row.relation} ({plain})" if plain else str(row.relation)
+
+    best = tables["dependency-best"]
+    return best_head_facts(
+        best[is_relation(best)],
+        lambda row: str(row.relation),
+        what,
+        lambda row: f"best offset {percent(row.baseline_accuracy)} %, {row.offset:+}",
+        lambda row: f"{WAYS[str(row.direction)]}{_say_choice(row)}",
+    )
 
 
 def _say_choice(row: Any) -> str:
@@ -290,11 +278,8 @@ def relation_facts(tables: Tables) -> Facts:
     return by_head(rows, "relations, most above the best offset first", phrase)
 
 
-def find_labels(tables: Tables) -> pd.DataFrame:
+def find_labels(best: pd.DataFrame) -> pd.DataFrame:
     """The best heads of relations; known for those that they find better than offsets, held out."""
-    best = tables.get("dependency-best", pd.DataFrame())
-    if best.empty:
-        return best
     is_known = beats_offsets(best) & is_relation(best) & is_agreed(best)
     named = best.rename(columns={"relation": "label", "heldout_accuracy": "share"})
     return named.assign(is_known=is_known)
@@ -353,10 +338,9 @@ SHARED = (
 
 def build_shared_heads(tables: Tables) -> list[TextTable]:
     """The heads that serve most treebanks, by relation; none for one treebank."""
-    table = tables.get("dependency-languages", pd.DataFrame())
-    if not len(table):
-        return []
-    ranked = table.sort_values(["serves", "accuracy"], ascending=False, kind="stable")
+    ranked = tables["dependency-languages"].sort_values(
+        ["serves", "accuracy"], ascending=False, kind="stable"
+    )
     title = "Heads that serve most treebanks"
     note = "A head serves a treebank if its interval there is above the best fixed offset."
     return [build_table(ranked.to_dict("records"), SHARED, title, note)]
@@ -402,17 +386,20 @@ PRESENTATION = Presentation(
     ),
     *CLAIMS,
     *ANSWERS,
-    FactMaker(("dependency-best",), best_head_facts, has_gist=True),
+    FactMaker(("dependency-best",), relation_best_facts, has_gist=True),
     FactMaker(("dependency", "dependency-offset"), relation_facts),
     accuracy_facts("all arcs", "dependency", WAYS, relation="all"),
     PrintedTable("dependency-best", read_best),
-    PageTable("Table 1, the best head of each relation", "--treebank FILE.conllu", build_table_1),
+    PageTable(
+        "Table 1, the best head of each relation", "--treebank FILE.conllu", "dependency-best",
+        build_table_1,
+    ),
     PageTable(
         "Heads that serve most treebanks", "--treebank FILE.conllu --treebank FILE.conllu",
-        build_shared_heads,
+        "dependency-languages", build_shared_heads,
     ),
     Labels(
-        Kind("a syntactic relation", COLOURS[2], "diamond"), find_labels, noun="relation",
-        plain=name_plainly, also=list_synonyms,
+        Kind("a syntactic relation", COLOURS[2], "diamond"), "dependency-best", find_labels,
+        noun="relation", plain=name_plainly, also=list_synonyms,
     ),
 ])  # fmt: skip

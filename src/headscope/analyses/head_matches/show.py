@@ -34,9 +34,7 @@ def read_matches(matches: pd.DataFrame, min_count: int) -> list[TextTable]:
 
 def build_page_tables(tables: Tables) -> list[TextTable]:
     """All matches, closest first, and their summary."""
-    matches = tables.get("head-matches", pd.DataFrame())
-    if matches.empty:
-        return []
+    matches = tables["head-matches"]
     note = (
         "Divergence: mean Jensen-Shannon divergence (0 identical, 0.69 disjoint). Support: share "
         "of resamples of the documents that give the same match."
@@ -126,5 +124,5 @@ PRESENTATION = Presentation(PAIR, made_by=MADE_BY, show=[
     AnswerMaker(("head-matches",), answer_matches),
     PrintedTable("head-matches", read_matches),
     PrintedTable("head-matches-chance", read_chance),
-    PageTable("Matched heads", "(headscope distance)", build_page_tables),
+    PageTable("Matched heads", "(headscope distance)", "head-matches", build_page_tables),
 ])  # fmt: skip
