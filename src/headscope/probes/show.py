@@ -60,20 +60,20 @@ def answer_probes(tables: Tables) -> list[Answer]:
     name = next((probe for probe in (WORDS, ATTENTION) if probe in uas), None)
     if name is None:
         return []
-    found = uas[name]
+    estimate = uas[name]
     text = (
         f"A probe over all heads ({name}) finds the syntactic head of "
-        f"{in_hundred(found.value)} of 100 words"
+        f"{in_hundred(estimate.value)} of 100 words"
     )
-    weight = weigh(0.95, found)
+    weight = weigh(0.95, estimate)
     rules = {probe: uas[probe] for probe in BASELINES if probe in uas}
     if rules:
         rule = max(rules, key=lambda probe: rules[probe].value)
-        is_better = found.low > rules[rule].high
+        is_better = estimate.low > rules[rule].high
         text += f"; the strongest baseline ({rule}) finds {in_hundred(rules[rule].value)}"
         text += "" if is_better else ", so it is not clearly better"
         weight = weight if is_better else OPEN
-    return [Answer(f"{text}.", weight, f"UAS {SHARE.estimate(found)}.", (), "probes")]
+    return [Answer(f"{text}.", weight, f"UAS {SHARE.estimate(estimate)}.", (), "probes")]
 
 
 def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
@@ -176,11 +176,11 @@ def check_above(tables: Tables, probe: str, others: Sequence[str], margin: float
 def _differences(tables: Tables, probe: str) -> dict[str, pd.Series]:
     """The rows that compare a probe with others, by the other's name."""
     table = tables.get("probe-differences", pd.DataFrame({"probe": [], "other": []}))
-    found = {str(r["other"]): r for _, r in table[table["probe"] == probe].iterrows()}
+    rows = {str(r["other"]): r for _, r in table[table["probe"] == probe].iterrows()}
     for _, row in table[table["other"] == probe].iterrows():  # the other way round
         ends = {"difference": -row["difference"], "low": -row["high"], "high": -row["low"]}
-        found[str(row["probe"])] = pd.Series({**row, **ends})
-    return found
+        rows[str(row["probe"])] = pd.Series({**row, **ends})
+    return rows
 
 
 def check_decent(tables: Tables) -> Outcome:

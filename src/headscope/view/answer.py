@@ -42,36 +42,36 @@ def choose_answers(
 
     `model` is what the manifest says of it: special tokens have the names that they have there.
     """
-    found = [
+    answers = [
         (answer, (analysis, kind))
-        for kind, own in split_kinds(tables).items()
+        for kind, part in split_kinds(tables).items()
         for analysis, shown in load_presentations().items()
         for maker in shown.specs(AnswerMaker)
-        if all(len(own.get(name, ())) for name in maker.needs)
-        for answer in _of_kind(maker.make(own), kind, model)
+        if all(len(part.get(name, ())) for name in maker.needs)
+        for answer in _of_kind(maker.make(part), kind, model)
     ]
     chosen: list[Answer] = []
-    told: list[str] = []
+    used: list[str] = []
 
     def worth(item: tuple[Answer, tuple[str, str]]) -> float:
         answer, sources = item
-        return answer.weight * AGAIN ** sum(told.count(source) for source in sources if source)
+        return answer.weight * AGAIN ** sum(used.count(source) for source in sources if source)
 
-    while found and len(chosen) < most:
-        best = max(found, key=worth)
-        found.remove(best)
+    while answers and len(chosen) < most:
+        best = max(answers, key=worth)
+        answers.remove(best)
         chosen.append(best[0])
-        told += best[1]
+        used += best[1]
     return chosen
 
 
 def _of_kind(answers: Sequence[Answer], kind: str, model: Mapping[str, Any] | None) -> list[Answer]:
     """The sentences with the kind of attention that they are about, where there are several."""
-    said = f"{KINDS.get(kind, kind).capitalize()}: " * bool(kind)
+    prefix = f"{KINDS.get(kind, kind).capitalize()}: " * bool(kind)
     return [
         replace(
             answer,
-            text=said + name_specials(answer.text, model, kind),
+            text=prefix + name_specials(answer.text, model, kind),
             detail=name_specials(answer.detail, model, kind),
         )
         for answer in answers
@@ -168,44 +168,44 @@ def in_hundred(share: float) -> str:
     return WHOLE.number(share)
 
 
-def say_more(found: Passing) -> str:
+def say_more(heads: Passing) -> str:
     """How many heads may do it too, as their interval includes the threshold; "" where none."""
-    return f"; undecided: {len(found.open):,} more" * bool(len(found.open))
+    return f"; undecided: {len(heads.open):,} more" * bool(len(heads.open))
 
 
-def say_none(does: str, found: Passing) -> str:
+def say_none(does: str, heads: Passing) -> str:
     """That no head does something; or that it is undecided, where the interval of some may."""
-    return f"Whether some head {does} is undecided" if len(found.open) else f"No head {does}"
+    return f"Whether some head {does} is undecided" if len(heads.open) else f"No head {does}"
 
 
-def note_rough(found: Estimate[float]) -> str:
+def note_rough(estimate: Estimate[float]) -> str:
     """The interval of a share where it is wide, or that there is none, in words; "" of others.
 
     >>> note_rough(Estimate(0.5, 0.31, 0.68)), note_rough(Estimate(0.5, 0.49, 0.51))
     (', interval 31-68 %', '')
     """
-    if pd.isna(found.low):
+    if pd.isna(estimate.low):
         return ", no interval"
-    ends = f"{WHOLE.interval(found.low, found.high)} %"
-    return f", interval {ends}" * (found.high - found.low > ROUGH)
+    ends = f"{WHOLE.interval(estimate.low, estimate.high)} %"
+    return f", interval {ends}" * (estimate.high - estimate.low > ROUGH)
 
 
-def is_wide(found: Estimate[float]) -> bool:
+def is_wide(estimate: Estimate[float]) -> bool:
     """Whether an interval of a share leaves nearly all open, so that the share says nothing.
 
     >>> is_wide(Estimate(0.7, 0.02, 0.99)), is_wide(Estimate(0.7, 0.6, 0.8))
     (True, False)
     """
-    return found.high - found.low > WIDE
+    return estimate.high - estimate.low > WIDE
 
 
-def weigh(weight: float, found: Estimate[float]) -> float:
+def weigh(weight: float, estimate: Estimate[float]) -> float:
     """The weight of a sentence about a share; little where its interval leaves nearly all open.
 
     >>> weigh(0.9, Estimate(0.7, 0.6, 0.8)), weigh(0.9, Estimate(0.7, 0.02, 0.99))
     (0.9, 0.2)
     """
-    return OPEN if is_wide(found) else weight
+    return OPEN if is_wide(estimate) else weight
 
 
 def name_best(row: pd.Series, head: str) -> str:

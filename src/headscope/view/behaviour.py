@@ -33,10 +33,10 @@ def list_kinds() -> list[Kind]:
 
 def find_kind(name: str) -> Kind:
     """The kind of a behaviour or label; a name that none has of its own is a free label's."""
-    own: dict[str, Kind] = {behaviour.name: behaviour.kind for behaviour in list_specs(Behaviour)}
-    own |= {labels.name: labels.kind for labels in list_specs(Labels) if labels.name is not None}
+    kinds: dict[str, Kind] = {behaviour.name: behaviour.kind for behaviour in list_specs(Behaviour)}
+    kinds |= {labels.name: labels.kind for labels in list_specs(Labels) if labels.name is not None}
     free = [labels.kind for labels in list_specs(Labels) if labels.name is None]
-    return own.get(name, OTHER if name == OTHER.name or not free else free[0])
+    return kinds.get(name, OTHER if name == OTHER.name or not free else free[0])
 
 
 def behaviour_table(tables: Tables, thresholds: Mapping[str, float] | None = None) -> pd.DataFrame:
@@ -47,7 +47,7 @@ def behaviour_table(tables: Tables, thresholds: Mapping[str, float] | None = Non
     """
     kinds = split_kinds(tables)
     if set(kinds) != {""}:
-        of_kinds = {kind: {KIND: behaviour_table(own, thresholds)} for kind, own in kinds.items()}
+        of_kinds = {kind: {KIND: behaviour_table(part, thresholds)} for kind, part in kinds.items()}
         return join_kinds(of_kinds)[KIND]
     parts = []
     for behaviour in list_specs(Behaviour):
@@ -96,18 +96,21 @@ def label_heads(
     First come behaviours, then what a head finds, then behaviours that say little. What applies
     nowhere is "other".
     """
-    found = behaviour_table(tables, thresholds)
-    found = found[found["holds"].astype(bool)].rename(columns={"behaviour": "label"})
-    is_background = found["label"].isin([b.name for b in list_specs(Behaviour) if b.is_background])
+    behaviours = behaviour_table(tables, thresholds)
+    behaviours = behaviours[behaviours["holds"].astype(bool)].rename(columns={"behaviour": "label"})
+    is_background = behaviours["label"].isin(
+        [b.name for b in list_specs(Behaviour) if b.is_background]
+    )
     known = [part[part["is_known"].astype(bool)] for part in _named_heads(tables)]
     names: dict[tuple[int, int], list[str]] = {}
-    for part in (found[~is_background], *known, found[is_background]):
+    for part in (behaviours[~is_background], *known, behaviours[is_background]):
         for label, layer, head in part[["label", "layer", "head"]].itertuples(index=False):
             names.setdefault((int(layer), int(head)), []).append(str(label))
     places = heads[["layer", "head"]].to_numpy().tolist()
     labels = [list(dict.fromkeys(names.get((*place,), [OTHER.name]))) for place in places]
     return heads.assign(
-        behaviour=[own[0] for own in labels], behaviours=["; ".join(own) for own in labels]
+        behaviour=[applying[0] for applying in labels],
+        behaviours=["; ".join(applying) for applying in labels],
     )
 
 

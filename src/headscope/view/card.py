@@ -43,14 +43,14 @@ def make_cards(tables: Tables) -> list[Card]:
 
     In an encoder-decoder several heads have the same place: one card holds what is known of each.
     """
-    return join_cards({kind: cards_of_kind(own) for kind, own in split_kinds(tables).items()})
+    return join_cards({kind: cards_of_kind(part) for kind, part in split_kinds(tables).items()})
 
 
 def join_cards(cards: Mapping[str, Sequence[Card]]) -> list[Card]:
     """One card for each place, from those of each kind of attention."""
     by_place: dict[Place, dict[str, Card]] = {}
-    for kind, own in cards.items():
-        for card in own:
+    for kind, of_kind in cards.items():
+        for card in of_kind:
             by_place.setdefault((card.layer, card.head), {})[kind] = card
     return [_join_cards(by_place[place]) for place in sorted(by_place)]
 
@@ -92,13 +92,13 @@ def cards_of_kind(
     cards = []
     for (layer, head), names in labels.items():
         known = tuple(name for name in names if name != OTHER.name)
-        own = [*[Fact("behaviour", "; ".join(names))] * bool(known), *facts[layer, head]]
-        best_at = list(dict.fromkeys(fact.gist for fact in own if fact.gist))
+        of_head = [*[Fact("behaviour", "; ".join(names))] * bool(known), *facts[layer, head]]
+        best_at = list(dict.fromkeys(fact.gist for fact in of_head if fact.gist))
         gist = _describe_head((layer, head), known, shares, best_at)
         words = [gist, *best_at, *map(synonyms.__getitem__, known)] if known or best_at else []
         cards.append(
             Card(
-                *(layer, head, f"Head {layer}-{head}", gist, tuple(own), known),
+                *(layer, head, f"Head {layer}-{head}", gist, tuple(of_head), known),
                 words=" ".join(words).lower(),
                 share=shares.get((layer, head, known[0] if known else OTHER.name), 0.0),
             )
@@ -114,7 +114,7 @@ def _synonyms(label: str) -> str:
     if of_behaviours or label == OTHER.name:
         return " ".join([label, *of_behaviours])
     return " ".join(
-        [label, *(one.also(label) for one in list_specs(Labels) if one.name in (None, label))]
+        [label, *(spec.also(label) for spec in list_specs(Labels) if spec.name in (None, label))]
     )
 
 
@@ -126,8 +126,8 @@ def make_card(tables: Tables, layer: int, head: int) -> Card:
 
 def read_head(name: str, tables: Tables) -> Place:
     """Layer and head of a name as `8-10`, or an error that says which heads there are."""
-    found = parse_head_name(name)
-    return _refuse_unknown(name, (found[0] + 1, found[1] + 1) if found else None, tables)
+    indices = parse_head_name(name)
+    return _refuse_unknown(name, (indices[0] + 1, indices[1] + 1) if indices else None, tables)
 
 
 def _refuse_unknown(name: str, place: Place | None, tables: Tables) -> Place:
@@ -148,13 +148,13 @@ def _refuse_unknown(name: str, place: Place | None, tables: Tables) -> Place:
 
 def find_heads(tables: Tables) -> list[Place]:
     """Every head that a table has a row of."""
-    found: set[Place] = set()
+    heads: set[Place] = set()
     for table in tables.values():
         if {"layer", "head"} <= set(table.columns):
             places = np.stack([table[n].to_numpy(float, na_value=nan) for n in ("layer", "head")])
             places = places[:, ~np.isnan(places).any(axis=0)].astype(int)
-            found.update(zip(*places.tolist(), strict=True))
-    return sorted(found)
+            heads.update(zip(*places.tolist(), strict=True))
+    return sorted(heads)
 
 
 def _label_places(tables: Tables, places: Sequence[Place]) -> dict[Place, list[str]]:
@@ -163,12 +163,12 @@ def _label_places(tables: Tables, places: Sequence[Place]) -> dict[Place, list[s
     Of a large model the map has some heads only.
     """
     labelled = next((table for table in tables.values() if "behaviours" in table), None)
-    found = {} if labelled is None else _read_labels(labelled)
-    rest = [place for place in places if place not in found]
+    known = {} if labelled is None else _read_labels(labelled)
+    rest = [place for place in places if place not in known]
     if rest:
         heads = pd.DataFrame(rest, columns=["layer", "head"])
-        found |= _read_labels(label_heads(heads, tables))
-    return {place: found[place] for place in places}
+        known |= _read_labels(label_heads(heads, tables))
+    return {place: known[place] for place in places}
 
 
 def _read_labels(labelled: pd.DataFrame) -> dict[Place, list[str]]:
@@ -178,12 +178,12 @@ def _read_labels(labelled: pd.DataFrame) -> dict[Place, list[str]]:
 
 def _list_shares(labelled: Sequence[pd.DataFrame]) -> Shares:
     """The number behind every label that a head may have."""
-    found: dict[tuple[int, int, str], float] = {}
+    shares: dict[tuple[int, int, str], float] = {}
     for part in labelled:
         columns = (part[name].tolist() for name in ("layer", "head", "label", "share"))
         for layer, head, label, share in zip(*columns, strict=True):
-            found.setdefault((int(layer), int(head), str(label)), float(share))
-    return found
+            shares.setdefault((int(layer), int(head), str(label)), float(share))
+    return shares
 
 
 def _describe_head(
@@ -191,42 +191,42 @@ def _describe_head(
 ) -> str:
     """Where it looks, what it finds, what it is best at, and what says little of it; or what comes
     nearest."""
-    said = {label: _say_share(shares.get((*place, label))) for label in labels}
+    percents = {label: _say_share(shares.get((*place, label))) for label in labels}
     known = {behaviour.name: behaviour for behaviour in list_specs(Behaviour)}
-    own = [known[label] for label in labels if label in known]
+    of_head = [known[label] for label in labels if label in known]
     looks, background = (
-        [b.phrase.format(said[b.name]) for b in own if b.is_background == is_background]
+        [b.phrase.format(percents[b.name]) for b in of_head if b.is_background == is_background]
         for is_background in (False, True)
     )
-    found = list(_say_labels([name for name in labels if name not in known], said))
-    finds = [f"finds {', '.join(found)}"] * bool(found)
-    best = [] if found or not best_at else [", ".join(best_at[:SHOWN_LABELS])]
+    finds_what = list(_say_labels([name for name in labels if name not in known], percents))
+    finds = [f"finds {', '.join(finds_what)}"] * bool(finds_what)
+    best = [] if finds_what or not best_at else [", ".join(best_at[:SHOWN_LABELS])]
     return "; ".join([*looks, *finds, *best, *background]) or _nearest_behaviour(place, shares)
 
 
-def _say_labels(names: Sequence[str], said: Mapping[str, str]) -> Iterator[str]:
+def _say_labels(names: Sequence[str], percents: Mapping[str, str]) -> Iterator[str]:
     """Free labels, the first few; then those that have a name of their own."""
     fixed = {labels.name: labels.called for labels in list_specs(Labels) if labels.name is not None}
     free = [name for name in names if name not in fixed]
     for name in free[:SHOWN_LABELS]:
         plain = [labels.plain(name) for labels in list_specs(Labels) if labels.name is None]
-        yield f"{name} ({', '.join([*filter(None, plain), said[name]])})"
+        yield f"{name} ({', '.join([*filter(None, plain), percents[name]])})"
     n_more = len(free) - SHOWN_LABELS
     if n_more > 0:
         noun = next((labels.noun for labels in list_specs(Labels) if labels.name is None), "")
         yield f"{n_more} more {noun}{'s' * (n_more > 1)}"
-    yield from (f"{fixed[name]} ({said[name]})" for name in names if name in fixed)
+    yield from (f"{fixed[name]} ({percents[name]})" for name in names if name in fixed)
 
 
 def _nearest_behaviour(place: Place, shares: Shares) -> str:
     looks_at = [
         b for b in list_specs(Behaviour) if not b.is_background
     ]  # those are of another kind
-    own = {b: shares[*place, b.name] for b in looks_at if (*place, b.name) in shares}
-    if not own:
+    measured = {b: shares[*place, b.name] for b in looks_at if (*place, b.name) in shares}
+    if not measured:
         return "no clear function in what was measured"
-    nearest = max(own, key=lambda behaviour: own[behaviour])
-    looks = nearest.phrase.format(_say_share(own[nearest]))
+    nearest = max(measured, key=lambda behaviour: measured[behaviour])
+    looks = nearest.phrase.format(_say_share(measured[nearest]))
     return f"no clear function; {looks.replace('looks at', 'looks most at')}"
 
 

@@ -61,18 +61,19 @@ def check_claims(
     is about an encoder, so of an encoder-decoder the encoder is judged. `model` is what the
     manifest says of the model.
     """
-    kind, own = next(iter(split_kinds(tables).items()))
-    said = f"{kind.capitalize()}: " * bool(kind)
+    kind, part = next(iter(split_kinds(tables).items()))
+    prefix = f"{kind.capitalize()}: " * bool(kind)
     draws = [_check_all(part) for part in _split_draws(untrained or {})]
-    found = zip(list_claims(), _check_all(own), strict=True)
+    judged = zip(list_claims(), _check_all(part), strict=True)
     return [
         Finding(
             claim,
             outcome.verdict,
-            said * (outcome.verdict != "not measured") + name_specials(outcome.shows, model, kind),
-            () if claim.is_of_data else tuple(draw[place].verdict for draw in draws),
+            prefix * (outcome.verdict != "not measured")
+            + name_specials(outcome.shows, model, kind),
+            () if claim.is_of_data else tuple(draw[number].verdict for draw in draws),
         )
-        for place, (claim, outcome) in enumerate(found)
+        for number, (claim, outcome) in enumerate(judged)
     ]
 
 
@@ -102,17 +103,17 @@ def sum_up(findings: Sequence[Finding]) -> str:
     names = added_claims()
     added = [finding.verdict for finding in findings if finding.claim.name in names]
     others = f" Claims of plug-ins: {count_verdicts(added)}." * bool(added)
-    own = [finding for finding in findings if finding.claim.name not in names]
-    if all(finding.verdict == "not measured" for finding in own):
+    of_paper = [finding for finding in findings if finding.claim.name not in names]
+    if all(finding.verdict == "not measured" for finding in of_paper):
         return f"None of the paper's claims was measured.{others}"
-    said = f"The paper's claims: {count_verdicts(finding.verdict for finding in own)}."
-    n_draws = max(len(finding.untrained) for finding in own)
+    summary = f"The paper's claims: {count_verdicts(finding.verdict for finding in of_paper)}."
+    n_draws = max(len(finding.untrained) for finding in of_paper)
     if not n_draws:
-        return f"{said} {ASK_UNTRAINED}{others}"
-    n_untrained = sum(bool(finding.note) for finding in own)
+        return f"{summary} {ASK_UNTRAINED}{others}"
+    n_untrained = sum(bool(finding.note) for finding in of_paper)
     drawn = "the untrained model" if n_draws == 1 else f"most of {n_draws} untrained models"
     also = "holds" if n_untrained == 1 else "hold"
-    return f"{said} Of those that hold, {n_untrained} {also} for {drawn} too.{others}"
+    return f"{summary} Of those that hold, {n_untrained} {also} for {drawn} too.{others}"
 
 
 def _check_all(tables: Tables) -> list[Outcome]:
@@ -134,9 +135,9 @@ def _check_each_corpus(check: Callable[[Tables], Outcome], tables: Tables) -> Ou
     outcomes = {name: check(part) for name, part in _split_corpora(tables)}
     if len(outcomes) == 1:
         return next(iter(outcomes.values()))
-    said = " ".join(f"{name}: {o.verdict}. {o.shows}" for name, o in outcomes.items())
+    shows = " ".join(f"{name}: {o.verdict}. {o.shows}" for name, o in outcomes.items())
     known = [o.verdict for o in outcomes.values() if o.verdict != "not measured"]
-    return Outcome(all_of(known), said)
+    return Outcome(all_of(known), shows)
 
 
 def _split_draws(untrained: Tables) -> Iterator[Tables]:
@@ -155,5 +156,5 @@ def _split_corpora(tables: Tables) -> Iterator[tuple[str, Tables]]:
     if not corpora:
         yield "", tables
     for corpus in corpora:
-        own = {name: tables[name][column == corpus] for name, column in columns.items()}
-        yield corpus, {**tables, **own}
+        part = {name: tables[name][column == corpus] for name, column in columns.items()}
+        yield corpus, {**tables, **part}

@@ -140,15 +140,15 @@ def find_words(units: Sequence[str], words: Collection[str]) -> frozenset[int]:
     [0, 1, 2, 3]
     """
     folded = [unit.casefold() for unit in units]
-    found: set[int] = set()
+    matching: set[int] = set()
     for word in (word.casefold() for word in words):
         for start in range(len(folded)):
             joined, end = "", start
             while end < len(folded) and len(joined) < len(word):
                 joined, end = joined + folded[end], end + 1
             if joined and joined == word:
-                found.update(range(start, end))
-    return frozenset(found)
+                matching.update(range(start, end))
+    return frozenset(matching)
 
 
 def without_special(view: HeadView) -> HeadView:
@@ -224,8 +224,8 @@ def _draw_unit(view: HeadView, unit: int, cell: Cell, reds: frozenset[int], is_f
     anchor = ' text-anchor="end"' if is_from else ""
     colour = f' fill="{RED}"' if unit in reds else ""
     faint = ' fill-opacity=".65"' if is_special and not colour else ""
-    said = _strongest(view, unit) if is_from else name
-    tip = f"<title>{escape_text(said)}</title>" if is_from or shorten(name) != name else ""
+    tip_text = _strongest(view, unit) if is_from else name
+    tip = f"<title>{escape_text(tip_text)}</title>" if is_from or shorten(name) != name else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}"{anchor}{colour}{faint}>'
         f"{tip}{escape_text(shorten(name))}</text>"

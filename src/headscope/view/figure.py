@@ -166,8 +166,10 @@ def name_and_interval(chart: Chart, form: str = ".3~g") -> Chart:
 
 def calculate(chart: Chart, **fields: str) -> Chart:
     """The chart itself, whose data now has these fields. Altair's method copies it for each."""
-    made = [alt.CalculateTransform(**{"as": name, "calculate": f}) for name, f in fields.items()]
-    chart.transform = [*([] if chart.transform is alt.Undefined else chart.transform), *made]
+    transforms = [
+        alt.CalculateTransform(**{"as": name, "calculate": f}) for name, f in fields.items()
+    ]
+    chart.transform = [*([] if chart.transform is alt.Undefined else chart.transform), *transforms]
     return chart
 
 

@@ -125,13 +125,13 @@ def judge_count(n_sure: int, n_open: int, least: float, shows: str) -> Outcome:
     return Outcome("undecided" if n_sure + n_open >= least else "does not hold", shows)
 
 
-def note_open(heads: Passing, said: str) -> str:
+def note_open(heads: Passing, line: str) -> str:
     """How many heads cannot be told, in a sentence; "" where all can."""
     n_open = len(heads.open)
     if n_open and heads.open[["low", "high"]].isna().all(axis=None):
         return f" {NO_INTERVAL}"
     have = "head has" if n_open == 1 else "heads have"
-    return f" {n_open} more {have} {said} within the interval." * bool(n_open)
+    return f" {n_open} more {have} {line} within the interval." * bool(n_open)
 
 
 def note_undecided(n_open: int) -> str:

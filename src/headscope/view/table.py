@@ -278,10 +278,10 @@ def rows_of(table: "pd.DataFrame") -> Iterator[Any]:
 
 def name_corpus(row: Any) -> str:
     """In which corpus or window, where there are several."""
-    said = [str(getattr(row, label)) for label in CORPUS_LABELS[:2] if hasattr(row, label)]
-    said += [f"{row.window} tokens"] if hasattr(row, "window") else []
-    said += ["truncated documents"] if getattr(row, "cut", "") == "truncate" else []
-    return f" in {', '.join(said)}" if said else ""
+    names = [str(getattr(row, label)) for label in CORPUS_LABELS[:2] if hasattr(row, label)]
+    names += [f"{row.window} tokens"] if hasattr(row, "window") else []
+    names += ["truncated documents"] if getattr(row, "cut", "") == "truncate" else []
+    return f" in {', '.join(names)}" if names else ""
 
 
 def split_corpora(best: "pd.DataFrame") -> "list[tuple[str, pd.DataFrame]]":

@@ -133,26 +133,28 @@ def _build_table_2(corpus: str, best: pd.DataFrame, every: pd.DataFrame) -> Text
         for place, called in enumerate(RULES.values())
     }
     paper[NEURAL] = ["83" if kind == "all" else "" for kind in rows]
-    own = {called: [percent(row[rule]) for row in rows.values()] for rule, called in RULES.items()}
-    own[NEURAL] = [""] * len(rows)
+    cells = {
+        called: [percent(row[rule]) for row in rows.values()] for rule, called in RULES.items()
+    }
+    cells[NEURAL] = [""] * len(rows)
     first = _best_as_in_paper(best, every) if len(every) else None
     if first is not None:
         called = f"head {name_head(first)} (from the mention, among all words)"
         scores = _scores_of(first, every)
-        own[called] = [PERCENT.row(scores.loc[kind], "accuracy") for kind in rows]
+        cells[called] = [PERCENT.row(scores.loc[kind], "accuracy") for kind in rows]
         paper[called] = [str(PAPER_TABLE_2[kind][3]) for kind in rows]
     if "all" in rows and len(every):  # as in the paper, the head that is best over all mentions
         top = rows["all"]
         called = f"head {top['layer']}-{top['head']} (best over all, among mentions)"
         scores = _scores_of(top, every)
-        own[called] = [
+        cells[called] = [
             PERCENT.row(scores.loc[kind], "accuracy") if kind in scores.index else "-"
             for kind in rows
         ]
-    own["best head of each type"] = [
+    cells["best head of each type"] = [
         f"{PERCENT.row(row, 'accuracy')} ({row['layer']}-{row['head']})" for row in rows.values()
     ]
-    own["best head of each type, held out"] = [
+    cells["best head of each type, held out"] = [
         percent(row["heldout_accuracy"]) for row in rows.values()
     ]
     counts = ", ".join(f"{row['count']} {kind}" for kind, row in rows.items())
@@ -170,7 +172,7 @@ def _build_table_2(corpus: str, best: pd.DataFrame, every: pd.DataFrame) -> Text
     )
     return TextTable(
         ("system", *rows, *(f"BERT-base: {kind}" for kind in rows)),
-        tuple((name, *own[name], *paper.get(name, [""] * len(rows))) for name in own),
+        tuple((name, *cells[name], *paper.get(name, [""] * len(rows))) for name in cells),
         "Antecedents by type of mention" + f" ({corpus})" * bool(corpus),
         note,
     )
@@ -191,11 +193,13 @@ def _tell_singletons(rows: Mapping[str, Mapping[Any, Any]]) -> str:
     row = next(iter(rows.values()), {})
     if not row.get("singletons"):
         return ""
-    told = [f"{called} {percent(row[f'{rule}_with_singletons'])}" for rule, called in RULES.items()]
+    rules = [
+        f"{called} {percent(row[f'{rule}_with_singletons'])}" for rule, called in RULES.items()
+    ]
     return (
         f" {row['singletons']:,} singletons (mentioned once) are not candidates unless "
         f"--singletons is given. With them the rules find, for {next(iter(rows))} mentions: "
-        f"{', '.join(told)} %."
+        f"{', '.join(rules)} %."
     )
 
 
@@ -294,23 +298,23 @@ def check_nominal(row: pd.Series, tables: Tables) -> Outcome:
     rows = _contrasts(tables, "rule-based")
     gains = {kind: rows.get(kind) for kind in kinds}
     more = {kind: rows.get(f"nominal - {kind}") for kind in kinds}
-    known = {kind: found for kind, found in more.items() if found is not None}
+    known = {kind: row for kind, row in more.items() if row is not None}
     if not known:
         return Outcome("not measured", "The corpus has no nominal mentions, or no others.")
-    said = ", ".join(
+    values = ", ".join(
         f"{kind} {POINTS.row(gain, 'difference')}"
         for kind, gain in gains.items()
         if gain is not None
     )
     judged = {
-        kind: judge(row_estimate(found, "difference"), 0.0, "", POINTS).verdict
-        for kind, found in known.items()
+        kind: judge(row_estimate(row, "difference"), 0.0, "", POINTS).verdict
+        for kind, row in known.items()
     }
     compared = ", ".join(
-        f"minus {kind} {POINTS.row(found, 'difference')} ({judged[kind]})"
-        for kind, found in known.items()
+        f"minus {kind} {POINTS.row(row, 'difference')} ({judged[kind]})"
+        for kind, row in known.items()
     )
-    shows = f"Accuracy minus that of the rules, held out: {said}. Nominal {compared}."
+    shows = f"Accuracy minus that of the rules, held out: {values}. Nominal {compared}."
     return Outcome(all_of(list(judged.values())), shows)
 
 

@@ -70,16 +70,16 @@ def answer_relations(tables: Tables) -> list[Answer]:
         gains = relations["accuracy"] - relations["baseline_accuracy"]
         top = relations.loc[[gains.idxmax()]]
         return [_say_relation(top.iloc[0], 0.3, top.iloc[1:])]
-    found = relations[beats_offsets(relations)]
-    found = found.sort_values("heldout_difference", ascending=False, kind="stable")
-    if found.empty:
+    better = relations[beats_offsets(relations)]
+    better = better.sort_values("heldout_difference", ascending=False, kind="stable")
+    if better.empty:
         none = "No head finds a syntactic relation clearly better than a fixed distance does."
         return [Answer(none, 0.3, "By held-out accuracy and corrected p-values.", figure=FIGURE)]
     shown = [
-        _say_relation(rows.iloc[0], 1.0 - 0.05 * place, rows.iloc[1:])
-        for place, (_, rows) in enumerate(found.groupby(["layer", "head"], sort=False))
+        _say_relation(rows.iloc[0], 1.0 - 0.05 * number, rows.iloc[1:])
+        for number, (_, rows) in enumerate(better.groupby(["layer", "head"], sort=False))
     ]
-    return [*shown[:SHOWN_HEADS], _count_relations(relations, found)]
+    return [*shown[:SHOWN_HEADS], _count_relations(relations, better)]
 
 
 def _say_relation(row: pd.Series, weight: float, others: pd.DataFrame) -> Answer:
@@ -126,9 +126,9 @@ def _say_choice(row: pd.Series) -> str:
     return f" (the {head} itself attends most to it in {in_hundred(share)})"
 
 
-def _count_relations(relations: pd.DataFrame, found: pd.DataFrame) -> Answer:
-    n_all, n_found = relations["relation"].nunique(), found["relation"].nunique()
-    named = ", ".join(dict.fromkeys(found["relation"].map(str)))
+def _count_relations(relations: pd.DataFrame, better: pd.DataFrame) -> Answer:
+    n_all, n_found = relations["relation"].nunique(), better["relation"].nunique()
+    named = ", ".join(dict.fromkeys(better["relation"].map(str)))
     text = (
         f"Single heads find {n_found} of {n_all} frequent syntactic relations better than any "
         "fixed distance does."

@@ -105,10 +105,10 @@ def check_specialists(tables: Tables) -> Outcome:
     keys = [name for name in ("treebank", NAME) if name in best]
     table = tables["dependency"].merge(rows[[*keys, "baseline_accuracy"]], on=keys)
     table = table[table["low"] > table["baseline_accuracy"]]  # not by its distance alone
-    found = passing(table, WELL, "accuracy")
+    heads = passing(table, WELL, "accuracy")
     sure, possible = (
         part.drop_duplicates([NAME, "layer", "head"]).groupby(["layer", "head"])[NAME].count()
-        for part in (found.sure, pd.concat([found.sure, found.open]))
+        for part in (heads.sure, pd.concat([heads.sure, heads.open]))
     )
     top = sure.reset_index(name="found").sort_values("found", ascending=False, kind="stable")
     shows = (
@@ -277,16 +277,16 @@ def check_special(tables: Tables) -> Outcome:
     """Most heads find as many arcs where [CLS] and [SEP] compete."""
     table = tables["dependency-special"].sort_values("accuracy", ascending=False, kind="stable")
     heads = table.drop_duplicates(["layer", "head"])
-    found = passing(fill_exact(heads, "difference"), -LITTLE, "difference")
+    changes = passing(fill_exact(heads, "difference"), -LITTLE, "difference")
     top, most = heads.iloc[0], heads.sort_values("difference", kind="stable").iloc[0]
-    unsure = note_open(found, "-1 point")
+    unsure = note_open(changes, "-1 point")
     shows = (
-        f"{len(found.sure)} of {len(heads)} heads lose under 1 point of all arcs where special "
+        f"{len(changes.sure)} of {len(heads)} heads lose under 1 point of all arcs where special "
         f"tokens compete. The best head, {name_head(top)}, goes from {percent(top['accuracy'])} to "
         f"{percent(top['with_special'])} %; the one that loses most is {name_head(most)}, "
         f"{POINTS.estimate(row_estimate(most, 'difference'))}.{unsure}"
     )
-    return judge_count(len(found.sure), len(found.open), len(heads) // 2 + 1, shows)
+    return judge_count(len(changes.sure), len(changes.open), len(heads) // 2 + 1, shows)
 
 
 def _names(relation: str) -> str:

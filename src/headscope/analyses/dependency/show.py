@@ -79,9 +79,9 @@ def _in_paper(row: Row, form: str) -> str:
 
 def _name_both(row: Row, marks: Mapping[str, str]) -> str:
     """The paper's label, then the treebank's own, then the sign of a note under the table."""
-    own = str(row["relation"])
-    name = name_in_paper(own)
-    return (name if own == name else f"{name} ({own})") + marks.get(name, "")
+    label = str(row["relation"])
+    name = name_in_paper(label)
+    return (name if label == name else f"{name} ({label})") + marks.get(name, "")
 
 
 COUNT = Column("count", lambda row: str(row["count"]), drop=2)
@@ -142,9 +142,10 @@ def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
 def _compare_treebanks(best: pd.DataFrame) -> TextTable:
     """Which relations a single head finds significantly better than any offset, and where."""
     rows = []
-    for relation, found in best[beats_offsets(best)].groupby("relation", sort=False):
+    for relation, treebanks in best[beats_offsets(best)].groupby("relation", sort=False):
         where = [
-            f"{row.treebank} {ROUND_PERCENT.number(row.heldout_accuracy)}" for row in rows_of(found)
+            f"{row.treebank} {ROUND_PERCENT.number(row.heldout_accuracy)}"
+            for row in rows_of(treebanks)
         ]
         rows.append((str(relation), ", ".join(where)))
     none = "In no treebank does a head find a relation clearly better than any fixed offset."
@@ -187,8 +188,8 @@ def _mark_labels(relations: "pd.Series[str]") -> tuple[dict[str, str], list[str]
     """The signs of relations that need a note, and the notes."""
     if not is_universal(set(relations)):
         return {"auxpass": " ‡"}, [SLIP]
-    told = "; ".join(f"{name}: {what}" for name, what in OTHER_IN_UD.items())
-    note = f"† In Universal Dependencies the label covers different words ({told})."
+    meanings = "; ".join(f"{name}: {what}" for name, what in OTHER_IN_UD.items())
+    note = f"† In Universal Dependencies the label covers different words ({meanings})."
     return {**dict.fromkeys(OTHER_IN_UD, " †"), "auxpass": " ‡"}, [note, SLIP]
 
 
@@ -317,8 +318,8 @@ def list_arcs(
         return []
     arcs = [
         (word, head)
-        for word, (head, own) in enumerate(zip(tree.heads, tree.relations, strict=True))
-        if head != ROOT and relation_name(own, analysis.coarse) == relation
+        for word, (head, label) in enumerate(zip(tree.heads, tree.relations, strict=True))
+        if head != ROOT and relation_name(label, analysis.coarse) == relation
     ]
     return arcs if direction == DIRECTIONS[0] else [(head, word) for word, head in arcs]
 

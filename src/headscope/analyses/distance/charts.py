@@ -227,12 +227,12 @@ def draw_cells(matrix: Matrix, order: pd.DataFrame) -> Chart:
         .transform_lookup("column", alt.LookupData(names, "place", ["layer", "head"]), as_=other)
         .transform_calculate(other="datum.other_layer + '-' + datum.other_head")
     )
-    said = [HEAD, alt.Tooltip("other:N", title="and head"), number("divergence", VALUE, ".3f")]
+    tooltip = [HEAD, alt.Tooltip("other:N", title="and head"), number("divergence", VALUE, ".3f")]
     return _rows(named, n_heads, OVERLAP).encode(
         alt.X("column:Q", scale=_scale(n_heads), axis=BARE, title=AXIS_TITLE),
         alt.X2("right"),
         _colour(float(matrix.max())),
-        tooltip=said,
+        tooltip=tooltip,
     )
 
 

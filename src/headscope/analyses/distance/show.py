@@ -53,10 +53,10 @@ def check_layers(tables: Tables) -> Outcome:
         f"{len(single)} of {int(layers['layer'].notna().sum())} layers are closer than chance."
     )
     more = row_estimate(row, "difference")
-    found = judge(more, 0.0, shows, NATS)
-    if found.verdict == "holds" and not row["p_value"] < ALPHA:
+    outcome = judge(more, 0.0, shows, NATS)
+    if outcome.verdict == "holds" and not row["p_value"] < ALPHA:
         return Outcome("undecided", f"{shows} Heads assigned to layers at random may be as close.")
-    return found
+    return outcome
 
 
 def check_ends(tables: Tables) -> Outcome:
@@ -127,8 +127,8 @@ def mean_facts(tables: Tables) -> Facts:
     """How far it is from the heads of its layer, and from others."""
 
     def phrase(row: Any) -> str:
-        own = "" if pd.isna(row.within) else f"{row.within:.3f} nats to heads of its layer, "
-        return f"{own}{row.between:.3f} to those of other layers"
+        within = "" if pd.isna(row.within) else f"{row.within:.3f} nats to heads of its layer, "
+        return f"{within}{row.between:.3f} to those of other layers"
 
     table = tables["distance-heads"]
     return by_head(table[table["between"].notna()], "mean distance", phrase)
@@ -155,10 +155,10 @@ def answer_layers(tables: Tables) -> list[Answer]:
     row = rows.iloc[0]
     more = row_estimate(row, "difference")
     is_alike = more.low > 0 and row["p_value"] < ALPHA
-    said = "attend more alike" if is_alike else "do not clearly attend more alike"
-    said = "attend less alike" if more.high < 0 else said
+    do = "attend more alike" if is_alike else "do not clearly attend more alike"
+    do = "attend less alike" if more.high < 0 else do
     text = (
-        f"Heads of the same layer {said} than heads of different layers (mean divergence "
+        f"Heads of the same layer {do} than heads of different layers (mean divergence "
         f"{NATS.number(row['within'])} against {NATS.number(row['between'])} nats; "
         "the maximum is 0.69)."
     )

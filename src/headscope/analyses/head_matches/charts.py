@@ -19,7 +19,7 @@ def draw_by_layer(tables: Tables) -> Chart:
         name="datum.layer_a + '-' + datum.head_a", match="datum.layer_b + '-' + datum.head_b"
     )
     across = alt.X("layer_a:O", title="layer of the first model", axis=alt.Axis(labelAngle=0))
-    said = [
+    tooltip = [
         alt.Tooltip("name:N", title="head"),
         alt.Tooltip("match:N", title="match"),
         number("divergence", "divergence"),
@@ -27,7 +27,7 @@ def draw_by_layer(tables: Tables) -> Chart:
     ]
     title = "divergence (nats)"
     dots = chart.mark_circle(size=46, opacity=0.6).encode(
-        across, alt.Y("divergence:Q", title=title), tooltip=said
+        across, alt.Y("divergence:Q", title=title), tooltip=tooltip
     )
     ticks = chart.mark_tick(color=GREY, thickness=2, size=14).encode(
         across, alt.Y("mean(mean_divergence):Q", title=title)

@@ -39,14 +39,14 @@ def answer_sink(tables: Tables) -> list[Answer]:
     if means.empty:
         return []
     row = top_row(means, "weight")
-    found = row_estimate(row, "weight")
-    if is_wide(found):
+    mean = row_estimate(row, "weight")
+    if is_wide(mean):
         return []
     called, share = CALLED[row["target"]], write_percent(row["weight"])
     detail = f"Over all layers and heads {SHARE.row(row, 'weight')}."
     step = _find_step(tables, row["target"])
     if step is None:
-        text = f"{share} of all attention goes to {called}{note_rough(found)}."
+        text = f"{share} of all attention goes to {called}{note_rough(mean)}."
         return [Answer(text, _weigh(row["weight"]), detail, (), FIGURE)]
     text = (
         f"From layer {step['layer']:.0f} on, {write_percent(step['after'])} of attention goes to "
@@ -87,17 +87,17 @@ def answer_often_half(tables: Tables) -> list[Answer]:
 
 def read_own_classes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
     """For each class of tokens that the user named, how much attention it gets."""
-    own = table[(table["source"] == "all") & ~table["target"].isin([*CALLED, "other"])]
+    rows_of_classes = table[(table["source"] == "all") & ~table["target"].isin([*CALLED, "other"])]
     rows = []
-    for target, heads in own.groupby("target", sort=False):
+    for target, heads in rows_of_classes.groupby("target", sort=False):
         top = heads.sort_values("weight", ascending=False, kind="stable").head(SHOWN_HEADS)
-        told = [
+        strongest = [
             f"{name} {ROUND_PERCENT.row(row, 'weight')}".replace(" ", FIRM)
             for name, row in zip(name_heads(top), top.to_dict("records"), strict=True)
         ]
         is_seen = bool((heads["weight"] > 0).any())
-        said = ", ".join(told) if is_seen else "the text has no such token"
-        rows.append((str(target), SHARE.number(heads["weight"].mean()), said))
+        text = ", ".join(strongest) if is_seen else "the text has no such token"
+        rows.append((str(target), SHARE.number(heads["weight"].mean()), text))
     columns = ("own token class", "mean of all heads", "strongest heads (95 % interval)")
     return [TextTable(columns, tuple(rows))] if rows else []
 

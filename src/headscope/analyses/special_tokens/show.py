@@ -154,12 +154,12 @@ def check_sep_to_sep(tables: Tables) -> Outcome:
 def check_more_from_sep(tables: Tables) -> Outcome:
     """[SEP] looks at [SEP]s more than other tokens do."""
     means = _means(tables)
-    own, rest, more = (means["all", "sep", s] for s in ("sep", "other", "sep - other"))
-    if pd.isna(own["weight"]):
+    from_sep, from_others, more = (means["all", "sep", s] for s in ("sep", "other", "sep - other"))
+    if pd.isna(from_sep["weight"]):
         return Outcome("not measured", NO_SEP)
     shows = (
-        f"From [SEP] {SHARE.row(own, 'weight')} of the attention goes to [SEP], from other tokens "
-        f"{SHARE.row(rest, 'weight')}: {POINTS.row(more, 'weight')}."
+        f"From [SEP] {SHARE.row(from_sep, 'weight')} of the attention goes to [SEP], from other "
+        f"tokens {SHARE.row(from_others, 'weight')}: {POINTS.row(more, 'weight')}."
         f"{beside_untrained(more, POINTS)}"
     )
     return judge(row_estimate(more, "weight"), 0.0, shows, POINTS)
@@ -206,31 +206,31 @@ def check_frequent(tables: Tables) -> Outcome:
     table = tables["token-frequency"]
     if table["share"].isna().any():
         return Outcome("not measured", "There are no tokens of text.")
-    told = [
+    marks = [
         f"{row['token']}s are {SHARE.row(row, 'share')} of all tokens (rank {row['rank']})"
         for _, row in table.iterrows()
     ]
-    shows = f"{' and '.join(told)}.".capitalize()
+    shows = f"{' and '.join(marks)}.".capitalize()
     is_frequent = bool((table["rank"] <= len(table) + MORE_FREQUENT).all())
     return Outcome("holds" if is_frequent else "does not hold", shows)
 
 
-def check_alike(one: Replicated, other: Replicated) -> Outcome:
+def check_alike(first: Replicated, second: Replicated) -> Outcome:
     """The profiles of two models over layers correlate, for each class of tokens both have."""
-    found = {}
+    correlations = {}
     for target, called in PATTERN.items():
         profiles = [
             side.by_layer((side.rows["source"] == "all") & (side.rows["target"] == target))
-            for side in (one, other)
+            for side in (first, second)
         ]
         value, low, high = map(float, estimate(correlate(*profiles), (-1.0, 1.0)))
         if not pd.isna(value):
-            found[called] = Estimate(value, low, high)
-    if not found:
+            correlations[called] = Estimate(value, low, high)
+    if not correlations:
         return Outcome("not measured", "The models share no such tokens, or have too few layers.")
-    said = ", ".join(f"{called} {CORRELATION.estimate(r)}" for called, r in found.items())
-    judged = [judge(r, ALIKE, "", CORRELATION).verdict for r in found.values()]
-    return Outcome(all_of(judged), f"Correlation over layers of the attention to {said}.")
+    values = ", ".join(f"{called} {CORRELATION.estimate(r)}" for called, r in correlations.items())
+    judged = [judge(r, ALIKE, "", CORRELATION).verdict for r in correlations.values()]
+    return Outcome(all_of(judged), f"Correlation over layers of the attention to {values}.")
 
 
 DOTS = partial(
