@@ -50,7 +50,7 @@ def complete_probe(incomplete: str) -> list[str]:
 
 def complete_figure(incomplete: str) -> list[str]:
     """All figures."""
-    from headscope.view.figure import list_figures
+    from headscope.view.figure import list_figures  # altair: only when it is needed
 
     return _matching(list_figures(), incomplete)
 

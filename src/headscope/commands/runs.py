@@ -241,12 +241,12 @@ def _list_tables() -> list[tuple[str, str]]:
 
 
 def _list_figures() -> list[tuple[str, str]]:
-    from headscope.view.figure import list_figures
+    from headscope.view.figure import list_figures  # altair: only when it is needed
 
     return [(f.name, f.title + f" ({f.paper})" * bool(f.paper)) for f in list_figures().values()]
 
 
 def _list_claims() -> list[tuple[str, str]]:
-    from headscope.view.claim import list_claims
+    from headscope.view.claim import list_claims  # pandas: only when it is needed
 
     return [(claim.name, f"{claim.says} (section {claim.section})") for claim in list_claims()]

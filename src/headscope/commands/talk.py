@@ -50,7 +50,7 @@ def is_quiet() -> bool:
 
 def wrap(text: str) -> str:
     """Long lines in the width of the terminal; in a file or pipe as they are."""
-    from headscope.view.table import terminal_width, wrap_text
+    from headscope.view.table import terminal_width, wrap_text  # rich: only to say something
 
     width = terminal_width(sys.stderr, sys.maxsize)
     lines = text.split("\n")

@@ -65,7 +65,7 @@ class Run:
         return f"<Run of {self.manifest['model']['name']}: {', '.join(self.tables)}{place}>"
 
     def _repr_html_(self) -> str:
-        from headscope.view.notebook import describe_run
+        from headscope.view.notebook import describe_run  # altair: only to show it
 
         with explain_damage(self):
             return describe_run(self.tables, self.manifest)
@@ -73,7 +73,7 @@ class Run:
     @checked
     def report(self, path: str | Path | None = None) -> Path:
         """Write the run as one HTML page, by default into its folder, and return the path."""
-        from headscope.view.page import write_report
+        from headscope.view.page import write_report  # altair: only to show it
 
         if path is None and self.folder is None:
             raise StudyError(
@@ -88,7 +88,7 @@ class Run:
     @cached_property
     def findings(self) -> "list[Finding]":
         """What the run shows of every claim of the paper, in the paper's order."""
-        from headscope.view.claim import check_claims
+        from headscope.view.claim import check_claims  # all analyses: only to show it
 
         with explain_damage(self):
             return check_claims(self.tables, self.untrained, self.manifest["model"])
@@ -96,7 +96,7 @@ class Run:
     @cached_property
     def labelled(self) -> dict[str, list[pd.DataFrame]]:
         """What heads are measured for and what they find, by kind of attention."""
-        from headscope.view.behaviour import find_labelled
+        from headscope.view.behaviour import find_labelled  # all analyses: only to show it
 
         with explain_damage(self):
             return {kind: find_labelled(own) for kind, own in split_kinds(self.tables).items()}
@@ -104,7 +104,7 @@ class Run:
     @checked
     def card(self, head: str | tuple[int, int]) -> "Card":
         """All that the run knows about one head, named "8-10" or (8, 10)."""
-        from headscope.view.card import make_card, read_head
+        from headscope.view.card import make_card, read_head  # all analyses: only to show it
 
         name = head if isinstance(head, str) else "-".join(map(str, head))
         with explain_damage(self):
@@ -125,7 +125,7 @@ class Run:
 
         `palette` is the name of a scheme, or colours separated by commas.
         """
-        from headscope.view.paper import PaperStyle, fit_figure, read_length
+        from headscope.view.paper import PaperStyle, fit_figure, read_length  # altair: as above
 
         size = read_length(width), read_length(height)
         style = PaperStyle(*size, font, palette, background)
@@ -151,7 +151,7 @@ class RunFigures(Mapping[str, Any]):
                 f"No figure named {shorten(name)!r}.{suggest(shorten(name), known)} Known: "
                 f"{', '.join(sorted(known))} (see `headscope list figures`)."
             )
-        from headscope.view.figure import save_alike
+        from headscope.view.figure import save_alike  # altair: only to show it
 
         return save_alike(known[name].draw(self.tables))
 
@@ -165,7 +165,7 @@ class RunFigures(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def _list(self) -> Mapping[str, Any]:
-        from headscope.view.figure import list_figures
+        from headscope.view.figure import list_figures  # altair: only to show it
 
         return list_figures()
 

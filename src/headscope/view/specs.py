@@ -87,7 +87,7 @@ class Figure:
 
     def draw(self, tables: Tables) -> Any:
         """The picture, or an error that says what to run first."""
-        from headscope.view.figure import draw
+        from headscope.view.figure import draw  # altair: only to draw
 
         return draw(self, tables)
 
