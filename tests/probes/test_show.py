@@ -13,6 +13,7 @@ from headscope.probes.show import (
 )
 from headscope.registry import load_presentations
 from headscope.view.facts import FactMaker
+from headscope.view.specs import PageTable
 from headscope.view.table import TextTable
 
 
@@ -95,8 +96,9 @@ def test_the_terminal_compares_probes_in_pairs() -> None:
 
 
 def test_without_probes_there_is_no_table_3() -> None:
-    assert build_table_3({}) == []
-    assert build_table_3({"probes": scores()}) == []
+    (page,) = PRESENTATION.specs(PageTable)
+    assert page.make({}) == []
+    assert page.make({"probes": scores()}) == []
 
 
 def test_the_terminal_has_the_papers_uas_beside_each_probe() -> None:

@@ -53,8 +53,7 @@ def mention(kind: str, accuracy: float, head: int, **other: object) -> dict[str,
 
 
 def paper_tables(tables: Tables) -> list[TextTable]:
-    pages = [page for page in list_specs(PageTable) if len(tables.get(page.needs, ()))]
-    return [table for page in pages for table in page.build(tables)]
+    return [table for page in list_specs(PageTable) for table in page.make(tables)]
 
 
 def only(tables: Tables) -> TextTable:

@@ -18,7 +18,7 @@ from headscope.view.specs import Claim, Outcome, Verdict
 from headscope.view.table import Where, choose_rows
 
 __all__ = [
-    "CAUSAL", "Passing", "Replicated", "all_of", "beside_untrained", "count", "fill_exact",
+    "CAUSAL", "Passing", "Replicated", "above", "all_of", "beside_untrained", "count", "fill_exact",
     "in_paper_window", "judge", "judge_count", "judge_depth", "list_heads", "most", "mostly_low",
     "name_head", "note_open", "note_undecided", "passing", "plural", "some", "top_row",
 ]  # fmt: skip
@@ -139,7 +139,32 @@ def note_undecided(n_open: int) -> str:
     return f" Undecided: {n_open} more." * bool(n_open)
 
 
-# Claims about how many heads do something.
+# Claims as data: about one number, and about how many heads do something.
+
+
+def above(
+    name: str,
+    table: str,
+    column: str,
+    *,
+    line: float,
+    shows: str,
+    form: Form = SHARE,
+    is_above: bool = True,
+    where: Where = MappingProxyType({}),
+    **texts: Any,
+) -> Claim:
+    """The number of one row is above a line, or below it.
+
+    `shows` is a sentence with the `{number}` in it, and other columns as `{row[...]}`.
+    """
+
+    def check(tables: Tables) -> Outcome:
+        row = choose_rows(tables[table], where).iloc[0]
+        text = shows.format(number=form.row(row, column), row=row)
+        return judge(row_estimate(row, column), line, text, form, is_above)
+
+    return Claim(name, check, **{"needs": (table,), **texts})
 
 
 def some(name: str, table: str, **options: Any) -> Claim:

@@ -135,7 +135,7 @@ def _fill(
             chart: Any = figure.draw(tables)
             drawn.append(DrawnFigure(figure, as_script(chart.to_dict(validate=False))))
     for part in (part for p in of_section.values() for part in p.specs(PageTable)):
-        page_tables = part.build(tables) if len(tables.get(part.needs, ())) else []
+        page_tables = part.make(tables)
         built += page_tables
         missing += [] if page_tables or not part.made_by else [Missing(part.title, part.made_by)]
     return FilledSection(section, drawn, built, list(dict.fromkeys(missing)))

@@ -2,8 +2,8 @@
 
 from headscope.data.table import Tables
 from headscope.view.facts import head_facts
-from headscope.view.judge import judge, name_head, top_row
-from headscope.view.numbers import Form, row_estimate
+from headscope.view.judge import above, name_head, top_row
+from headscope.view.numbers import Form
 from headscope.view.presentation import SURFACE, Presentation
 from headscope.view.specs import (
     COLOURS,
@@ -11,10 +11,8 @@ from headscope.view.specs import (
     Answer,
     AnswerMaker,
     Behaviour,
-    Claim,
     Grid,
     Kind,
-    Outcome,
     PrintedTable,
     Threshold,
 )
@@ -25,17 +23,6 @@ COLUMNS = (
     Column("looks farthest", lambda row: f"{row['layer']}-{row['head']}"),
     Column("mean distance", lambda row: TOKENS.row(row, "tokens")),
 )
-
-
-def check_depth(tables: Tables) -> Outcome:
-    """Upper layers look further than lower ones."""
-    halves = tables["reach-halves"].set_index("layers")
-    near, far, more = (halves.loc[name] for name in ("lower", "upper", "upper - lower"))
-    shows = (
-        f"{TOKENS.row(near, 'tokens')} in the lower half, {TOKENS.row(far, 'tokens')} in the upper "
-        f"half: {TOKENS.row(more, 'tokens')} more."
-    )
-    return judge(row_estimate(more, "tokens"), 0.0, shows, TOKENS)
 
 
 def answer_reach(tables: Tables) -> list[Answer]:
@@ -55,13 +42,17 @@ PRESENTATION = Presentation(
             column="tokens",
             axis="mean distance in tokens",
         ),
-        Claim(
-            name="upper-layers-look-further",
+        above(
+            "upper-layers-look-further",
+            "reach-halves",
+            "tokens",
+            where={"layers": "upper - lower"},
+            line=0,
+            form=TOKENS,
+            shows="The upper half looks {number} further than the lower half.",
             section="Vig 2019",
             says="Heads of the upper half of the layers look further than those of the lower half.",
             paper="the deepest layers of GPT-2 capture the most distant relationships",
-            needs=("reach-halves",),
-            check=check_depth,
             figure="reach",
             unless="A model with one layer does not have it.",
         ),
