@@ -72,7 +72,7 @@ fix: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/typer --app app headscope.cli utils docs --name headscope --title "Command line" --output docs/cli.md
-	$(BIN)/python -c "from headscope.report.glossary import write_page; print(write_page(), end='')" > docs/glossary.md
+	$(BIN)/python -c "from headscope.view.glossary import write_page; print(write_page(), end='')" > docs/glossary.md
 
 # Ten thousand bad inputs, and faults while a run works: the tables of docs/reliability.md.
 .PHONY: fuzz chaos

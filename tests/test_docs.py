@@ -11,7 +11,7 @@ from typer.cli import app as typer_app
 from typer.testing import CliRunner
 
 from headscope.registry import ANALYSES
-from headscope.report.glossary import GLOSSARY, write_page
+from headscope.view.glossary import GLOSSARY, write_page
 from tests.conftest import DemoRun
 from tests.test_pages import run_shell
 

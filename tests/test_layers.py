@@ -27,7 +27,6 @@ RANKS = {
     "comparison": 10,
     "engine": 9,
     "runs": 8,
-    "report": 7,
     "show": 6,  # how an analysis, or the probes, are shown
     "view": 5,
     "probes": 4,
@@ -167,7 +166,7 @@ def test_what_measures_knows_nothing_of_what_shows() -> None:
     assert len(measured()) >= len(ANALYSES.built_in)
     for module in measured():
         rooms = {room_of(m) for m in imports_of(MODULES[module].read_text(), module)}
-        assert not rooms & {"view", "show", "report"}, module
+        assert not rooms & {"view", "show"}, module
         assert "altair" not in MODULES[module].read_text(), module
 
 

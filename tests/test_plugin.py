@@ -59,18 +59,16 @@ class Own(Analysis):
 """
 FIELDS = "    def measure"
 FIGURE = """
-from headscope.view.figure import Figure
-from headscope.view.heads_grid import HeadsGrid
 from headscope.view.presentation import Presentation
+from headscope.view.specs import Grid
 
 PRESENTATION = Presentation(
-    figures=(
-        Figure(
+    show=[
+        Grid(
             name="next-heads", title="Next", caption="Next.", needs=("position",),
-            made_by="--text FILE",
-            draw_tables=lambda tables: HeadsGrid("weight", "weight").draw(tables["position"]),
+            column="weight", axis="weight",
         ),
-    ),
+    ],
 )
 """
 BAD = {  # name -> what is changed in ANALYSIS
@@ -256,7 +254,7 @@ def test_its_figure_is_listed_and_on_the_page(done: dict[str, Done], page: str) 
 
 def test_its_claim_is_judged_on_the_page(page: str) -> None:
     row = next(row for row in page.split("<tr>") if '<span class="id">(Vig 2019)</span>' in row)
-    assert re.search(r"\d\.\d\stokens <span[^>]*>\[.*?\]</span> in the upper half: ", row)
+    assert re.search(r"looks -?\d\.\d\stokens <span[^>]*>\[.*?\]</span> further than", row)
     assert '<a class="to" href="#figure-reach">' in row
     assert re.search(r'"verdict (holds|does-not-hold|undecided)"', row)
 
@@ -278,7 +276,8 @@ def test_its_fact_is_on_the_card(done: dict[str, Done], page: str) -> None:
     assert fact is not None
     assert re.fullmatch(r"\d\.\d tokens \[.*\] on average \(rank \d+ of 72\)", fact[1])
     (card,) = (card for card in read_cards(page) if card["name"] == "5-6")
-    assert ["reach", fact[1]] in card["facts"]
+    (values,) = (values for topic, values in card["facts"] if topic == "reach")
+    assert fact[1].partition(" (")[0] in str(values)
     assert re.search(r"^gist .*; looks far away \(\d\d %\)", done[CARD].stdout, re.MULTILINE)
 
 

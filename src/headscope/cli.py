@@ -154,7 +154,7 @@ def _run_options_of_pairs() -> list[Option]:
 
 
 def _list_thresholds() -> Iterator[Option]:
-    from headscope.view.behaviour import list_thresholds  # altair: only for `layout`
+    from headscope.view.behaviour import list_thresholds  # pandas: only for `layout`
 
     for t in list_thresholds():
         yield Option(t.name, float, t.default, t.help, flag_of(t.name), None, False, None, True)

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from headscope.analyses.dependency.languages import COLUMNS, find_shared_heads
-from headscope.analyses.dependency.languages_chart import TREEBANKS_FIGURE, build_shared_heads
+from headscope.view.figure import list_figures
+from headscope.view.presentation import list_specs
+from headscope.view.specs import PageTable
 from tests.references.dependency import serving_head
 
 BANKS = ["en", "de", "fi"]
@@ -55,17 +57,18 @@ def test_the_serving_head_equals_the_definition(seed: int) -> None:
 
 def test_the_heat_map_has_a_cell_for_each_relation_and_treebank() -> None:
     tables = make_tables(0)
-    chart = TREEBANKS_FIGURE.draw(tables).to_dict()
+    chart = list_figures()["dependency-treebanks"].draw(tables).to_dict()
     (values,) = chart["datasets"].values()
     assert len(values) == 7
     assert all("[" in value["written"] for value in values)
     one = {**tables, "dependency-best": tables["dependency-best"].drop(columns="treebank")}
-    assert TREEBANKS_FIGURE.missing(one)
+    assert list_figures()["dependency-treebanks"].missing(one)
 
 
 def test_serving_heads_are_listed_where_there_are_several_treebanks() -> None:
     tables = make_tables(1)
     shared = find_shared_heads(tables["dependency"], tables["dependency-best"])
-    (table,) = build_shared_heads({"dependency-languages": shared})
+    (page,) = (page for page in list_specs(PageTable) if page.needs == "dependency-languages")
+    (table,) = page.make({"dependency-languages": shared})
     assert len(table.rows) == 2
-    assert build_shared_heads({}) == []
+    assert page.make({}) == []

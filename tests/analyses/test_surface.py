@@ -29,7 +29,9 @@ from headscope.options import build_options, collect_options
 from headscope.runs.tables import make_tables
 from headscope.stats.bucket import bucket_of
 from headscope.stats.tally import Tally
-from headscope.view.behaviour import list_behaviours
+from headscope.view.facts import FactMaker
+from headscope.view.presentation import list_specs
+from headscope.view.specs import Behaviour, Claim, Figure
 from tests.making import encode_words, make_example, random_maps
 from tests.references import assert_equals_reference, measures
 
@@ -189,7 +191,7 @@ def widest(**weights: float) -> pd.DataFrame:
 
 
 def test_broad_heads_are_judged_by_their_rows() -> None:
-    (claim,) = MAX_WEIGHT.claims
+    (claim,) = MAX_WEIGHT.specs(Claim)
     entropy = pd.DataFrame({"layer": 1, "head": [1, 2], "rows": "all", "share": [0.3, 0.9]})
     entropy = entropy.assign(share_low=entropy["share"] - 0.05, share_high=entropy["share"] + 0.05)
     for flat, verdict in ((0.9, "holds"), (0.3, "does not hold"), (0.52, "undecided")):
@@ -218,19 +220,19 @@ def test_a_row_that_sees_few_tokens_cannot_be_flat_and_does_not_count() -> None:
 
 def test_the_largest_weight_is_on_the_card_and_in_the_figure() -> None:
     tables = {"max-weight": widest(a=0.5, b=0.05)}
-    (maker,) = MAX_WEIGHT.facts
+    (maker,) = MAX_WEIGHT.specs(FactMaker)
     assert [fact.text for _, fact in maker.make(tables)] == [
         "50.0 % [48.0-52.0] on average (rank 1 of 2)",
         "5.0 % [3.0-7.0] on average (rank 2 of 2)",
     ]
-    (figure,) = MAX_WEIGHT.figures
+    (figure,) = MAX_WEIGHT.specs(Figure)
     chart: Any = figure.draw(tables)
     (rows,) = chart.to_dict()["datasets"].values()
     assert [row["weight"] for row in rows] == [0.5, 0.05]
 
 
 def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
-    found = [(behaviour.name, behaviour.ranking) for behaviour in list_behaviours()]
+    found = [(behaviour.name, behaviour.ranking) for behaviour in list_specs(Behaviour)]
     assert found == [
         ("previous token", "previous"),
         ("next token", "next"),
@@ -244,4 +246,5 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("source in order", "in order"),
         ("source backwards", "backwards"),
     ]
-    assert [one.name for one in list_behaviours() if one.is_background] == ["everything, broadly"]
+    background = [one.name for one in list_specs(Behaviour) if one.is_background]
+    assert background == ["everything, broadly"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from headscope.report.notebook import describe_run
 from headscope.runs.run import Run
+from headscope.view.notebook import describe_run
 from tests.report.made import HOSTILE, hostile_run, planted_run
 
 TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"

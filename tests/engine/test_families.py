@@ -13,8 +13,8 @@ import headscope as hs
 from headscope.errors import ModelError, StudyError
 from headscope.models.loaded import wrap_model
 from headscope.models.pair import ModelPair
-from headscope.report.page import render_report
 from headscope.runs.tables import number_layers
+from headscope.view.page import render_report
 from tests.engine.made import EXAMPLES, assert_same_tables, run
 from tests.making import MadeSource, random_maps
 from tests.models import every_family

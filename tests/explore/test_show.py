@@ -13,7 +13,7 @@ from headscope.cli import app
 from headscope.corpora.starter import STARTER
 from headscope.errors import HeadscopeError, StudyError, on_command_line
 from headscope.models.loaded import LoadedModel
-from headscope.view.drawing_lines import RED
+from headscope.view.drawing import RED
 from tests.models.tiny import N_HEADS, N_LAYERS, build_model, build_tokenizer
 
 TEXT = "The keeper lit her lamp."

@@ -12,6 +12,8 @@ from headscope.probes.show import (
     read_relations,
 )
 from headscope.registry import load_presentations
+from headscope.view.facts import FactMaker
+from headscope.view.specs import PageTable
 from headscope.view.table import TextTable
 
 
@@ -94,8 +96,9 @@ def test_the_terminal_compares_probes_in_pairs() -> None:
 
 
 def test_without_probes_there_is_no_table_3() -> None:
-    assert build_table_3({}) == []
-    assert build_table_3({"probes": scores()}) == []
+    (page,) = PRESENTATION.specs(PageTable)
+    assert page.make({}) == []
+    assert page.make({"probes": scores()}) == []
 
 
 def test_the_terminal_has_the_papers_uas_beside_each_probe() -> None:
@@ -149,7 +152,7 @@ def test_a_head_is_told_its_weights_in_the_probe_of_the_model_itself() -> None:
         for head, weight in ((1, 0.5), (2, -2.5))
     ]
     rows.append({"probe": "attention-only", "direction": "root", "weight": 1.0})
-    (maker,) = PRESENTATION.facts
+    (maker,) = PRESENTATION.specs(FactMaker)
     facts = dict(maker.make({"probe-weights": pd.DataFrame(rows)}))
     assert {place: fact.text for place, fact in facts.items()} == {
         (1, 1): "opening +0.50 (size: rank 2 of 2)",

@@ -203,7 +203,7 @@ def test_ablation_gradient_probes_and_neighbours_are_told() -> None:
     }
     assert topics(make_card(tables, 1, 1)) == {
         "gradient of the loss": "to closing tokens 0.012 [0.01 to 0.02]",
-        "ablation": "output removed: the loss changes by 0.015 [0.01 to 0.02] (rank 1 of 1)",
+        "ablation": "output removed 0.015 [0.01 to 0.02] (rank 1 of 1; change of the loss)",
         "nearest heads": "2-3 (0.012 nats [0.010-0.020])",
         "weight in the probe attention-only": "opening -2.50 (size: rank 1 of 1)",
     }

@@ -17,20 +17,17 @@ from headscope.data.depth import like_paper
 from headscope.runs.tables import make_tables
 from headscope.stats.interval import Estimate
 from headscope.stats.tally import Tally
-from headscope.view.claim import (
-    Claim,
-    Finding,
+from headscope.view.claim import Finding, check_claims, list_claims, sum_up
+from headscope.view.judge import (
     Passing,
     Replicated,
     all_of,
-    check_claims,
     judge,
     judge_count,
-    list_claims,
+    judge_depth,
     passing,
-    place_heads,
-    sum_up,
 )
+from headscope.view.specs import Claim
 
 Tables = dict[str, pd.DataFrame]
 CLAIMS = list_claims()
@@ -636,11 +633,11 @@ def test_a_head_that_never_varies_is_exact_where_others_have_intervals() -> None
 def test_heads_that_may_pass_leave_the_place_open() -> None:
     sure = rows(*[(0.7, 0.6, 0.8)] * 12)
     low, high = sure[sure["layer"] == 1], sure[sure["layer"] > 10]
-    assert place_heads(Passing(low, high[:0]), 12, "do").verdict == "holds"
-    assert place_heads(Passing(low, high), 12, "do").verdict == "undecided"
-    assert place_heads(Passing(high, low), 12, "do").verdict == "does not hold"
-    assert place_heads(Passing(low[:0], low), 12, "do").verdict == "undecided"
-    assert place_heads(Passing(low[:0], low[:0]), 12, "do").verdict == "not measured"
+    assert judge_depth(Passing(low, high[:0]), 12, "do").verdict == "holds"
+    assert judge_depth(Passing(low, high), 12, "do").verdict == "undecided"
+    assert judge_depth(Passing(high, low), 12, "do").verdict == "does not hold"
+    assert judge_depth(Passing(low[:0], low), 12, "do").verdict == "undecided"
+    assert judge_depth(Passing(low[:0], low[:0]), 12, "do").verdict == "not measured"
 
 
 def test_all_conditions_must_hold() -> None:

@@ -13,10 +13,10 @@ import pytest
 from headscope.errors import OutputError, StudyError
 from headscope.files import read_sealed, seal
 from headscope.registry import load_presentations
-from headscope.report.page import render_report
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, load_run
 from headscope.view.figure import list_figures
+from headscope.view.page import render_report
 from headscope.view.presentation import Presentation
 from headscope.view.terminal import warn_of_few_documents
 from tests.report.made import HOSTILE, hostile_run, large_run, planted_run
@@ -157,8 +157,8 @@ def test_what_could_not_be_measured_is_given_with_its_reason() -> None:
 def test_a_figure_of_another_package_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole package is installed in tests/test_plugin.py; here is the place of its section."""
     reach = replace(list_figures()["position"], name="reach", title="How far heads look")
-    shown = {**load_presentations(), "reach": Presentation(figures=(reach,))}
-    monkeypatch.setattr("headscope.report.sections.load_presentations", lambda: shown)
+    shown = {**load_presentations(), "reach": Presentation(show=[reach])}
+    monkeypatch.setattr("headscope.view.sections.load_presentations", lambda: shown)
     page = Page(render(planted_run()))
     assert "figure-reach" in page.ids
     assert page.ids.index("more") < page.ids.index("figure-reach") < page.ids.index("heads")

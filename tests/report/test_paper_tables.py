@@ -6,7 +6,8 @@ import pandas as pd
 
 from headscope.analyses.dependency.paper_table import PAPER_TABLE_1
 from headscope.data.table import Tables
-from headscope.registry import load_presentations
+from headscope.view.presentation import list_specs
+from headscope.view.specs import PageTable
 from headscope.view.table import TextTable
 
 
@@ -52,8 +53,7 @@ def mention(kind: str, accuracy: float, head: int, **other: object) -> dict[str,
 
 
 def paper_tables(tables: Tables) -> list[TextTable]:
-    pages = [page for shown in load_presentations().values() for page in shown.page_tables]
-    return [table for page in pages for table in page.build(tables)]
+    return [table for page in list_specs(PageTable) for table in page.make(tables)]
 
 
 def only(tables: Tables) -> TextTable:

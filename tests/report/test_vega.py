@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headscope.report import page
+from headscope.view import page
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 
 from headscope.analyses.gradient.measure import UPPER
 from headscope.data.table import join_kinds
-from headscope.registry import load_presentations
-from headscope.view.answer import Answer, AnswerMaker, answer_by_heads, choose_answers
-from headscope.view.claim import Passing
-from headscope.view.presentation import Presentation
+from headscope.view.answer import choose_answers, count_heads
+from headscope.view.judge import Passing
+from headscope.view.presentation import Presentation, list_specs
+from headscope.view.specs import Answer, AnswerMaker, Figure
 from headscope.view.terminal import describe_answers
 
 Tables = dict[str, pd.DataFrame]
@@ -57,18 +57,19 @@ def texts(tables: Tables) -> list[str]:
 def test_heads_are_counted_and_named_with_their_shares() -> None:
     rows = [(3, 3, "previous", 0.974), (1, 7, "previous", 0.53), (1, 1, "previous", 0.1)]
     (answer,) = choose_answers({"position": shares(*rows)})
-    assert answer.text == "Two heads look at the previous token: 3-3 (97 %) and 1-7 (53 %)."
+    assert answer.text == "2 of 3 heads look at the previous token: 3-3 (97 %) and 1-7 (53 %)."
     assert answer.detail == "3-3 97.4 % [96.4-98.4], 1-7 53.0 % [52.0-54.0]."
     assert answer.heads == ("3-3", "1-7")
     assert answer.figure == "position"
-    one = texts({"position": shares(*rows[:1])})
-    assert one == ["One head looks at the previous token: 3-3 (97 %)."]
+    one = texts({"position": shares(*rows[::2])})
+    assert one == ["1 of 2 heads looks at the previous token: 3-3 (97 %)."]
 
 
 def test_of_many_heads_the_strongest_are_named() -> None:
     rows = [(1, head, "next", 0.6 + head / 100) for head in range(1, 12)]
     assert texts({"position": shares(*rows)}) == [
-        "11 heads look at the next token, most of all 1-11 (71 %), 1-10 (70 %) and 1-9 (69 %)."
+        "11 of 11 heads look at the next token, most of all 1-11 (71 %), 1-10 (70 %) and 1-9 "
+        "(69 %)."
     ]
 
 
@@ -76,7 +77,7 @@ def test_that_no_head_does_something_is_said_with_what_comes_closest() -> None:
     rows = [(1, 1, "previous", 0.2), (2, 3, "next", 0.34), (2, 3, "self", 0.1)]
     assert texts({"position": shares(*rows)}) == [
         "No head puts over half of its attention on a neighbour or the token itself; the closest "
-        "is 2-3 with 34 % on the next token."
+        "is 2-3 (34 % on the next token)."
     ]
 
 
@@ -127,9 +128,9 @@ def test_a_decoder_has_its_first_token_as_a_sink_and_no_next_token() -> None:
     said = texts({**special("first", 0.62), "position": position})
     assert said == [
         "62 % of all attention goes to the first token.",
-        "One head looks at the previous token: 1-1 (70 %).",
+        "1 of 1 heads looks at the previous token: 1-1 (70 %).",
     ] or said == [
-        "One head looks at the previous token: 1-1 (70 %).",
+        "1 of 1 heads looks at the previous token: 1-1 (70 %).",
         "62 % of all attention goes to the first token.",
     ]
 
@@ -362,12 +363,12 @@ def test_a_largest_change_that_may_be_none_leaves_open_which_head_matters_most(
 def made(monkeypatch: pytest.MonkeyPatch, **weights: list[float]) -> None:
     shown = {
         name: Presentation(
-            answers=(
+            show=[
                 AnswerMaker(
                     ("position",),
                     lambda tables, n=name, w=own: [Answer(f"{n} {v}", v) for v in w],  # type: ignore[misc]
-                ),
-            )
+                )
+            ]
         )
         for name, own in weights.items()
     }
@@ -388,8 +389,8 @@ def test_answers_of_an_encoder_decoder_say_which_attention_they_are_about() -> N
         for kind, share in {"encoder": 0.9, "cross": 0.8}.items()
     }
     assert texts(join_kinds(parts)) == [
-        "Encoder: One head looks at the previous token: 1-2 (90 %).",
-        "Cross attention: One head looks at the previous token: 1-2 (80 %).",
+        "Encoder: 1 of 1 heads looks at the previous token: 1-2 (90 %).",
+        "Cross attention: 1 of 1 heads looks at the previous token: 1-2 (80 %).",
     ]
 
 
@@ -401,9 +402,7 @@ def test_the_parts_of_a_sentence_find_its_heads_and_no_other_numbers() -> None:
 
 def test_the_terminal_splits_no_word_and_no_number() -> None:
     rows = shares(*((12, head, "x", 0.97 - head / 100) for head in range(10, 13)))
-    answer = answer_by_heads(
-        Passing(rows, rows[:0]), "looks", "look at the previous token", 1, "", "weight"
-    )
+    answer = count_heads(Passing(rows, rows[:0]), 72, "looks at the previous token", 1, "")
     for width in range(20, 90):
         lines = describe_answers([answer], width).splitlines()
         assert max(map(len, lines)) <= width
@@ -412,7 +411,7 @@ def test_the_terminal_splits_no_word_and_no_number() -> None:
 
 
 def test_every_answer_names_a_figure_that_there_is() -> None:
-    figures = {f.name for shown in load_presentations().values() for f in shown.figures}
+    figures = {figure.name for figure in list_specs(Figure)}
     position = {"position": shares((1, 1, "previous", 0.9))}
     best = {"dependency-best": pd.DataFrame([relation("det", 5, 5)])}
     found = choose_answers({**position, **best, **special("sep", 0.3)})

@@ -4,8 +4,13 @@ import pandas as pd
 import pytest
 
 from headscope.errors import StudyError
-from headscope.view.behaviour import find_kind, label_heads, list_kinds, list_thresholds
-from headscope.view.presentation import find_notable_heads
+from headscope.view.behaviour import (
+    find_kind,
+    find_notable_heads,
+    label_heads,
+    list_kinds,
+    list_thresholds,
+)
 
 HEADS = pd.DataFrame({"layer": [1, 1, 2], "head": [1, 2, 1]})
 

@@ -9,8 +9,8 @@ import pytest
 
 from headscope.data.head_view import HeadView
 from headscope.errors import OutputError
-from headscope.view.drawing import Drawing, draw_head, draw_heads, find_words
-from headscope.view.drawing_lines import RED
+from headscope.view.drawing import RED, draw_head, draw_heads, find_words
+from headscope.view.svg import Drawing
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 
 from headscope.data.table import Tables, join_kinds, split_kinds
-from headscope.view.behaviour import OTHER, find_kind
+from headscope.view.behaviour import find_kind
 from headscope.view.card import cards_of_kind
 from headscope.view.overview import Cell, Overview, make_overview
+from headscope.view.specs import OTHER
 
 
 def position(n_layers: int, n_heads: int, planted: dict[tuple[int, int, str], float]) -> dict:

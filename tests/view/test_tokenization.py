@@ -9,7 +9,7 @@ from headscope.data.example import Example
 from headscope.engine.analyze import analyze
 from headscope.models.encode import Encoder
 from headscope.models.load import load_model
-from headscope.report.page import render_report
+from headscope.view.page import render_report
 from headscope.view.tokenization import describe_tokenization, doubt_languages
 from tests.smollm2 import smollm2_tokenizer
 

@@ -21,10 +21,10 @@ from headscope.registry import PROBES
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, explain_damage
 from headscope.view.answer import choose_answers
-from headscope.view.behaviour import OTHER
 from headscope.view.card import cards_of_kind
 from headscope.view.claim import Finding, added_claims, count_verdicts, sum_up
 from headscope.view.overview import Overview, make_overview
+from headscope.view.specs import OTHER
 
 __all__ = ["Atlas", "write_atlas"]
 

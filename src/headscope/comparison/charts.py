@@ -11,17 +11,9 @@ from headscope.comparison.answer import LEVEL, name_measure
 from headscope.data.table import split_kinds
 from headscope.runs.run import Run
 from headscope.view.behaviour import behaviour_table
-from headscope.view.figure import (
-    COLOURS,
-    GREY,
-    Chart,
-    clean_label,
-    clean_labels,
-    mark_data,
-    render,
-    style,
-)
-from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
+from headscope.view.charts import draw_grid
+from headscope.view.figure import Chart, clean_label, clean_labels, mark_data, render, style
+from headscope.view.specs import COLOURS, GREY, HOW_TO_READ, Grid
 
 __all__ = [
     "Drawn", "draw", "draw_best", "draw_changes", "draw_kinds", "draw_lines", "kinds_by_depth",
@@ -126,11 +118,15 @@ def draw_changes(heads: pd.DataFrame, run: str) -> Drawn | None:
     chosen = list(size.sort_values(ascending=False).index[:SHOWN_GRIDS])
     kept = named[named["panel"].isin(chosen)][["table", "measure", "of", "panel"]].drop_duplicates()
     shown = heads[heads["run"] == run].merge(kept, on=["table", "measure", "of"])
+    shown = shown[shown["difference"].notna()]
     shown = shown.rename(columns={"difference_low": "low", "difference_high": "high"})
-    panels = [str(clean_label(panel)) for panel in chosen]
-    grid = HeadsGrid("difference", "difference", diverging=True, panel="panel", panel_order=panels)
+    panels = {str(name): str(name) for name in map(clean_label, chosen)}
+    grid = Grid(
+        name="", title="", caption="", column="difference", axis="difference", diverging=True,
+        panel="panel", words=panels,
+    )  # fmt: skip
     return draw(
-        grid.draw(clean_labels(shown)),
+        draw_grid(grid, clean_labels(shown)),
         f"Heads of {run} that differ most",
         f"{HOW_TO_READ} Red: more than the head at the same place of the first run; blue: less. "
         f"The {len(chosen)} measures with the largest significant differences (after correction).",

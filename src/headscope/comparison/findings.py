@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from headscope.comparison.replicates import Replicates, find_keys, put_together
-from headscope.registry import load_presentations
 from headscope.runs.run import Run
-from headscope.view.behaviour import list_behaviours
-from headscope.view.claim import Outcome, PairClaim, Replicated
+from headscope.view.judge import Replicated
+from headscope.view.presentation import list_specs
+from headscope.view.specs import Behaviour, Outcome, PairClaim
 
 __all__ = ["best_heads", "claims_table", "judge_pairs", "kinds_table"]
 
@@ -33,12 +33,9 @@ def claims_table(runs: Mapping[str, Run]) -> pd.DataFrame:
 
 def judge_pairs(found: Mapping[str, Replicates], runs: Sequence[str]) -> pd.DataFrame:
     """The claims about two models, in the columns of claims: the first run with each other."""
-    claims: list[PairClaim] = [
-        claim for shown in load_presentations().values() for claim in shown.pair_claims
-    ]
     first, *others = runs
     rows = []
-    for claim in claims:
+    for claim in list_specs(PairClaim):
         alone = Outcome("not measured", "It is about two models: see the other runs.")
         outcomes = {first: alone} | {
             name: _judge_pair(claim, found.get(first), found.get(name)) for name in others
@@ -72,7 +69,7 @@ def kinds_table(runs: Mapping[str, Run]) -> pd.DataFrame:
     for name, run in runs.items():
         for part in next(iter(run.labelled.values())):
             rows += _find_strongest(name, part)
-    measured_kinds = {behaviour.name for behaviour in list_behaviours()}
+    measured_kinds = {behaviour.name for behaviour in list_specs(Behaviour)}
     found_kinds = {row["kind"] for row in rows if row["heads"]}
     rows = [row for row in rows if row["kind"] in measured_kinds | found_kinds]
     return put_together(pd.DataFrame(rows, columns=list(KIND_COLUMNS)), ["kind"])

@@ -10,7 +10,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-import headscope.report.sections as report_room
+import headscope.view as view_room
 from headscope.comparison.answer import (
     LEVEL,
     has_kind,
@@ -48,7 +48,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    css = (Path(report_room.__file__).parent / "templates" / "report.css").read_text()
+    css = (Path(view_room.__file__).parent / "templates" / "report.css").read_text()
     environment.globals |= {"css": Markup(css), "version": version("headscope")}
     return environment
 

@@ -11,12 +11,8 @@ from headscope.options import require
 from headscope.registry import load_presentations
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, explain_damage, load_run
-from headscope.view.presentation import (
-    DerivedTables,
-    MapOptions,
-    NotableHead,
-    find_notable_heads,
-)
+from headscope.view.behaviour import find_notable_heads
+from headscope.view.presentation import DerivedTables, MapOptions, NotableHead
 from headscope.view.tokenization import doubt_languages
 
 __all__ = [

@@ -11,7 +11,7 @@ from headscope.errors import StudyError
 from headscope.explore.pack import pack_maps
 from headscope.explore.session import Session, thumbs_values
 from headscope.explore.texts import describe_tokens
-from headscope.report.sections import as_script
+from headscope.view.sections import as_script
 
 __all__ = [
     "CONTENT_TYPES", "PAGE_FOLDER", "STYLE_FILE", "join_modules", "live_page", "read_style",
@@ -107,7 +107,7 @@ def whole_page(boot: dict[str, Any], layers: dict[str, str]) -> str:
 
 def read_style() -> str:
     """The report's own style, and what the explorer adds."""
-    report = files("headscope.report").joinpath("templates/report.css").read_text()
+    report = files("headscope.view").joinpath("templates/report.css").read_text()
     return f"{report}{(PAGE_FOLDER / 'explore.css').read_text()}"
 
 

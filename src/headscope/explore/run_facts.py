@@ -11,8 +11,10 @@ from headscope.contracts import AttentionKind
 from headscope.data.attention import head_name
 from headscope.data.table import split_kinds
 from headscope.runs.run import Run, explain_damage
-from headscope.view.behaviour import OTHER, find_kind, list_kinds
-from headscope.view.card import CORPUS_LABELS, make_cards
+from headscope.view.behaviour import find_kind, list_kinds
+from headscope.view.card import make_cards
+from headscope.view.specs import OTHER
+from headscope.view.table import CORPUS_LABELS
 
 __all__ = ["describe_run"]
 

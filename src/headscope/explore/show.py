@@ -26,16 +26,11 @@ from headscope.options import (
     refuse_unknown,
     require,
 )
-from headscope.view.drawing import (
-    Drawing,
-    draw_head,
-    draw_heads,
-    find_words,
-    without_special,
-)
+from headscope.view.drawing import draw_head, draw_heads, find_words, without_special
 from headscope.view.drawing_matrix import draw_matrices, draw_matrix
 from headscope.view.drawing_page import STRONGEST, draw_page
 from headscope.view.paper import PaperStyle, read_size, style_drawing
+from headscope.view.svg import Drawing
 
 __all__ = ["show"]
 

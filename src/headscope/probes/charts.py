@@ -4,18 +4,14 @@ import altair as alt
 import pandas as pd
 
 from headscope.data.table import Tables
-from headscope.view.figure import (
-    COLOURS,
-    GREY,
-    INTERVAL,
-    Chart,
-    mark_data,
-    name_and_interval,
-    number,
-)
+from headscope.view.charts import draw_grid
+from headscope.view.figure import INTERVAL, Chart, mark_data, name_and_interval, number
+from headscope.view.specs import COLOURS, GREY, Grid
 
-__all__ = ["draw_curve", "draw_parts", "draw_structure"]
+__all__ = ["draw_curve", "draw_parts", "draw_structure", "draw_weights"]
 
+BETWEEN_WORDS = {"dependent-to-head": "word to candidate", "head-to-dependent": "candidate to word"}
+TO_ROOT = {"opening": "word to opening token", "closing": "word to closing token"}
 CURVES = (  # as many as there are colours
     *("attention-only", "attention-and-words", "structural-probe"),
     *("distances-and-words", "words-only", "random-init-attention-and-words"),
@@ -139,3 +135,25 @@ def draw_structure(tables: Tables) -> Chart:
     )
     chart = name_and_interval(chart.properties(width=230, height=170, data=data))
     return chart.facet(facet=alt.Facet("measure:N", title=None, sort=order), columns=2, spacing=20)
+
+
+def draw_weights(tables: Tables) -> Chart:
+    """A grid for each direction; those between words and those for ROOT on scales of their own."""
+    weights = _trained_weights(tables["probe-weights"])
+    grids = []
+    for words, axis in ((BETWEEN_WORDS, "weight, words"), (TO_ROOT, "weight, ROOT")):
+        rows = weights[weights["direction"].isin([*words]) & weights["weight"].notna()]
+        if len(rows):
+            grid = Grid(
+                name="", title="", caption="", column="weight", axis=axis, diverging=True,
+                panel="direction", words=words,
+            )  # fmt: skip
+            grids.append(draw_grid(grid, rows))
+    return alt.vconcat(*grids, spacing=20).resolve_scale(color="independent")
+
+
+def _trained_weights(table: pd.DataFrame) -> pd.DataFrame:
+    """The weights of the probe over the model itself; without it, those of the first probe."""
+    of_heads = table[table["layer"].notna()]
+    trained = of_heads[of_heads["probe"] == "attention-only"]
+    return trained if len(trained) else of_heads[of_heads["probe"] == of_heads["probe"].iloc[0]]

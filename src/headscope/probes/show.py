@@ -1,23 +1,29 @@
 """How probes are shown: section 5 of the paper with its Table 3, learning curves, weights."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.probes import UNTRAINED_PREFIX
-from headscope.probes.charts import draw_curve, draw_parts, draw_structure
-from headscope.view.answer import OPEN, Answer, AnswerMaker, in_hundred, weigh
-from headscope.view.best_bars import BestBars
-from headscope.view.card import FactMaker, Facts, add_rank, by_head
-from headscope.view.claim import Claim, Outcome, all_of, judge
-from headscope.view.figure import Chart, Figure, number
-from headscope.view.heads_grid import HeadsGrid
+from headscope.view.answer import OPEN, in_hundred, weigh
+from headscope.view.facts import FactMaker, Facts, add_rank, by_head
+from headscope.view.judge import all_of, judge
 from headscope.view.numbers import PERCENT, POINTS, SHARE, p_value, percent, row_estimate
-from headscope.view.presentation import ALL_HEADS, PageTable, Presentation, PrintedTable
+from headscope.view.presentation import ALL_HEADS, Presentation
+from headscope.view.specs import (
+    Answer,
+    AnswerMaker,
+    Bars,
+    Claim,
+    Figure,
+    Hover,
+    Outcome,
+    PageTable,
+    PrintedTable,
+)
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["PRESENTATION"]
@@ -32,49 +38,6 @@ STRUCTURAL = "structural-probe"
 PAPER_STRUCTURAL = "80 UUAS"
 WITH_VECTORS = "--train FILE --treebank FILE --vectors FILE"
 DECENT, SUBSTANTIAL = 0.7, 0.05
-BETWEEN_WORDS = {"dependent-to-head": "word to candidate", "head-to-dependent": "candidate to word"}
-TO_ROOT = {"opening": "word to opening token", "closing": "word to closing token"}
-
-
-def draw_probes(tables: Tables) -> Chart:
-    """The share of words whose head a probe finds, beside the paper's."""
-    paper = tables["probes"]["probe"].map(PAPER_UAS) / 100
-    bars = BestBars(
-        label="probe",
-        value="uas",
-        title="heads of words found (UAS)",
-        bar="this model",
-        ticks={"paper": "the paper (BERT-base, WSJ)"},
-        said=[
-            alt.Tooltip("sentences:Q", title="learned from sentences", format=","),
-            alt.Tooltip("parameters:Q", format=","),
-            number("mst_uas", "UAS of whole trees", ".1%"),
-            number("uuas", "UUAS", ".1%"),
-        ],
-        carried=["sentences", "parameters", "mst_uas", "uuas"],
-        has_heads=False,
-    )
-    return bars.draw(tables["probes"].assign(paper=paper))
-
-
-def draw_weights(tables: Tables) -> Chart:
-    """A grid for each direction; those between words and those for ROOT on scales of their own."""
-    weights = _trained_weights(tables["probe-weights"])
-    grids = []
-    for names, title in ((BETWEEN_WORDS, "weight, words"), (TO_ROOT, "weight, ROOT")):
-        rows = weights.assign(direction=weights["direction"].map(names)).dropna(subset="direction")
-        if len(rows):
-            order = list(names.values())
-            grid = HeadsGrid("weight", title, diverging=True, panel="direction", panel_order=order)
-            grids.append(grid.draw(rows))
-    return alt.vconcat(*grids, spacing=20).resolve_scale(color="independent")
-
-
-def _trained_weights(table: pd.DataFrame) -> pd.DataFrame:
-    """The weights of the probe over the model itself; without it, those of the first probe."""
-    of_heads = table[table["layer"].notna()]
-    trained = of_heads[of_heads["probe"] == ATTENTION]
-    return trained if len(trained) else of_heads[of_heads["probe"] == of_heads["probe"].iloc[0]]
 
 
 def weight_facts(tables: Tables) -> Facts:
@@ -97,20 +60,20 @@ def answer_probes(tables: Tables) -> list[Answer]:
     name = next((probe for probe in (WORDS, ATTENTION) if probe in uas), None)
     if name is None:
         return []
-    found = uas[name]
+    estimate = uas[name]
     text = (
         f"A probe over all heads ({name}) finds the syntactic head of "
-        f"{in_hundred(found.value)} of 100 words"
+        f"{in_hundred(estimate.value)} of 100 words"
     )
-    weight = weigh(0.95, found)
+    weight = weigh(0.95, estimate)
     rules = {probe: uas[probe] for probe in BASELINES if probe in uas}
     if rules:
         rule = max(rules, key=lambda probe: rules[probe].value)
-        is_better = found.low > rules[rule].high
+        is_better = estimate.low > rules[rule].high
         text += f"; the strongest baseline ({rule}) finds {in_hundred(rules[rule].value)}"
         text += "" if is_better else ", so it is not clearly better"
         weight = weight if is_better else OPEN
-    return [Answer(f"{text}.", weight, f"UAS {SHARE.estimate(found)}.", (), "probes")]
+    return [Answer(f"{text}.", weight, f"UAS {SHARE.estimate(estimate)}.", (), "probes")]
 
 
 def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
@@ -163,14 +126,11 @@ def _relation_row(row: Mapping[Any, Any]) -> tuple[str, ...]:
         return (*scores, "", "", "")
     head = f"{row['best_layer']}-{row['best_head']}"
     arrow = " (h>d)" * (row["best_direction"] == "head-to-dependent")
-    gain = POINTS.row({**row, "low": row["gain_low"], "high": row["gain_high"]}, "gain")
-    return (*scores, head + arrow, percent(row["best_head_accuracy"]), gain)
+    return (*scores, head + arrow, percent(row["best_head_accuracy"]), POINTS.row(row, "gain"))
 
 
 def build_table_3(tables: Tables) -> list[TextTable]:
     """The paper's probes in its order, then the others that were trained."""
-    if not len(tables.get("probes", ())):
-        return []
     strongest = _strongest(tables["probes"]) or WORDS
     above = _differences(tables, strongest)
     in_paper = PAPER_UAS | {STRUCTURAL: PAPER_STRUCTURAL}
@@ -216,11 +176,11 @@ def check_above(tables: Tables, probe: str, others: Sequence[str], margin: float
 def _differences(tables: Tables, probe: str) -> dict[str, pd.Series]:
     """The rows that compare a probe with others, by the other's name."""
     table = tables.get("probe-differences", pd.DataFrame({"probe": [], "other": []}))
-    found = {str(r["other"]): r for _, r in table[table["probe"] == probe].iterrows()}
+    rows = {str(r["other"]): r for _, r in table[table["probe"] == probe].iterrows()}
     for _, row in table[table["other"] == probe].iterrows():  # the other way round
         ends = {"difference": -row["difference"], "low": -row["high"], "high": -row["low"]}
-        found[str(row["probe"])] = pd.Series({**row, **ends})
-    return found
+        rows[str(row["probe"])] = pd.Series({**row, **ends})
+    return rows
 
 
 def check_decent(tables: Tables) -> Outcome:
@@ -237,133 +197,103 @@ def _not_trained(probes: Sequence[str]) -> Outcome:
     return Outcome("not measured", f"{lacks} Train with: headscope analyze MODEL {WITH_VECTORS}")
 
 
-def _claim(
-    name: str,
-    says: str,
-    probes: Sequence[str],
-    check: Callable[[Tables], Outcome],
-    quote: str = "",
-    needs: tuple[str, ...] = ("probes",),
-) -> Claim:
+def _claim(name: str, probes: Sequence[str], quote: str = "", **texts: Any) -> Claim:
+    """A claim about probes, with the paper's UAS of each."""
     uas = ", ".join(f"{probe} {PAPER_UAS[probe]}" for probe in probes)
-    paper = f"{quote}UAS: {uas} (Table 3)"
-    return Claim(name, "5", says, paper, needs, WITH_VECTORS, check, "probes")
+    return Claim(name, paper=f"{quote}UAS: {uas} (Table 3)", made_by=WITH_VECTORS, **texts)
 
 
-def _compare(
-    name: str, says: str, probe: str, *others: str, margin: float = 0.0, quote: str = ""
-) -> Claim:
+def _above(name: str, probe: str, *others: str, margin: float = 0.0, **texts: Any) -> Claim:
+    """A claim that a probe finds more than each of the others."""
     check = partial(check_above, probe=probe, others=others, margin=margin)
-    needs = ("probes", "probe-differences")
-    return _claim(name, says, (probe, *others), check, quote, needs)
+    return _claim(
+        name, (probe, *others), check=check, needs=("probes", "probe-differences"), **texts
+    )
 
 
-def _figure(
-    name: str, title: str, draw: Callable[[Tables], Chart], caption: str, paper: str = ""
-) -> Figure:
-    return Figure(name, title, caption, (name,), "--treebank FILE --train FILE", draw, paper)
-
-
-FIGURES = (
-    _figure(
-        "probes",
-        "How much syntax all heads hold together",
-        draw_probes,
-        "One row per probe (a small parser): single heads, all heads together, hidden states. Bar: "
-        "share of words whose syntactic head it finds, without punctuation, with its 95 % interval "
-        "over documents and seeds. Tick: the paper's result for the same probe on BERT-base and "
-        "another treebank, if there is one.",
-        paper="Table 3",
+CHARTS = "headscope.probes.charts"
+BETTER = '"substantially outperforms our baselines"; '
+PRESENTATION = Presentation(
+    ALL_HEADS, made_by="--treebank FILE --train FILE", paper="5", figure="probes", show=[
+    Bars(
+        name="probes", label="probe", column="uas", axis="heads of words found (UAS)",
+        rows=lambda tables: tables["probes"].assign(
+            paper=tables["probes"]["probe"].map(PAPER_UAS) / 100
+        ),
+        bar="this model", ticks={"paper": "the paper (BERT-base, WSJ)"}, has_heads=False,
+        hover=[
+            Hover("sentences", "learned from sentences", ","), Hover("parameters", form=","),
+            Hover("mst_uas", "UAS of whole trees", ".1%"), Hover("uuas", "UUAS", ".1%"),
+        ],
+        title="How much syntax all heads hold together", paper="Table 3",
+        caption="One row per probe (a small parser): single heads, all heads together, hidden "
+        "states. Bar: share of words whose syntactic head it finds, without punctuation, with its "
+        "95 % interval over documents and seeds. Tick: the paper's result for the same probe on "
+        "BERT-base and another treebank, if there is one.",
     ),
-    _figure(
-        "probe-curve",
-        "How fast probes learn",
-        draw_curve,
-        "Share of words whose syntactic head a probe finds, by the number of training sentences, "
-        "with 95 % intervals. If a curve is flat early, the syntax is in the attention and not "
-        "learned by the probe.",
+    Figure(
+        name="probe-curve", draw_tables=f"{CHARTS}:draw_curve", title="How fast probes learn",
+        caption="Share of words whose syntactic head a probe finds, by the number of training "
+        "sentences, with 95 % intervals. If a curve is flat early, the syntax is in the attention "
+        "and not learned by the probe.",
     ),
-    _figure(
-        "probe-parts",
-        "How many heads make the parse",
-        draw_parts,
-        "Share of words whose syntactic head the attention-only probe finds when it reads only "
-        "some heads. Lines add heads: greedy adds the most promising head each time; L1 keeps the "
-        "heads that a penalty on weights leaves. Grey: single layers, all heads, and all heads but "
-        "some.",
+    Figure(
+        name="probe-parts", draw_tables=f"{CHARTS}:draw_parts",
+        title="How many heads make the parse",
+        caption="Share of words whose syntactic head the attention-only probe finds when it reads "
+        "only some heads. Lines add heads: greedy adds the most promising head each time; L1 keeps "
+        "the heads that a penalty on weights leaves. Grey: single layers, all heads, and all heads "
+        "but some.",
     ),
-    _figure(
-        "probe-structure",
-        "Trees in the hidden states, layer by layer",
-        draw_structure,
-        "The structural probe of Hewitt and Manning, by their own measures. Line: each layer, "
-        "trained on at most 1,000 sentences. Rings: probes trained on all sentences. Dashed line: "
-        "a chain of words, which needs no model.",
+    Figure(
+        name="probe-structure", draw_tables=f"{CHARTS}:draw_structure",
+        title="Trees in the hidden states, layer by layer",
+        caption="The structural probe of Hewitt and Manning, by their own measures. Line: each "
+        "layer, trained on at most 1,000 sentences. Rings: probes trained on all sentences. Dashed "
+        "line: a chain of words, which needs no model.",
     ),
-    _figure(
-        "probe-weights",
-        "Which heads the parse is made of",
-        draw_weights,
-        "Weights of the attention-only probe. Each cell is a head. Rows: layers. Columns: heads. "
-        "Red: its attention raises the score of a candidate. Blue: it lowers it. Top: attention "
-        "between a word and the candidate. Bottom: attention to special tokens, which counts for "
-        "ROOT and has its own scale.",
+    Figure(
+        name="probe-weights", draw_tables=f"{CHARTS}:draw_weights",
+        title="Which heads the parse is made of",
+        caption="Weights of the attention-only probe. Each cell is a head. Rows: layers. Columns: "
+        "heads. Red: its attention raises the score of a candidate. Blue: it lowers it. Top: "
+        "attention between a word and the candidate. Bottom: attention to special tokens, which "
+        "counts for ROOT and has its own scale.",
     ),
-)
-CLAIMS = (
-    _compare(
-        "probe-beats-baselines",
-        "All heads together, weighted by the words, parse substantially better than baselines "
+    _above(
+        "probe-beats-baselines", WORDS, RIGHT, DISTANCES, margin=SUBSTANTIAL, quote=BETTER,
+        says="All heads together, weighted by the words, parse substantially better than baselines "
         "without attention (here: by over 5 points).",
-        *(WORDS, RIGHT, DISTANCES),
-        margin=SUBSTANTIAL,
-        quote='"substantially outperforms our baselines"; ',
     ),
     _claim(
-        "probe-parses-well",
-        "All heads together, weighted by the words, reach a decent UAS (here: over 70).",
-        (WORDS,),
-        check_decent,
-        '"achieves a decent UAS of 77"; ',
+        "probe-parses-well", (WORDS,), check=check_decent, needs=("probes",),
+        says="All heads together, weighted by the words, reach a decent UAS (here: over 70).",
+        quote='"achieves a decent UAS of 77"; ',
     ),
-    _compare(
-        "words-help-the-probe",
-        "A probe over attention is better if it also reads the words.",
-        *(WORDS, ATTENTION),
+    _above(
+        "words-help-the-probe", WORDS, ATTENTION,
+        says="A probe over attention is better if it also reads the words.",
         quote='it "should benefit from having information about the input words"; ',
     ),
-    _compare(
-        "attention-alone-beats-distances",
-        "Attention alone parses better than distances and words do.",
-        *(ATTENTION, DISTANCES),
+    _above(
+        "attention-alone-beats-distances", ATTENTION, DISTANCES,
+        says="Attention alone parses better than distances and words do.",
     ),
-    _compare(
-        "syntax-comes-from-training",
-        "The attention of the trained model parses substantially better than that of the untrained "
-        "one (here: by over 5 points).",
-        *(WORDS, UNTRAINED),
-        margin=SUBSTANTIAL,
-        quote='"substantially outperforms our baselines"; ',
+    _above(
+        "syntax-comes-from-training", WORDS, UNTRAINED, margin=SUBSTANTIAL, quote=BETTER,
+        says="The attention of the trained model parses substantially better than that of the "
+        "untrained one (here: by over 5 points).",
     ),
-)
-PRESENTATION = Presentation(
-    section=ALL_HEADS,
-    figures=FIGURES,
-    claims=CLAIMS,
-    answers=(AnswerMaker(("probes",), answer_probes),),
-    facts=(FactMaker(("probe-weights",), weight_facts),),
-    printed=(
-        PrintedTable("probes", read_probes),
-        PrintedTable("probe-differences", read_differences),
-        PrintedTable("probe-relations", read_relations),
-        PrintedTable("probe-curve"),
-        PrintedTable("probe-selectivity"),
-        PrintedTable("probe-description"),
-        PrintedTable("probe-parts"),
-        PrintedTable("probe-structure"),
-        PrintedTable("probe-weights"),
+    AnswerMaker(("probes",), answer_probes),
+    FactMaker(("probe-weights",), weight_facts),
+    PrintedTable("probes", read_probes),
+    PrintedTable("probe-differences", read_differences),
+    PrintedTable("probe-relations", read_relations),
+    *(
+        PrintedTable(f"probe-{name}")
+        for name in ("curve", "selectivity", "description", "parts", "structure", "weights")
     ),
-    page_tables=(
-        PageTable("Table 3, probes", "--treebank TEST.conllu --train TRAIN.conllu", build_table_3),
+    PageTable(
+        "Table 3, probes", "--treebank TEST.conllu --train TRAIN.conllu", "probes", build_table_3
     ),
-)
+])  # fmt: skip

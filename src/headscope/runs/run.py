@@ -65,7 +65,7 @@ class Run:
         return f"<Run of {self.manifest['model']['name']}: {', '.join(self.tables)}{place}>"
 
     def _repr_html_(self) -> str:
-        from headscope.report.notebook import describe_run  # altair: only to show it
+        from headscope.view.notebook import describe_run  # altair: only to show it
 
         with explain_damage(self):
             return describe_run(self.tables, self.manifest)
@@ -73,7 +73,7 @@ class Run:
     @checked
     def report(self, path: str | Path | None = None) -> Path:
         """Write the run as one HTML page, by default into its folder, and return the path."""
-        from headscope.report.page import write_report  # altair: only to show it
+        from headscope.view.page import write_report  # altair: only to show it
 
         if path is None and self.folder is None:
             raise StudyError(
@@ -88,7 +88,7 @@ class Run:
     @cached_property
     def findings(self) -> "list[Finding]":
         """What the run shows of every claim of the paper, in the paper's order."""
-        from headscope.view.claim import check_claims  # altair: only to show it
+        from headscope.view.claim import check_claims  # all analyses: only to show it
 
         with explain_damage(self):
             return check_claims(self.tables, self.untrained, self.manifest["model"])
@@ -96,7 +96,7 @@ class Run:
     @cached_property
     def labelled(self) -> dict[str, list[pd.DataFrame]]:
         """What heads are measured for and what they find, by kind of attention."""
-        from headscope.view.behaviour import find_labelled  # altair: only to show it
+        from headscope.view.behaviour import find_labelled  # all analyses: only to show it
 
         with explain_damage(self):
             return {kind: find_labelled(own) for kind, own in split_kinds(self.tables).items()}
@@ -104,7 +104,7 @@ class Run:
     @checked
     def card(self, head: str | tuple[int, int]) -> "Card":
         """All that the run knows about one head, named "8-10" or (8, 10)."""
-        from headscope.view.card import make_card, read_head  # altair: only to show it
+        from headscope.view.card import make_card, read_head  # all analyses: only to show it
 
         name = head if isinstance(head, str) else "-".join(map(str, head))
         with explain_damage(self):

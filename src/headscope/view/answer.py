@@ -1,8 +1,7 @@
 """The answer in short: a few plain sentences that the analyses write from their tables."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -10,70 +9,30 @@ import pandas as pd
 from headscope.data.table import Tables, split_kinds
 from headscope.registry import load_presentations
 from headscope.stats.interval import Estimate
-from headscope.view.claim import Passing
-from headscope.view.numbers import SHARE, WHOLE, WHOLE_PERCENT, is_agreed, row_estimate
-from headscope.view.own_names import name_specials
+from headscope.view.judge import Passing, name_head, plural, top_row
+from headscope.view.numbers import (
+    SHARE,
+    WHOLE,
+    WHOLE_PERCENT,
+    Form,
+    is_agreed,
+    name_specials,
+    row_estimate,
+)
+from headscope.view.specs import Answer, AnswerMaker
 
 __all__ = [
-    "OPEN",
-    "Answer",
-    "AnswerMaker",
-    "answer_by_heads",
-    "cases",
-    "choose_answers",
-    "in_hundred",
-    "is_wide",
-    "join_words",
-    "name_best",
-    "name_heads",
-    "note_rough",
-    "say_more",
-    "say_none",
-    "weigh",
+    "OPEN", "cases", "choose_answers", "count_heads", "in_hundred", "is_wide", "join_words",
+    "name_best", "name_heads", "nearest_head", "note_rough", "say_more", "say_none", "weigh",
     "write_percent",
-]
+]  # fmt: skip
 
 MOST = 5  # sentences
 NAMED_HEADS = 3
 AGAIN = 0.7  # what a further sentence of the same analysis or kind of attention is worth
 WIDE, OPEN = 0.5, 0.2  # an interval that says little, and the weight of what it is of
 ROUGH = 0.3  # an interval that must be told with its number
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 KINDS = {"cross": "cross attention"}
-HEAD = re.compile(r"\b\d+-\d+\b")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A sentence, and how much it says about a model.
-
-    `weight` is about 1 for a head with one clear function, 0.5 for a summary over all heads, and
-    0.2 for the news that something was not found.
-    """
-
-    text: str
-    weight: float
-    detail: str = ""  # the numbers with their intervals
-    heads: tuple[str, ...] = ()  # those that the text names, as "3-3"
-    figure: str = ""  # the figure that shows it
-
-    def parts(self) -> Iterator[tuple[str, bool]]:
-        """The text in parts: heads, which link to their cards, and what is between them."""
-        place = 0
-        for match in HEAD.finditer(self.text):
-            if match[0] in self.heads:
-                yield self.text[place : match.start()], False
-                yield match[0], True
-                place = match.end()
-        yield self.text[place:], False
-
-
-@dataclass(frozen=True)
-class AnswerMaker:
-    """Sentences of an analysis, and the tables they are read off."""
-
-    needs: tuple[str, ...]
-    make: Callable[[Tables], list[Answer]]
 
 
 def choose_answers(
@@ -83,36 +42,36 @@ def choose_answers(
 
     `model` is what the manifest says of it: special tokens have the names that they have there.
     """
-    found = [
+    answers = [
         (answer, (analysis, kind))
-        for kind, own in split_kinds(tables).items()
+        for kind, part in split_kinds(tables).items()
         for analysis, shown in load_presentations().items()
-        for maker in shown.answers
-        if all(len(own.get(name, ())) for name in maker.needs)
-        for answer in _of_kind(maker.make(own), kind, model)
+        for maker in shown.specs(AnswerMaker)
+        if all(len(part.get(name, ())) for name in maker.needs)
+        for answer in _of_kind(maker.make(part), kind, model)
     ]
     chosen: list[Answer] = []
-    told: list[str] = []
+    used: list[str] = []
 
     def worth(item: tuple[Answer, tuple[str, str]]) -> float:
         answer, sources = item
-        return answer.weight * AGAIN ** sum(told.count(source) for source in sources if source)
+        return answer.weight * AGAIN ** sum(used.count(source) for source in sources if source)
 
-    while found and len(chosen) < most:
-        best = max(found, key=worth)
-        found.remove(best)
+    while answers and len(chosen) < most:
+        best = max(answers, key=worth)
+        answers.remove(best)
         chosen.append(best[0])
-        told += best[1]
+        used += best[1]
     return chosen
 
 
 def _of_kind(answers: Sequence[Answer], kind: str, model: Mapping[str, Any] | None) -> list[Answer]:
     """The sentences with the kind of attention that they are about, where there are several."""
-    said = f"{KINDS.get(kind, kind).capitalize()}: " * bool(kind)
+    prefix = f"{KINDS.get(kind, kind).capitalize()}: " * bool(kind)
     return [
         replace(
             answer,
-            text=said + name_specials(answer.text, model, kind),
+            text=prefix + name_specials(answer.text, model, kind),
             detail=name_specials(answer.detail, model, kind),
         )
         for answer in answers
@@ -122,30 +81,49 @@ def _of_kind(answers: Sequence[Answer], kind: str, model: Mapping[str, Any] | No
 # The parts of sentences, for `show.py`.
 
 
-def answer_by_heads(
-    found: Passing, does: str, do: str, weight: float, figure: str, column: str = "share"
+def count_heads(
+    heads: Passing,
+    n_heads: int,
+    does: str,
+    weight: float,
+    figure: str,
+    column: str = "weight",
+    form: Form = WHOLE_PERCENT,
+    detail: Form = SHARE,
 ) -> Answer:
-    """How many heads do something, and which do it most: "Two heads look at ...: 3-3 (97 %)".
+    """How many of all heads do something, and which do it most: "2 of 72 heads look at ..."."""
+    ranked = heads.sure.sort_values(column, ascending=False, kind="stable")
+    n_sure = len(ranked)
+    shown = ranked.head(n_sure if n_sure <= NAMED_HEADS + 1 else NAMED_HEADS)
+    names, rows = name_heads(shown), shown.to_dict("records")
+    rough = [note_rough(row_estimate(row, column)) * (form == WHOLE_PERCENT) for row in rows]
+    values = [
+        f"{name} ({form.number(row[column])}{note})"
+        for name, row, note in zip(names, rows, rough, strict=True)
+    ]
+    which = ": " if len(shown) == n_sure else ", most of all "
+    do = does if n_sure == 1 else plural(does)
+    text = f"{n_sure:,} of {n_heads:,} heads {do}{which}{join_words(values)}{say_more(heads)}."
+    numbers = [f"{name} {detail.row(row, column)}" for name, row in zip(names, rows, strict=True)]
+    return Answer(text, weight, f"{', '.join(numbers)}.", names, figure)
 
-    `does` is said of one head, `do` of several; of those that may do it only the number is said.
-    """
-    ranked = found.sure.sort_values(column, ascending=False, kind="stable")
-    n_heads = len(ranked)
-    shown = ranked.head(n_heads if n_heads <= NAMED_HEADS + 1 else NAMED_HEADS)
-    heads = name_heads(shown)
-    said = [
-        f"{name} ({write_percent(row[column])}{note_rough(row_estimate(row, column))})"
-        for name, row in zip(heads, shown.to_dict("records"), strict=True)
-    ]
-    count = NUMBERS[n_heads] if n_heads < len(NUMBERS) else f"{n_heads:,}"
-    which = ": " if len(shown) == n_heads else ", most of all "
-    subject = f"{count} head {does}" if n_heads == 1 else f"{count} heads {do}"
-    text = f"{subject[0].upper()}{subject[1:]}{which}{join_words(said)}{say_more(found)}."
-    numbers = [
-        f"{name} {SHARE.row(row, column)}"
-        for name, row in zip(heads, shown.to_dict("records"), strict=True)
-    ]
-    return Answer(text, weight, f"{', '.join(numbers)}.", heads, figure)
+
+def nearest_head(
+    rows: pd.DataFrame,
+    heads: Passing,
+    does: str,
+    figure: str,
+    column: str = "weight",
+    form: Form = WHOLE_PERCENT,
+    detail: Form = SHARE,
+    where: str = "",
+) -> Answer:
+    """That no head does something, or that it is undecided; and the head that comes nearest."""
+    top = top_row(rows, column)
+    name, rough = name_head(top), note_rough(row_estimate(top, column)) * (form == WHOLE_PERCENT)
+    value = f"{form.number(top[column])}{where}{rough}"
+    text = f"{say_none(does, heads)}; the closest is {name} ({value})."
+    return Answer(text, OPEN, f"{name} {detail.row(top, column)}.", (name,), figure)
 
 
 def name_heads(rows: pd.DataFrame) -> tuple[str, ...]:
@@ -190,44 +168,44 @@ def in_hundred(share: float) -> str:
     return WHOLE.number(share)
 
 
-def say_more(found: Passing) -> str:
+def say_more(heads: Passing) -> str:
     """How many heads may do it too, as their interval includes the threshold; "" where none."""
-    return f"; undecided: {len(found.open):,} more" * bool(len(found.open))
+    return f"; undecided: {len(heads.open):,} more" * bool(len(heads.open))
 
 
-def say_none(does: str, found: Passing) -> str:
+def say_none(does: str, heads: Passing) -> str:
     """That no head does something; or that it is undecided, where the interval of some may."""
-    return f"Whether some head {does} is undecided" if len(found.open) else f"No head {does}"
+    return f"Whether some head {does} is undecided" if len(heads.open) else f"No head {does}"
 
 
-def note_rough(found: Estimate[float]) -> str:
+def note_rough(estimate: Estimate[float]) -> str:
     """The interval of a share where it is wide, or that there is none, in words; "" of others.
 
     >>> note_rough(Estimate(0.5, 0.31, 0.68)), note_rough(Estimate(0.5, 0.49, 0.51))
     (', interval 31-68 %', '')
     """
-    if pd.isna(found.low):
+    if pd.isna(estimate.low):
         return ", no interval"
-    ends = f"{WHOLE.interval(found.low, found.high)} %"
-    return f", interval {ends}" * (found.high - found.low > ROUGH)
+    ends = f"{WHOLE.interval(estimate.low, estimate.high)} %"
+    return f", interval {ends}" * (estimate.high - estimate.low > ROUGH)
 
 
-def is_wide(found: Estimate[float]) -> bool:
+def is_wide(estimate: Estimate[float]) -> bool:
     """Whether an interval of a share leaves nearly all open, so that the share says nothing.
 
     >>> is_wide(Estimate(0.7, 0.02, 0.99)), is_wide(Estimate(0.7, 0.6, 0.8))
     (True, False)
     """
-    return found.high - found.low > WIDE
+    return estimate.high - estimate.low > WIDE
 
 
-def weigh(weight: float, found: Estimate[float]) -> float:
+def weigh(weight: float, estimate: Estimate[float]) -> float:
     """The weight of a sentence about a share; little where its interval leaves nearly all open.
 
     >>> weigh(0.9, Estimate(0.7, 0.6, 0.8)), weigh(0.9, Estimate(0.7, 0.02, 0.99))
     (0.9, 0.2)
     """
-    return OPEN if is_wide(found) else weight
+    return OPEN if is_wide(estimate) else weight
 
 
 def name_best(row: pd.Series, head: str) -> str:

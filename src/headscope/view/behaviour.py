@@ -1,129 +1,42 @@
 """What heads are known for: behaviours above a threshold, and names of what they find."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import pandas as pd
 
 from headscope.data.table import KIND, Tables, join_kinds, split_kinds
-from headscope.errors import StudyError
-from headscope.options import flag_of
 from headscope.registry import load_presentations
-from headscope.view.figure import GREY
+from headscope.view.numbers import bounds
+from headscope.view.presentation import LEAST_SHARE, NotableHead, Presentation, list_specs
+from headscope.view.specs import OTHER, Behaviour, Kind, Labels, Threshold
+from headscope.view.table import choose_rows
 
 __all__ = [
-    "OTHER",
-    "Behaviour",
-    "Kind",
-    "Labels",
-    "Threshold",
-    "behaviour_table",
-    "find_kind",
-    "find_labelled",
-    "label_heads",
-    "list_behaviours",
-    "list_kinds",
-    "list_labels",
-    "list_thresholds",
-]
+    "behaviour_table", "find_kind", "find_labelled", "find_notable_heads", "label_heads",
+    "list_kinds", "list_thresholds",
+]  # fmt: skip
 
 COLUMNS = ["behaviour", "layer", "head", "share", "low", "high", "threshold", "holds"]
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of behaviour: few enough that each has a colour and a shape on the map of heads."""
-
-    name: str
-    colour: str
-    shape: str
-
-
-OTHER = Kind("other", GREY, "circle")
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """Above which a head counts; an option of `headscope layout`.
-
-    A behaviour is measured as a share, so a threshold of another unit is divided by `per`.
-    """
-
-    name: str
-    default: float
-    help: str
-    most: float = 1.0
-    per: float = 1.0
-
-    def as_share(self, chosen: Mapping[str, float]) -> float:
-        """The share above which a head counts; an error for one that none or all would pass."""
-        value = chosen.get(self.name, self.default)
-        if not 0 < value < self.most:
-            raise StudyError(
-                f"{flag_of(self.name)} {value} cannot be used. Expected a number between 0 and "
-                f"{self.most:.4g}; change it, or leave it out."
-            )
-        return value / self.per
-
-
-@dataclass(frozen=True)
-class Behaviour:
-    """Something a head can do with its attention, as a share of it."""
-
-    name: str  # "previous token"
-    phrase: str  # "looks at the previous token ({})"
-    kind: Kind
-    threshold: Threshold
-    needs: str  # the table it is read off
-    measure: Callable[[pd.DataFrame], pd.DataFrame]  # -> layer, head, share, low, high
-    ranking: str = ""  # of the analysis, by which its best and worst examples are found
-    is_background: bool = False  # says little of a head, so it is named last
-    short: str = ""  # in a cell of the picture of all heads: six letters or so
-    also: str = ""  # other words by which a person may look for it
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Names of what heads find, such as syntactic relations."""
-
-    kind: Kind
-    find: Callable[[Tables], pd.DataFrame]  # -> layer, head, label, share, is_known
-    name: str | None = None  # the one label there is; None: any
-    called: str = "{}"  # what a card calls it
-    plain: Callable[[str], str] = lambda label: ""  # any label in plain words, if it has some
-    noun: str = "label"
-    short: str = ""  # of the one label, in a cell of the picture of all heads
-    also: Callable[[str], str] = lambda label: ""  # other words by which one may look for a label
-
-
-def list_behaviours() -> list[Behaviour]:
-    """The behaviours of all analyses, in the order of the registry."""
-    return [behaviour for shown in load_presentations().values() for behaviour in shown.behaviours]
-
-
-def list_labels() -> list[Labels]:
-    """The sources of names of all analyses, in the order of the registry."""
-    return [labels for shown in load_presentations().values() for labels in shown.labels]
-
-
 def list_thresholds() -> list[Threshold]:
     """The thresholds of all behaviours, each once."""
-    return list(dict.fromkeys(behaviour.threshold for behaviour in list_behaviours()))
+    return list(dict.fromkeys(behaviour.threshold for behaviour in list_specs(Behaviour)))
 
 
 def list_kinds() -> list[Kind]:
     """All kinds of behaviour, what is none of them last."""
-    kinds = [behaviour.kind for behaviour in list_behaviours()]
-    kinds += [labels.kind for labels in list_labels()]
+    kinds = [behaviour.kind for behaviour in list_specs(Behaviour)]
+    kinds += [labels.kind for labels in list_specs(Labels)]
     return [*dict.fromkeys(kinds), OTHER]
 
 
 def find_kind(name: str) -> Kind:
     """The kind of a behaviour or label; a name that none has of its own is a free label's."""
-    own: dict[str, Kind] = {behaviour.name: behaviour.kind for behaviour in list_behaviours()}
-    own |= {labels.name: labels.kind for labels in list_labels() if labels.name is not None}
-    free = [labels.kind for labels in list_labels() if labels.name is None]
-    return own.get(name, OTHER if name == OTHER.name or not free else free[0])
+    kinds: dict[str, Kind] = {behaviour.name: behaviour.kind for behaviour in list_specs(Behaviour)}
+    kinds |= {labels.name: labels.kind for labels in list_specs(Labels) if labels.name is not None}
+    free = [labels.kind for labels in list_specs(Labels) if labels.name is None]
+    return kinds.get(name, OTHER if name == OTHER.name or not free else free[0])
 
 
 def behaviour_table(tables: Tables, thresholds: Mapping[str, float] | None = None) -> pd.DataFrame:
@@ -134,19 +47,29 @@ def behaviour_table(tables: Tables, thresholds: Mapping[str, float] | None = Non
     """
     kinds = split_kinds(tables)
     if set(kinds) != {""}:
-        of_kinds = {kind: {KIND: behaviour_table(own, thresholds)} for kind, own in kinds.items()}
+        of_kinds = {kind: {KIND: behaviour_table(part, thresholds)} for kind, part in kinds.items()}
         return join_kinds(of_kinds)[KIND]
     parts = []
-    for behaviour in list_behaviours():
+    for behaviour in list_specs(Behaviour):
         if not len(tables.get(behaviour.needs, ())):
             continue
         threshold = behaviour.threshold.as_share(thresholds or {})
-        shares = behaviour.measure(tables[behaviour.needs])
+        shares = measure_behaviour(behaviour, tables[behaviour.needs])
         if shares["share"].max() > 0:  # what a model can show at all
             holds = shares["share"] > threshold
-            found = shares.assign(behaviour=behaviour.name, threshold=threshold, holds=holds)
-            parts.append(found[COLUMNS].sort_values("share", ascending=False))
+            heads = shares.assign(behaviour=behaviour.name, threshold=threshold, holds=holds)
+            parts.append(heads[COLUMNS].sort_values("share", ascending=False))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
+
+
+def measure_behaviour(behaviour: Behaviour, table: pd.DataFrame) -> pd.DataFrame:
+    """The share of every head, with its interval."""
+    rows = choose_rows(table, behaviour.where)
+    columns = (behaviour.column, *bounds(table, behaviour.column))
+    share, low, high = (rows[name] for name in columns)
+    if behaviour.is_negative:
+        share, low, high = -share, -high, -low
+    return rows[["layer", "head"]].assign(share=share, low=low, high=high)
 
 
 def find_labelled(tables: Tables) -> list[pd.DataFrame]:
@@ -156,7 +79,13 @@ def find_labelled(tables: Tables) -> list[pd.DataFrame]:
     share, and `is_known` where a head counts.
     """
     measured = behaviour_table(tables).rename(columns={"behaviour": "label", "holds": "is_known"})
-    return [measured, *(part for labels in list_labels() if len(part := labels.find(tables)))]
+    return [measured, *_named_heads(tables)]
+
+
+def _named_heads(tables: Tables) -> list[pd.DataFrame]:
+    """What each source of names knows of heads, where it knows anything."""
+    sources = [labels for labels in list_specs(Labels) if len(tables.get(labels.needs, ()))]
+    return [part for labels in sources if len(part := labels.find(tables[labels.needs]))]
 
 
 def label_heads(
@@ -167,17 +96,35 @@ def label_heads(
     First come behaviours, then what a head finds, then behaviours that say little. What applies
     nowhere is "other".
     """
-    found = behaviour_table(tables, thresholds)
-    found = found[found["holds"].astype(bool)].rename(columns={"behaviour": "label"})
-    is_background = found["label"].isin([b.name for b in list_behaviours() if b.is_background])
-    named = [part for labels in list_labels() if len(part := labels.find(tables))]
-    known = [part[part["is_known"].astype(bool)] for part in named]
+    behaviours = behaviour_table(tables, thresholds)
+    behaviours = behaviours[behaviours["holds"].astype(bool)].rename(columns={"behaviour": "label"})
+    is_background = behaviours["label"].isin(
+        [b.name for b in list_specs(Behaviour) if b.is_background]
+    )
+    known = [part[part["is_known"].astype(bool)] for part in _named_heads(tables)]
     names: dict[tuple[int, int], list[str]] = {}
-    for part in (found[~is_background], *known, found[is_background]):
+    for part in (behaviours[~is_background], *known, behaviours[is_background]):
         for label, layer, head in part[["label", "layer", "head"]].itertuples(index=False):
             names.setdefault((int(layer), int(head)), []).append(str(label))
     places = heads[["layer", "head"]].to_numpy().tolist()
     labels = [list(dict.fromkeys(names.get((*place,), [OTHER.name]))) for place in places]
     return heads.assign(
-        behaviour=[own[0] for own in labels], behaviours=["; ".join(own) for own in labels]
+        behaviour=[applying[0] for applying in labels],
+        behaviours=["; ".join(applying) for applying in labels],
     )
+
+
+def find_notable_heads(analysis: str, tables: Tables) -> list[NotableHead]:
+    """The heads worth showing for an analysis, by its tables: the strongest of each behaviour that
+    gives it a share worth seeing, then those of its own choice."""
+    shown: Presentation | None = load_presentations().get(analysis)
+    if shown is None:
+        return []
+    measured = behaviour_table(tables)
+    heads = []
+    for behaviour in shown.specs(Behaviour):
+        is_strong = (measured["behaviour"] == behaviour.name) & (measured["share"] > LEAST_SHARE)
+        if behaviour.ranking and is_strong.any():
+            layer, head = measured[is_strong][["layer", "head"]].iloc[0].astype(int)
+            heads.append(NotableHead(behaviour.name, behaviour.ranking, layer - 1, head - 1))
+    return [*heads, *shown.notable_heads(tables)]

@@ -7,8 +7,7 @@ import numpy as np
 
 from headscope.data.attention import head_name
 from headscope.data.head_view import FAINT, HeadView
-from headscope.view.drawing import find_words
-from headscope.view.drawing_lines import RED
+from headscope.view.drawing import RED, find_words
 from headscope.view.svg import (
     Drawing,
     compose,

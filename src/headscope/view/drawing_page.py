@@ -9,7 +9,7 @@ import numpy as np
 
 from headscope.data.attention import head_name
 from headscope.data.head_view import HeadView
-from headscope.view.drawing_lines import RED
+from headscope.view.drawing import RED
 from headscope.view.svg import (
     Drawing,
     compose,

@@ -1,8 +1,8 @@
-"""What a figure is, how all of them look, what their marks carry, and how they are saved."""
+"""How all figures look, what their marks carry, and how they are saved."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from importlib import import_module
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -11,52 +11,25 @@ import altair as alt
 import pandas as pd
 from altair.utils.schemapi import debug_mode
 
-from headscope.data.table import Tables, split_kinds
+from headscope.data.table import Tables
 from headscope.errors import StudyError
 from headscope.files import write_atomically
-from headscope.registry import load_presentations
+from headscope.view.presentation import list_specs
+from headscope.view.specs import COLOURS, GREY, KIND_TITLES, Bars, Dots, Figure, Grid
 
 __all__ = [
-    "COLOURS",
-    "DIVERGING",
-    "FONT",
-    "FORMATS",
-    "GREY",
-    "HEAD",
-    "INTERVAL",
-    "KIND_TITLES",
-    "SEQUENTIAL",
-    "TEXT",
-    "Chart",
-    "Figure",
-    "calculate",
-    "clean_label",
-    "clean_labels",
-    "list_figures",
-    "mark_data",
-    "name_and_interval",
-    "number",
-    "render",
-    "save_alike",
-    "save_figures",
-    "style",
-]
+    "DIVERGING", "FONT", "FORMATS", "HEAD", "INTERVAL", "SEQUENTIAL", "TEXT",
+    "Chart", "calculate", "clean_label", "clean_labels", "draw", "list_figures", "mark_data",
+    "name_and_interval", "number", "render", "save_alike", "save_figures", "style",
+]  # fmt: skip
 
 Chart: TypeAlias = Any  # of some kind; the types of Altair do not outlive its methods
 
-# Okabe and Ito's colours, told apart by all eyes, without the two that vanish on white or black.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-GREY = "#808080"  # seen equally well on white and on black: for lines that are no data
 TEXT = "currentColor"  # of words among the marks: that of the page, and black in a file
 SEQUENTIAL: Final = "yellowgreenblue"
 DIVERGING: Final = "redblue"
 FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
 FORMATS = ("svg", "png", "pdf")
-KIND_TITLES = {
-    "encoder": "encoder",
-    "decoder": "decoder",
-    "cross": "cross attention, from the target to the source",
-}
 DOTS_PER_INCH = 200
 MANY_ROWS = 2500
 HEAD = alt.Tooltip("name:N", title="head")
@@ -75,66 +48,40 @@ INVISIBLE = "\u2060"  # joins words, and is not seen
 UNPRINTABLE = re.compile("[^\t\n\r -\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A picture of some tables of a run.
-
-    Its marks carry `layer` and `head` (1-based) in their data wherever a mark is a head, so that
-    the report can open the head's card, and its tooltips name the head as `8-10`.
-    """
-
-    name: str
-    title: str
-    caption: str  # how to read it, for someone who has not read the paper; also its alt text
-    needs: tuple[str, ...]  # the tables it draws; all of them must be there
-    made_by: str  # what to add to `headscope analyze MODEL` to have them
-    draw_tables: Callable[[Tables], Chart]
-    paper: str = ""  # the paper's own figure, as "Figure 2"
-    has_content: Callable[[Tables], bool] = lambda tables: True  # asked when all tables are there
-    content: str = ""  # which rows it draws, if not all: said where there are none
-    in_line: int = 1  # how many such figures share a line of the page; wide ones come first
-
-    def missing(self, tables: Tables) -> list[str]:
-        """The tables it needs that are not there, empty, or without the rows it draws.
-
-        Of several kinds of attention one is enough.
-        """
-        found = [self._missing(own) for own in self._kinds(tables).values()]
-        return min(found, key=len)
-
-    def draw(self, tables: Tables) -> alt.TopLevelMixin:
-        """The picture, or an error that says what to run first."""
-        missing = self.missing(tables)
-        if missing:
-            rows = f" with {self.content}" if self.content else ""
-            raise StudyError(
-                f"Figure {self.name!r} needs the table {missing[0]!r}{rows}, which this run does "
-                f"not have. Expected {', '.join(self.needs)}; measure with: headscope analyze "
-                f"MODEL {self.made_by}."
-            )
-        with debug_mode(False):  # a chart is checked when it is shown or saved, not at every step
-            return self._style_kinds(self._kinds(tables))
-
-    def _style_kinds(self, kinds: Mapping[str, Tables]) -> alt.TopLevelMixin:
+def draw(figure: Figure, tables: Tables) -> alt.TopLevelMixin:
+    """The picture, or an error that says what to run first."""
+    missing = figure.missing(tables)
+    if missing:
+        rows = f" with {figure.content}" if figure.content else ""
+        raise StudyError(
+            f"Figure {figure.name!r} needs the table {missing[0]!r}{rows}, which this run does not "
+            f"have. Expected {', '.join(figure.needs)}; measure with: headscope analyze MODEL "
+            f"{figure.made_by}."
+        )
+    with debug_mode(False):  # a chart is checked when it is shown or saved, not at every step
+        kinds = figure.by_kind(tables)
         if "" in kinds:
-            return style(self._draw(kinds[""]), self.caption)
+            return style(_draw_kind(figure, kinds[""]), figure.caption)
         drawn = [
-            self._draw(own).properties(title=KIND_TITLES[kind])
-            for kind, own in kinds.items()
-            if not self._missing(own)
+            _draw_kind(figure, part).properties(title=KIND_TITLES[kind])
+            for kind, part in kinds.items()
+            if not figure.missing_of_kind(part)
         ]
         stacked = alt.vconcat(*drawn).resolve_scale(color="independent", shape="independent")
-        return style(stacked, self.caption)
+        return style(stacked, figure.caption)
 
-    def _draw(self, tables: Tables) -> Chart:
-        return self.draw_tables({name: clean_labels(tables[name]) for name in self.needs})
 
-    def _kinds(self, tables: Tables) -> dict[str, Tables]:
-        return split_kinds({name: tables[name] for name in self.needs if name in tables})
+def _draw_kind(figure: Figure, tables: Tables) -> Chart:
+    clean = {name: clean_labels(tables[name]) for name in figure.needs}
+    if isinstance(figure, Dots | Grid | Bars):
+        from headscope.view import charts  # which draws with what stands here
 
-    def _missing(self, tables: Tables) -> list[str]:
-        absent = [name for name in self.needs if not len(tables.get(name, ()))]
-        return absent if absent or self.has_content(tables) else [self.needs[0]]
+        return charts.draw_spec(figure, clean)
+    draw_tables = figure.draw_tables
+    if isinstance(draw_tables, str):
+        module, _, name = draw_tables.partition(":")
+        draw_tables = getattr(import_module(module), name)
+    return draw_tables(clean)
 
 
 def style(chart: Chart, caption: str) -> alt.TopLevelMixin:
@@ -165,7 +112,7 @@ def style(chart: Chart, caption: str) -> alt.TopLevelMixin:
 
 def list_figures() -> dict[str, Figure]:
     """Every figure by name, in the order of the registry."""
-    return {f.name: f for shown in load_presentations().values() for f in shown.figures}
+    return {figure.name: figure for figure in list_specs(Figure)}
 
 
 def mark_data(table: pd.DataFrame, columns: Sequence[str]) -> alt.InlineData:
@@ -219,8 +166,10 @@ def name_and_interval(chart: Chart, form: str = ".3~g") -> Chart:
 
 def calculate(chart: Chart, **fields: str) -> Chart:
     """The chart itself, whose data now has these fields. Altair's method copies it for each."""
-    made = [alt.CalculateTransform(**{"as": name, "calculate": f}) for name, f in fields.items()]
-    chart.transform = [*([] if chart.transform is alt.Undefined else chart.transform), *made]
+    transforms = [
+        alt.CalculateTransform(**{"as": name, "calculate": f}) for name, f in fields.items()
+    ]
+    chart.transform = [*([] if chart.transform is alt.Undefined else chart.transform), *transforms]
     return chart
 
 

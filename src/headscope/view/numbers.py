@@ -1,5 +1,6 @@
 """Numbers and intervals as people read them: one formatter for terminal, page and files."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,25 +10,15 @@ import pandas as pd
 from headscope.stats.interval import Estimate
 
 __all__ = [
-    "NATS",
-    "PERCENT",
-    "POINTS",
-    "RATIO",
-    "ROUND_PERCENT",
-    "SHARE",
-    "SMALL",
-    "WHOLE",
-    "WHOLE_PERCENT",
-    "Form",
-    "held_out",
-    "is_agreed",
-    "p_value",
-    "percent",
-    "row_estimate",
-    "say_held_out",
-]
+    "NATS", "PERCENT", "POINTS", "RATIO", "ROUND_PERCENT", "SHARE", "SMALL", "WHOLE",
+    "WHOLE_PERCENT", "Form", "bounds", "held_out", "is_agreed", "name_specials", "p_value",
+    "percent", "row_estimate", "say_held_out",
+]  # fmt: skip
 
-
+# The columns of intervals that do not have the name of their number.
+BOUNDS = {
+    "heldout_accuracy": "heldout", "heldout_difference": "difference", "flat_rows": "flat"
+}  # fmt: skip
 HALF_UP = 1 + 1e-12  # lifts a number over a tie, so that 40.5 becomes 41 and not the even 40
 
 
@@ -104,16 +95,42 @@ def p_value(p: float) -> str:
     return "<.001" if p < 0.001 else f"{p:.3f}"
 
 
-def row_estimate(row: Any, column: str, low: str = "low", high: str = "high") -> Estimate[float]:
-    """The number of a row (a Series, a mapping or a named tuple) with the ends of its interval."""
-    names = (column, low, high)
+def bounds(row: Any, column: str) -> tuple[str, str]:
+    """The columns of a number's interval in a table or row, after the number's name.
+
+    >>> bounds({"share_low": 0.1, "low": 1}, "share"), bounds({"low": 1}, "share")
+    (('share_low', 'share_high'), ('low', 'high'))
+    """
+    stem = BOUNDS.get(column, column)
+    has_own = hasattr(row, f"{stem}_low") if isinstance(row, tuple) else f"{stem}_low" in row
+    return (f"{stem}_low", f"{stem}_high") if has_own else ("low", "high")
+
+
+def row_estimate(row: Any, column: str) -> Estimate[float]:
+    """The number of a row (a Series, a mapping or a named tuple) with its interval."""
+    names = (column, *bounds(row, column))
     cells = [getattr(row, name) if isinstance(row, tuple) else row[name] for name in names]
     return Estimate(*(float("nan") if pd.isna(cell) else float(cell) for cell in cells))
 
 
 def held_out(row: Any) -> Estimate[float]:
     """The held-out accuracy of a row of best heads, with its interval."""
-    return row_estimate(row, "heldout_accuracy", "heldout_low", "heldout_high")
+    return row_estimate(row, "heldout_accuracy")
+
+
+def name_specials(text: str, model: Mapping[str, Any] | None, kind: str = "") -> str:
+    """The text with the model's names for [CLS] and [SEP]; where it has none, the paper's stay.
+
+    `model` is what the manifest says of it, `kind` the kind of attention that the text is about.
+
+    >>> model = {"special_tokens": {"closing": "</s>", "decoder opening": "<pad>"}}
+    >>> name_specials("the opening token ([CLS])", model, "decoder")
+    'the opening token (<pad>)'
+    """
+    names = (model or {}).get("special_tokens", {})
+    opening = names.get("decoder opening" if kind == "decoder" else "opening")
+    text = text.replace("[CLS]", opening or "[CLS]")
+    return text.replace("[SEP]", names.get("closing") or "[SEP]")
 
 
 def is_agreed(best: Any) -> Any:

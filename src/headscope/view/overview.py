@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headscope.view.behaviour import OTHER, Kind, find_kind, list_behaviours, list_labels
-from headscope.view.card import Card, Place
-from headscope.view.figure import KIND_TITLES
+from headscope.view.behaviour import find_kind
+from headscope.view.card import Card
+from headscope.view.facts import Place
+from headscope.view.presentation import list_specs
+from headscope.view.specs import KIND_TITLES, OTHER, Behaviour, Kind, Labels
 
 __all__ = ["Cell", "Grid", "LegendLine", "Overview", "make_overview", "write_on"]
 
@@ -68,7 +70,7 @@ class Overview:
 
 def make_overview(cards: Mapping[str, Sequence[Card]]) -> Overview:
     """All heads that have cards; of an encoder-decoder a grid for each attention."""
-    grids = [_make_grid(kind, own) for kind, own in cards.items()]
+    grids = [_make_grid(kind, of_kind) for kind, of_kind in cards.items()]
     grids = [grid for grid in grids if grid.rows]
     cells = [cell for grid in grids for cell in grid.cells]
     kinds = [kind for kind in dict.fromkeys(cell.kind for cell in cells) if kind != OTHER]
@@ -86,7 +88,7 @@ def _make_grid(attention: str, cards: Sequence[Card]) -> Grid:
     for place in sorted(by_place, key=lambda place: -by_place[place].share):
         strongest.setdefault(labels[place], place)
     shorts, kinds = _list_shorts(), {label: find_kind(label) for label in strongest}
-    quiet = {OTHER.name, *(b.name for b in list_behaviours() if b.is_background)}
+    quiet = {OTHER.name, *(b.name for b in list_specs(Behaviour) if b.is_background)}
     n_heads = max((head for _, head in by_place), default=0)
     rows: dict[int, list[Cell | None]] = {layer: [None] * n_heads for layer, _ in by_place}
     for place, card in by_place.items():
@@ -106,15 +108,17 @@ def _make_grid(attention: str, cards: Sequence[Card]) -> Grid:
 
 
 def _list_shorts() -> dict[str, str]:
-    found = {behaviour.name: behaviour.short for behaviour in list_behaviours()}
-    found |= {labels.name: labels.short for labels in list_labels() if labels.name is not None}
-    return {name: short for name, short in found.items() if short}
+    shorts = {behaviour.name: behaviour.short for behaviour in list_specs(Behaviour)}
+    shorts |= {
+        labels.name: labels.short for labels in list_specs(Labels) if labels.name is not None
+    }
+    return {name: short for name, short in shorts.items() if short}
 
 
 def _make_line(kind: Kind, cells: Sequence[Cell]) -> LegendLine:
-    own = [cell for cell in cells if cell.kind == kind]
-    strongest = sorted((c for c in own if c.is_strongest), key=lambda cell: -cell.share)
-    return LegendLine(kind, len(own), tuple(strongest[:NAMED_HEADS]))
+    of_kind = [cell for cell in cells if cell.kind == kind]
+    strongest = sorted((c for c in of_kind if c.is_strongest), key=lambda cell: -cell.share)
+    return LegendLine(kind, len(of_kind), tuple(strongest[:NAMED_HEADS]))
 
 
 def write_on(colour: str) -> str:

@@ -7,7 +7,6 @@ from math import ceil
 from typing import Any
 
 from headscope.errors import StudyError, shorten
-from headscope.view.fonts import refuse_font
 from headscope.view.svg import Drawing, escape_text, put_on
 
 __all__ = ["PaperStyle", "fit_figure", "read_length", "read_size", "style_drawing"]
@@ -28,6 +27,13 @@ SCHEMES = (
     *("tableau10", "category10", "set2", "dark2"),
 )
 CATEGORIES = ("tableau10", "category10", "set2", "dark2")
+
+
+GENERIC = ("sans-serif", "serif", "monospace")
+SAMPLE = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="30">'
+    '<text y="20" font-family="{}">Will a jug of quince move? 123</text></svg>'
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,22 @@ class PaperStyle:
         return colours
 
 
+def refuse_font(font: str) -> None:
+    """An error for a font that is not installed: words in it look as in any other font."""
+    import vl_convert  # a large library: only to draw
+
+    def draw(*families: str) -> bytes:
+        return bytes(vl_convert.svg_to_png(SAMPLE.format(escape_text(", ".join(families)))))
+
+    quoted = "'" + font.replace("'", "") + "'"
+    is_installed = any(draw(quoted, other) != draw(other) for other in ("serif", "monospace"))
+    if font.casefold() not in GENERIC and not is_installed:
+        raise StudyError(
+            f"Font {shorten(font)!r} is not installed. Expected the name of an installed font, or "
+            f"one of {', '.join(GENERIC)}; choose another."
+        )
+
+
 def read_length(value: float | str | None) -> float | None:
     """A length in pixels of 1/96 inch.
 
@@ -78,8 +100,8 @@ def read_length(value: float | str | None) -> float | None:
     """
     if value is None:
         return None
-    found = LENGTH.fullmatch(str(value))
-    length = float(found[1]) * UNITS[found[2] or "px"] if found else 0.0
+    match = LENGTH.fullmatch(str(value))
+    length = float(match[1]) * UNITS[match[2] or "px"] if match else 0.0
     if not 0 < length <= LONGEST:
         raise StudyError(
             f"Length {shorten(value)!r} cannot be used. Expected a number and a unit, such as 8cm, "
@@ -94,11 +116,11 @@ def read_size(text: str) -> tuple[float | None, float | None]:
     >>> read_size("8x5cm")[0] == read_size("8cm")[0], read_size("8cm")[1]
     (True, None)
     """
-    found = SIZE.fullmatch(text)
-    if not found:
+    match = SIZE.fullmatch(text)
+    if not match:
         return read_length(text), None
-    unit = found[3] or "px"
-    return read_length(f"{found[1]}{unit}"), read_length(f"{found[2]}{unit}")
+    unit = match[3] or "px"
+    return read_length(f"{match[1]}{unit}"), read_length(f"{match[2]}{unit}")
 
 
 def fit_figure(chart: Any, style: PaperStyle, title: str) -> Drawing:
@@ -108,9 +130,9 @@ def fit_figure(chart: Any, style: PaperStyle, title: str) -> Drawing:
     below each other, or all of it is scaled down, whichever leaves the words larger.
     """
     spec = _restyle(chart.to_dict(), style)
-    own = _draw(spec, title)
+    drawing = _draw(spec, title)
     if style.width is None and style.height is None:
-        return own
+        return drawing
     forms = [
         (form, _draw(form, title), _draw(_scale(form, 0.5, 0.5), title)) for form in _fold(spec)
     ]
@@ -121,9 +143,11 @@ def fit_figure(chart: Any, style: PaperStyle, title: str) -> Drawing:
                 _warn_of_small_words(zoom, title)
                 width, height = zoom * drawn.width, zoom * drawn.height
                 return _frame(drawn, style.width or width, style.height or height)
-    zoom = (style.width or own.width) / own.width
+    zoom = (style.width or drawing.width) / drawing.width
     _warn_of_small_words(zoom, title)
-    return _frame(own, style.width or zoom * own.width, style.height or zoom * own.height)
+    return _frame(
+        drawing, style.width or zoom * drawing.width, style.height or zoom * drawing.height
+    )
 
 
 def _fold(spec: dict[str, Any]) -> list[dict[str, Any]]:
@@ -134,7 +158,7 @@ def _fold(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _fit(
-    spec: dict[str, Any], own: Drawing, half: Drawing, style: PaperStyle, zoom: float
+    spec: dict[str, Any], whole: Drawing, half: Drawing, style: PaperStyle, zoom: float
 ) -> Drawing | None:
     """The chart with panels of such a size that the whole, zoomed, is as large as wanted; None
     where its labels would lie on each other.
@@ -142,21 +166,21 @@ def _fit(
     The size of a chart grows with that of its panels, so two drawings of it tell which panels.
     """
     wide, high = (None if side is None else side / zoom for side in (style.width, style.height))
-    across = _solve(own.width, half.width, wide)
-    down = _solve(own.height, half.height, high)
+    across = _solve(whole.width, half.width, wide)
+    down = _solve(whole.height, half.height, high)
     # A side that was not asked for keeps the shape of the panels.
     across, down = across or down or 1.0, down or across or 1.0
     if across < NARROWEST or down < LOWEST:
         return None
-    drawn = _draw(_scale(spec, across, down), own.title)
+    drawn = _draw(_scale(spec, across, down), whole.title)
     is_near = _is_near(drawn.width, wide) and _is_near(drawn.height, high)
     return drawn if is_near else None
 
 
 def _warn_of_small_words(zoom: float, title: str) -> None:
     if zoom < READABLE:
-        said = "Words in figure %s are %.1f points high at this size; choose a larger one."
-        log.warning(said, title, 8 * zoom)
+        message = "Words in figure %s are %.1f points high at this size; choose a larger one."
+        log.warning(message, title, 8 * zoom)
 
 
 def style_drawing(drawing: Drawing, style: PaperStyle) -> Drawing:
@@ -196,7 +220,7 @@ def _restyle(spec: dict[str, Any], style: PaperStyle) -> dict[str, Any]:
 
 def _swap_schemes(part: Any, scheme: str | None) -> Any:
     if isinstance(part, list):
-        return [_swap_schemes(one, scheme) for one in part]
+        return [_swap_schemes(item, scheme) for item in part]
     if not isinstance(part, dict):
         return part
     return {
@@ -208,7 +232,7 @@ def _swap_schemes(part: Any, scheme: str | None) -> Any:
 def _scale(part: Any, across: float, down: float) -> Any:
     """The chart with all its panels larger or smaller; data and marks stay as they are."""
     if isinstance(part, list):
-        return [_scale(one, across, down) for one in part]
+        return [_scale(item, across, down) for item in part]
     if not isinstance(part, dict):
         return part
     factors = {"width": across, "height": down}
@@ -225,12 +249,12 @@ def _scale(part: Any, across: float, down: float) -> Any:
     return scaled
 
 
-def _solve(own: float, half: float, wanted: float | None) -> float | None:
+def _solve(whole: float, half: float, wanted: float | None) -> float | None:
     """The factor of the panels at which the whole is as large as wanted."""
     if wanted is None:
         return None
-    panels = 2 * (own - half)  # what grows; the rest is axes, legends and titles
-    return (wanted - (own - panels)) / panels if panels > 0 else 1.0
+    panels = 2 * (whole - half)  # what grows; the rest is axes, legends and titles
+    return (wanted - (whole - panels)) / panels if panels > 0 else 1.0
 
 
 def _is_near(size: float, wanted: float | None) -> bool:
@@ -241,9 +265,9 @@ def _draw(spec: dict[str, Any], title: str) -> Drawing:
     import vl_convert  # a large library: only to draw
 
     svg = vl_convert.vegalite_to_svg(spec)
-    found = re.match(r'<svg[^>]* width="([\d.]+)"[^>]* height="([\d.]+)"', svg)
-    assert found is not None
-    width, height = map(float, found.groups())
+    sizes = re.match(r'<svg[^>]* width="([\d.]+)"[^>]* height="([\d.]+)"', svg)
+    assert sizes is not None
+    width, height = map(float, sizes.groups())
     return Drawing(svg, round(width), round(height), title)
 
 

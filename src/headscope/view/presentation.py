@@ -1,43 +1,26 @@
-"""How an analysis is shown: one record in its `show.py`, found through the registry."""
+"""How an analysis is shown: a section of the page and a list of specs."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from headscope.data.example import Example
 from headscope.data.table import Tables
 from headscope.registry import load_presentations
-from headscope.view.answer import AnswerMaker
-from headscope.view.behaviour import Behaviour, Labels, behaviour_table
-from headscope.view.card import FactMaker
-from headscope.view.claim import Claim, PairClaim
-from headscope.view.figure import Figure
+from headscope.view.specs import Claim, Figure
 from headscope.view.table import TextTable
 
 __all__ = [
-    "ALL_HEADS",
-    "ANTECEDENTS",
-    "CROSS",
-    "IMPORTANCE",
-    "LEAST_SHARE",
-    "MAP",
-    "MORE",
-    "PAIR",
-    "SURFACE",
-    "SYNTAX",
-    "DerivedTables",
-    "MapOptions",
-    "NotableHead",
-    "PageTable",
-    "Presentation",
-    "PrintedTable",
-    "Section",
-    "find_notable_heads",
-]
+    "ALL_HEADS", "ANTECEDENTS", "CROSS", "IMPORTANCE", "LEAST_SHARE", "MAP", "MORE", "PAIR",
+    "SURFACE", "SYNTAX", "DerivedTables", "MapOptions", "NotableHead", "Presentation", "Section",
+    "list_specs",
+]  # fmt: skip
 
 LEAST_SHARE = 0.2  # of attention, for a head to be shown for a behaviour
+
+Spec = TypeVar("Spec")
 
 
 @dataclass(frozen=True)
@@ -102,26 +85,6 @@ MORE = Section("more", "More figures", "From other packages.")
 
 
 @dataclass(frozen=True)
-class PrintedTable:
-    """A table of the run that the terminal prints; without `read` only as CSV and JSON.
-
-    `read` is told the least number of words that a row must stand for.
-    """
-
-    name: str
-    read: Callable[[pd.DataFrame, int], list[TextTable]] | None = None
-
-
-@dataclass(frozen=True)
-class PageTable:
-    """A table of the paper for this model, on the page; one for every corpus."""
-
-    title: str
-    made_by: str  # what to add to `headscope analyze MODEL` to have it; "": nothing would
-    build: Callable[[Tables], list[TextTable]]
-
-
-@dataclass(frozen=True)
 class NotableHead:
     """A head (counted from 0) that is shown on its best and worst examples, and what for."""
 
@@ -155,33 +118,36 @@ class DerivedTables:
 
 @dataclass(frozen=True)
 class Presentation:
-    """All that is shown of one analysis; every part may be absent."""
+    """All that is shown of one analysis: a section of the page and a list of specs.
+
+    Figures and claims that leave them out take `made_by`, `paper` (its section) and `figure`.
+    """
 
     section: Section = MORE
-    figures: tuple[Figure, ...] = ()
-    claims: tuple[Claim, ...] = ()
-    pair_claims: tuple[PairClaim, ...] = ()  # about two models, judged where runs are compared
-    answers: tuple[AnswerMaker, ...] = ()  # sentences for the answer in short
-    facts: tuple[FactMaker, ...] = ()  # what the card of a head says
-    printed: tuple[PrintedTable, ...] = ()
-    page_tables: tuple[PageTable, ...] = ()
-    behaviours: tuple[Behaviour, ...] = ()
-    labels: tuple[Labels, ...] = ()
+    show: Sequence[Any] = ()
+    made_by: str = "--text FILE"
+    paper: str = ""
+    figure: str | None = None
     notable_heads: Callable[[Tables], list[NotableHead]] = lambda tables: []
     derive: Callable[[Tables, MapOptions], DerivedTables | None] | None = None
 
+    def specs(self, kind: type[Spec]) -> Iterator[Spec]:
+        """Its specs of a kind."""
+        return (self._complete(spec) for spec in self.show if isinstance(spec, kind))
 
-def find_notable_heads(analysis: str, tables: Tables) -> list[NotableHead]:
-    """The heads worth showing for an analysis, by its tables: the strongest of each behaviour that
-    gives it a share worth seeing, then those of its own choice."""
-    shown: Presentation | None = load_presentations().get(analysis)
-    if shown is None:
-        return []
-    measured = behaviour_table(tables)
-    found = []
-    for behaviour in shown.behaviours:
-        is_strong = (measured["behaviour"] == behaviour.name) & (measured["share"] > LEAST_SHARE)
-        if behaviour.ranking and is_strong.any():
-            layer, head = measured[is_strong][["layer", "head"]].iloc[0].astype(int)
-            found.append(NotableHead(behaviour.name, behaviour.ranking, layer - 1, head - 1))
-    return [*found, *shown.notable_heads(tables)]
+    def _complete(self, spec: Any) -> Any:
+        if isinstance(spec, Figure):
+            return replace(spec, made_by=spec.made_by or self.made_by)
+        if not isinstance(spec, Claim):
+            return spec
+        return replace(
+            spec,
+            section=spec.section or self.paper,
+            made_by=spec.made_by or self.made_by,
+            figure=self.figure if spec.figure == "" else spec.figure,
+        )
+
+
+def list_specs(kind: type[Spec]) -> list[Spec]:
+    """The specs of a kind of all analyses, in the order of the registry."""
+    return [spec for shown in load_presentations().values() for spec in shown.specs(kind)]

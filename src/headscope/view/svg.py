@@ -92,12 +92,12 @@ def compose(
 ) -> Drawing:
     """A drawing of this markup; `about` is for those who cannot see it."""
     across, down = ceil(width), ceil(height)
-    said = f"<desc>{escape_text(about)}</desc>" if about else ""
+    description = f"<desc>{escape_text(about)}</desc>" if about else ""
     rules = f"<style>{style}</style>" if style else ""
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{across}" height="{down}" '
         f'viewBox="0 0 {across} {down}" role="img" font-family="{FONT}" fill="currentColor">'
-        f"<title>{escape_text(title)}</title>{said}{rules}{body}</svg>"
+        f"<title>{escape_text(title)}</title>{description}{rules}{body}</svg>"
     )
     return Drawing(svg, across, down, title)
 

@@ -8,12 +8,12 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from io import StringIO
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from rich.cells import cell_len
 
@@ -21,19 +21,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "FIRM",
-    "Column",
-    "Format",
-    "TextTable",
-    "build_table",
-    "from_frame",
-    "lay_out",
-    "print_table",
-    "render",
-    "terminal_width",
-    "wrap_text",
-]
+    "CORPUS_LABELS", "FIRM", "Column", "Format", "TextTable", "Where", "build_table",
+    "choose_rows", "corpus_columns",
+    "from_frame", "lay_out", "name_corpus", "print_table", "render", "rows_of",
+    "split_corpora", "terminal_width", "wrap_text",
+]  # fmt: skip
 
+Where: TypeAlias = Mapping[str, str | Collection[str]]  # rows, by the values of their labels
+CORPUS_LABELS = ("treebank", "corpus", "window", "cut")  # columns that tell corpora apart
 PIPE_WIDTH = 200  # of a table where there is no terminal
 SPACE = 2  # between columns
 LONG = 30  # a cell of so many characters is text, which may go on in the next line
@@ -264,3 +259,44 @@ def _wrap_row(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 def _pad(text: str, width: int) -> str:
     return text + " " * (width - cell_len(text))
+
+
+# Rows of tables, by their labels; of several corpora and windows.
+
+
+def choose_rows(table: "pd.DataFrame", where: Where) -> "pd.DataFrame":
+    """The rows with these labels; of each label one value or several."""
+    for label, values in where.items():
+        table = table[table[label].isin([values] if isinstance(values, str) else list(values))]
+    return table
+
+
+def rows_of(table: "pd.DataFrame") -> Iterator[Any]:
+    """The rows, each with its columns as attributes."""
+    return iter(table.itertuples(index=False))
+
+
+def name_corpus(row: Any) -> str:
+    """In which corpus or window, where there are several."""
+    names = [str(getattr(row, label)) for label in CORPUS_LABELS[:2] if hasattr(row, label)]
+    names += [f"{row.window} tokens"] if hasattr(row, "window") else []
+    names += ["truncated documents"] if getattr(row, "cut", "") == "truncate" else []
+    return f" in {', '.join(names)}" if names else ""
+
+
+def split_corpora(best: "pd.DataFrame") -> "list[tuple[str, pd.DataFrame]]":
+    """The rows of each corpus and window, with its name; "" where there is but one."""
+    if best.empty:
+        return []
+    labels = [label for label in CORPUS_LABELS if label in best]
+    parts = [part for _, part in best.groupby(labels, sort=False)] if labels else [best]
+    return [(name_corpus(part.iloc[0]).removeprefix(" in "), part) for part in parts]
+
+
+def corpus_columns(best: "pd.DataFrame") -> list[Column]:
+    """The columns that tell the rows of several corpora and windows apart."""
+
+    def column(label: str) -> Column:
+        return Column(label, lambda row: str(row[label]))
+
+    return [column(label) for label in CORPUS_LABELS if label in best]

@@ -9,11 +9,10 @@ import pandas as pd
 
 from headscope.contracts import CorpusRole
 from headscope.data.table import KIND, Tables, split_kinds, to_csv
-from headscope.registry import load_presentations
-from headscope.view.answer import Answer
 from headscope.view.behaviour import behaviour_table
 from headscope.view.numbers import ROUND_PERCENT
-from headscope.view.presentation import PrintedTable
+from headscope.view.presentation import list_specs
+from headscope.view.specs import Answer, PrintedTable
 from headscope.view.table import (
     FIRM,
     Format,
@@ -44,12 +43,11 @@ def print_run(tables: Tables, format: Format, min_count: int) -> None:
 
     As JSON one object of tables; as CSV, Markdown and LaTeX one block a table, under its name.
     """
-    shown = [printed for one in load_presentations().values() for printed in one.printed]
-    printed = {one.name: one for one in shown if one.name in tables}
+    printed = {spec.name: spec for spec in list_specs(PrintedTable) if spec.name in tables}
     frames = {BEHAVIOURS: behaviour_table(tables)} | {
         name: tables[name]
-        for name, one in printed.items()
-        if one.read is None or one.read(tables[name], min_count)
+        for name, spec in printed.items()
+        if spec.read is None or spec.read(tables[name], min_count)
     }
     frames = {name: frame for name, frame in frames.items() if len(frame)}
     if format is Format.JSON:
@@ -124,14 +122,16 @@ def describe_counts(counts: Mapping[str, Any], read: Mapping[str, Any]) -> str:
 def warn_of_few_documents(manifest: Mapping[str, Any]) -> list[str]:
     """What the number of documents means for intervals: a line for all passes it concerns."""
     counts = {
-        key: own
-        for key, own in manifest.get("counts", {}).items()
-        if "documents" in own and not manifest.get("passes", {}).get(key, {}).get("repeats")
+        key: count
+        for key, count in manifest.get("counts", {}).items()
+        if "documents" in count and not manifest.get("passes", {}).get(key, {}).get("repeats")
     }
-    single = [key for key, own in counts.items() if own["documents"] < 2]
-    together = [key for key, own in counts.items() if own.get("buckets") == 1 and key not in single]
-    few = [key for key, own in counts.items() if 2 <= own["documents"] < FEW_DOCUMENTS]
-    unmarked = [key for key, own in counts.items() if own["without_document"]]
+    single = [key for key, count in counts.items() if count["documents"] < 2]
+    together = [
+        key for key, count in counts.items() if count.get("buckets") == 1 and key not in single
+    ]
+    few = [key for key, count in counts.items() if 2 <= count["documents"] < FEW_DOCUMENTS]
+    unmarked = [key for key, count in counts.items() if count["without_document"]]
     notes = {
         "There are no intervals: they need two documents or more": single,
         "There are no intervals: all documents fell into one bucket; add documents": together,
@@ -148,13 +148,13 @@ def _count(n: int, noun: str) -> str:
 def _print_readable(frames: Tables, printed: Mapping[str, PrintedTable], min_count: int) -> None:
     """Each part that was measured, with an empty line between them."""
     parts = [summary_table(frames[BEHAVIOURS])] if BEHAVIOURS in frames else []
-    for name, one in printed.items():
-        if name in frames and one.read is not None:
-            for kind, own in split_kinds({name: frames[name]}).items():
-                read = one.read(own[name], min_count)
+    for name, spec in printed.items():
+        if name in frames and spec.read is not None:
+            for kind, part_tables in split_kinds({name: frames[name]}).items():
+                read = spec.read(part_tables[name], min_count)
                 parts += [table.with_column(KIND, kind) for table in read] if kind else read
-    for place, part in enumerate(parts):
-        print("\n" * (place > 0), end="")
+    for number, part in enumerate(parts):
+        print("\n" * (number > 0), end="")
         print_table(part)
 
 

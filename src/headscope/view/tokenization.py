@@ -17,10 +17,10 @@ LEAST_WORDS = 20  # fewer words do not tell
 
 def describe_tokenization(counts: Mapping[str, Any]) -> str | None:
     """The tokenization of a pass in a line, by its counts; None where nothing was counted."""
-    found = _shares(counts)
-    if found is None:
+    shares = _shares(counts)
+    if shares is None:
         return None
-    pieces, split, unknown, single = found
+    pieces, split, unknown, single = shares
     return (
         f"{pieces:.2f} pieces per word, {SHARE.number(split)} of words split, "
         f"{SHARE.number(unknown)} of pieces unknown, {SHARE.number(single)} single characters"
@@ -42,18 +42,18 @@ def doubt_languages(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def _is_foreign(counts: Mapping[str, Any]) -> bool:
-    found = _shares(counts)
-    if found is None or counts["tokenization"]["words"] < LEAST_WORDS:
+    shares = _shares(counts)
+    if shares is None or counts["tokenization"]["words"] < LEAST_WORDS:
         return False
-    pieces, _, unknown, single = found
+    pieces, _, unknown, single = shares
     return unknown >= MOST_UNKNOWN or (pieces >= MANY_PIECES and single >= MANY_SINGLE)
 
 
 def _shares(counts: Mapping[str, Any]) -> tuple[float, float, float, float] | None:
     """Pieces per word, and the shares of split words, unknown and single-character pieces."""
-    own = counts.get("tokenization", {})
-    if not own.get("words"):
+    tokenization = counts.get("tokenization", {})
+    if not tokenization.get("words"):
         return None
-    words, pieces = own["words"], own["pieces"]
-    unknown, single = own["unknown pieces"], own["single-character pieces"]
-    return pieces / words, own["split words"] / words, unknown / pieces, single / pieces
+    words, pieces = tokenization["words"], tokenization["pieces"]
+    unknown, single = tokenization["unknown pieces"], tokenization["single-character pieces"]
+    return pieces / words, tokenization["split words"] / words, unknown / pieces, single / pieces

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from headscope.errors import StudyError
-from headscope.registry import load_presentations
-from headscope.view.figure import Figure, list_figures, render
+from headscope.view.figure import list_figures, render
+from headscope.view.presentation import list_specs
+from headscope.view.specs import Figure
 from tests.report.figures.made import make_tables
 
 FIGURES = list_figures()
@@ -52,9 +53,7 @@ def tables_for(name: str, *size: int, label: str = "mine", **how: Any) -> dict[s
 
 
 def test_every_figure_of_an_analysis_has_a_name_of_its_own() -> None:
-    found = [figure for shown in load_presentations().values() for figure in shown.figures]
-    assert all(isinstance(figure, Figure) for figure in found)
-    assert [figure.name for figure in found] == NAMES
+    assert [figure.name for figure in list_specs(Figure)] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

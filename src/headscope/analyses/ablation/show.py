@@ -1,25 +1,26 @@
 """What is shown of ablation: what changes when a head is altered."""
 
-from math import nan
-from typing import Any
-
-import altair as alt
 import pandas as pd
 
 from headscope.data.table import Tables
-from headscope.view.answer import OPEN, Answer, AnswerMaker
-from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
-from headscope.view.claim import name_head, top_row
-from headscope.view.figure import Chart, Figure
-from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
-from headscope.view.layer_dots import LayerDots, how_to_read
+from headscope.view.answer import OPEN
+from headscope.view.facts import head_facts
+from headscope.view.judge import name_head, top_row
 from headscope.view.numbers import SMALL
-from headscope.view.presentation import IMPORTANCE, Presentation, PrintedTable
+from headscope.view.presentation import IMPORTANCE, Presentation
+from headscope.view.specs import (
+    HOW_TO_READ,
+    Answer,
+    AnswerMaker,
+    Dots,
+    Grid,
+    PrintedTable,
+    how_to_read,
+)
 from headscope.view.table import TextTable
 
 __all__ = ["PRESENTATION"]
 
-MADE_BY = "--text FILE --also ablation"
 MODES = {
     "zero": "output removed",
     "mean": "output replaced by its mean",
@@ -27,8 +28,6 @@ MODES = {
 }
 WHAT = {"loss": "loss", "cosine": "hidden states"}
 CHANGED = {"loss": ("rises", "falls"), "cosine": ("change", "change")}
-CHANGES = {effect: f"change of the {what}" for effect, what in WHAT.items()}
-EFFECTS = {"loss": "the loss changes by", "cosine": "the hidden states change by"}
 SHOWN_HEADS = 5
 
 
@@ -36,39 +35,9 @@ def _effect(table: pd.DataFrame) -> str:
     return str(table["effect"].iloc[0])
 
 
-def draw_ablation(tables: Tables) -> Chart:
-    """One panel a mode."""
-    table = tables["ablation"]
-    title = CHANGES[_effect(table)]
-    dots = LayerDots(value="change", title=title, split="mode", words=MODES, share_scale=False)
-    return dots.draw(table)
-
-
-def draw_ablation_grid(tables: Tables) -> Chart:
-    """The change in each mode, each with its own colours."""
-    table = tables["ablation"]
-    effect = _effect(table)
-    has_sign = effect == "loss"  # hidden states can only differ
-    grid = HeadsGrid("change", CHANGES[effect], diverging=has_sign, panel="mode")
-    called = table.assign(mode=table["mode"].map(lambda mode: MODES.get(mode, mode)))
-    grids = [grid.draw(rows) for _, rows in called.groupby("mode", sort=False)]
-    return alt.hconcat(*grids, spacing=24).resolve_scale(color="independent")
-
-
-def ablation_facts(tables: Tables) -> Facts:
-    """What changes without it."""
-    table = add_rank(tables["ablation"], "change", "mode")
-    n_heads = table.groupby(["layer", "head"]).ngroups
-
-    largest = table.groupby("mode")["change"].max()
-
-    def phrase(row: Any) -> Part:
-        what = f"{MODES.get(row.mode, row.mode)}: {EFFECTS[row.effect]}"
-        bar = row.change / largest[row.mode] if largest[row.mode] > 0 else nan
-        change = SMALL.row(row, "change")
-        return Part(what, change, bar, rank=read_rank(row), n_heads=n_heads)
-
-    return by_head(table, "ablation", phrase)
+def name_change(tables: Tables) -> str:
+    """What changes, for the axis of a chart."""
+    return f"change of the {WHAT[_effect(tables['ablation'])]}"
 
 
 def answer_ablation(tables: Tables) -> list[Answer]:
@@ -114,37 +83,30 @@ def read_changes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
     return [TextTable(columns, tuple(rows))]
 
 
-FIGURES = (
-    Figure(
-        name="ablation",
-        title="Heads that matter",
-        caption=(
-            "What changes when one head is altered: its output is removed, its output is replaced "
-            "by its mean, or its attention to the sink (the closing tokens) is moved to the other "
-            f"tokens. {how_to_read('the change')} Above 0 the loss is worse. The change of hidden "
-            "states is 1 minus the cosine. Each panel has its own scale."
-        ),
-        needs=("ablation",),
-        made_by=MADE_BY,
-        draw_tables=draw_ablation,
+PRESENTATION = Presentation(IMPORTANCE, made_by="--text FILE --also ablation", show=[
+    Dots(
+        name="ablation", column="change", axis=name_change, split="mode", words=MODES,
+        own_scales=True, title="Heads that matter",
+        caption="What changes when one head is altered: its output is removed, its output is "
+        "replaced by its mean, or its attention to the sink (the closing tokens) is moved to the "
+        f"other tokens. {how_to_read('the change')} Above 0 the loss is worse. The change of "
+        "hidden states is 1 minus the cosine. Each panel has its own scale.",
     ),
-    Figure(
-        name="heads-ablation",
+    Grid(
+        name="heads-ablation", needs=("ablation",), column="change", axis=name_change,
+        panel="mode", words=MODES, own_scales=True, in_line=1,
+        # Hidden states can only differ, the loss can also fall.
+        diverging=lambda tables: _effect(tables["ablation"]) == "loss",
         title="How much each head matters",
-        caption=(
-            f"{HOW_TO_READ} Change of the loss: red, the loss is higher (the model is worse); "
-            f"blue, it is lower. Change of the hidden states: the darker, the larger. Each panel "
-            f"is one way to alter the head and has its own scale."
-        ),
-        needs=("ablation",),
-        made_by=MADE_BY,
-        draw_tables=draw_ablation_grid,
+        caption=f"{HOW_TO_READ} Change of the loss: red, the loss is higher (the model is worse); "
+        "blue, it is lower. Change of the hidden states: the darker, the larger. Each panel is one "
+        "way to alter the head and has its own scale.",
     ),
-)
-PRESENTATION = Presentation(
-    section=IMPORTANCE,
-    figures=FIGURES,
-    answers=(AnswerMaker(("ablation",), answer_ablation),),
-    facts=(FactMaker(("ablation",), ablation_facts),),
-    printed=(PrintedTable("ablation", read_changes),),
-)
+    AnswerMaker(("ablation",), answer_ablation),
+    head_facts(
+        "ablation", "ablation", "change", form=SMALL, split="mode", words=MODES,
+        bar="largest of its kind",
+        note=lambda row: f"change of the {WHAT[row.effect]}",
+    ),
+    PrintedTable("ablation", read_changes),
+])  # fmt: skip

@@ -7,10 +7,11 @@ import pandas as pd
 from headscope.analyses.coreference.measure import CANDIDATES
 from headscope.data.table import Tables
 from headscope.stats.interval import Estimate
-from headscope.view.answer import Answer, AnswerMaker, cases, in_hundred, name_best, weigh
-from headscope.view.card import name_corpus
-from headscope.view.claim import in_paper_window, name_head, top_row
+from headscope.view.answer import cases, in_hundred, name_best, weigh
+from headscope.view.judge import in_paper_window, name_head, top_row
 from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
+from headscope.view.specs import Answer, AnswerMaker
+from headscope.view.table import name_corpus
 
 __all__ = ["ANSWERS"]
 
@@ -74,7 +75,7 @@ def _say_best(row: pd.Series, is_held_out: bool, tables: Tables) -> Answer:
 def _compare(row: pd.Series, rule: str, tables: Tables) -> Estimate[float]:
     """By how much the head is above a baseline, held out and paired; NaN where it is not known."""
     if rule == "rule_based":
-        return row_estimate(row, "heldout_difference", "difference_low", "difference_high")
+        return row_estimate(row, "heldout_difference")
     table = tables.get("coreference-contrasts", pd.DataFrame(columns=["than"]))
     rows = table[table["than"] == rule.replace("_", "-")]
     for label in ("corpus", "window", "cut", "candidates", "mention_type"):

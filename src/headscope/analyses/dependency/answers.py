@@ -4,10 +4,11 @@ import pandas as pd
 
 from headscope.analyses.dependency.claims import beats_offsets, is_relation
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, cases, in_hundred, join_words, name_best
-from headscope.view.card import name_corpus
-from headscope.view.claim import name_head
-from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
+from headscope.view.answer import cases, in_hundred, join_words, name_best
+from headscope.view.judge import name_head
+from headscope.view.numbers import POINTS, SHARE, held_out, percent
+from headscope.view.specs import Answer, AnswerMaker
+from headscope.view.table import name_corpus
 
 __all__ = ["ANSWERS", "list_synonyms", "name_plainly"]
 
@@ -16,55 +17,29 @@ FIGURE = "dependency-best"
 OPEN_END = " (undecided: no documents could be held out)"
 # The dependent and its head in plain words, of Universal Dependencies and of Stanford's labels.
 WORDS = {
-    "acl:relcl": ("relative clause", "noun"),
-    "advmod": ("adverb", "word that it modifies"),
-    "amod": ("adjective", "noun"),
-    "appos": ("apposition", "noun"),
-    "aux": ("auxiliary", "verb"),
-    "aux:pass": ("passive auxiliary", "verb"),
-    "auxpass": ("passive auxiliary", "verb"),
-    "case": ("preposition", "noun"),
-    "cc": ("conjunction", "word that it joins"),
-    "compound": ("compound modifier", "noun"),
-    "compound:prt": ("particle", "verb"),
-    "conj": ("later conjunct", "first conjunct"),
-    "cop": ("copula", "predicate"),
-    "det": ("determiner", "noun"),
-    "dobj": ("direct object", "verb"),
-    "iobj": ("indirect object", "verb"),
-    "mark": ("clause marker", "verb"),
-    "neg": ("negation", "verb"),
-    "nmod:poss": ("possessor", "noun"),
-    "nn": ("compound modifier", "noun"),
-    "nsubj": ("subject", "verb"),
-    "nsubj:pass": ("passive subject", "verb"),
-    "nsubjpass": ("passive subject", "verb"),
-    "num": ("number", "noun"),
-    "nummod": ("number", "noun"),
-    "obj": ("direct object", "verb"),
-    "pobj": ("noun", "preposition"),
-    "poss": ("possessor", "noun"),
-    "possessive": ("possessive 's", "possessor"),
-    "prt": ("particle", "verb"),
+    "acl:relcl": ("relative clause", "noun"), "advmod": ("adverb", "word that it modifies"),
+    "amod": ("adjective", "noun"), "appos": ("apposition", "noun"), "aux": ("auxiliary", "verb"),
+    "aux:pass": ("passive auxiliary", "verb"), "auxpass": ("passive auxiliary", "verb"),
+    "case": ("preposition", "noun"), "cc": ("conjunction", "word that it joins"),
+    "compound": ("compound modifier", "noun"), "compound:prt": ("particle", "verb"),
+    "conj": ("later conjunct", "first conjunct"), "cop": ("copula", "predicate"),
+    "det": ("determiner", "noun"), "dobj": ("direct object", "verb"),
+    "iobj": ("indirect object", "verb"), "mark": ("clause marker", "verb"),
+    "neg": ("negation", "verb"), "nmod:poss": ("possessor", "noun"),
+    "nn": ("compound modifier", "noun"), "nsubj": ("subject", "verb"),
+    "nsubj:pass": ("passive subject", "verb"), "nsubjpass": ("passive subject", "verb"),
+    "num": ("number", "noun"), "nummod": ("number", "noun"), "obj": ("direct object", "verb"),
+    "pobj": ("noun", "preposition"), "poss": ("possessor", "noun"),
+    "possessive": ("possessive 's", "possessor"), "prt": ("particle", "verb"),
     "rcmod": ("relative clause", "noun"),
-}
+}  # fmt: skip
 SYNONYMS = {  # what else a person may look for
-    "advmod": "modifier",
-    "amod": "modifier",
-    "case": "adposition",
-    "cc": "and or",
-    "ccomp": "clause complement",
-    "compound": "noun",
-    "cop": "be",
-    "det": "article",
-    "mark": "subordinating conjunction",
-    "nmod:poss": "possessive",
-    "nummod": "numeral",
-    "pobj": "object of a preposition",
-    "poss": "possessive",
-    "prep": "preposition",
+    "advmod": "modifier", "amod": "modifier", "case": "adposition", "cc": "and or",
+    "ccomp": "clause complement", "compound": "noun", "cop": "be", "det": "article",
+    "mark": "subordinating conjunction", "nmod:poss": "possessive", "nummod": "numeral",
+    "pobj": "object of a preposition", "poss": "possessive", "prep": "preposition",
     "punct": "punctuation",
-}
+}  # fmt: skip
 
 
 def name_plainly(relation: str) -> str:
@@ -95,16 +70,16 @@ def answer_relations(tables: Tables) -> list[Answer]:
         gains = relations["accuracy"] - relations["baseline_accuracy"]
         top = relations.loc[[gains.idxmax()]]
         return [_say_relation(top.iloc[0], 0.3, top.iloc[1:])]
-    found = relations[beats_offsets(relations)]
-    found = found.sort_values("heldout_difference", ascending=False, kind="stable")
-    if found.empty:
+    better = relations[beats_offsets(relations)]
+    better = better.sort_values("heldout_difference", ascending=False, kind="stable")
+    if better.empty:
         none = "No head finds a syntactic relation clearly better than a fixed distance does."
         return [Answer(none, 0.3, "By held-out accuracy and corrected p-values.", figure=FIGURE)]
     shown = [
-        _say_relation(rows.iloc[0], 1.0 - 0.05 * place, rows.iloc[1:])
-        for place, (_, rows) in enumerate(found.groupby(["layer", "head"], sort=False))
+        _say_relation(rows.iloc[0], 1.0 - 0.05 * number, rows.iloc[1:])
+        for number, (_, rows) in enumerate(better.groupby(["layer", "head"], sort=False))
     ]
-    return [*shown[:SHOWN_HEADS], _count_relations(relations, found)]
+    return [*shown[:SHOWN_HEADS], _count_relations(relations, better)]
 
 
 def _say_relation(row: pd.Series, weight: float, others: pd.DataFrame) -> Answer:
@@ -119,9 +94,8 @@ def _say_relation(row: pd.Series, weight: float, others: pd.DataFrame) -> Answer
         f"the best fixed distance is right in {in_hundred(row['baseline_accuracy'])}"
         f"{_say_choice(row)}{'' if is_held_out else OPEN_END}."
     )
-    gain = row_estimate(row, "heldout_difference", "difference_low", "difference_high")
     numbers = SHARE.estimate(accuracy) if is_held_out else SHARE.row(row, "accuracy")
-    more = f", difference {POINTS.estimate(gain)}" * is_held_out
+    more = f", difference {POINTS.row(row, 'heldout_difference')}" * is_held_out
     detail = (
         f"Relation {row['relation']}, {row['count']} words: {numbers}; best fixed distance "
         f"({row['offset']:+}) {percent(row['baseline_accuracy'])} %{more}."
@@ -152,9 +126,9 @@ def _say_choice(row: pd.Series) -> str:
     return f" (the {head} itself attends most to it in {in_hundred(share)})"
 
 
-def _count_relations(relations: pd.DataFrame, found: pd.DataFrame) -> Answer:
-    n_all, n_found = relations["relation"].nunique(), found["relation"].nunique()
-    named = ", ".join(dict.fromkeys(found["relation"].map(str)))
+def _count_relations(relations: pd.DataFrame, better: pd.DataFrame) -> Answer:
+    n_all, n_found = relations["relation"].nunique(), better["relation"].nunique()
+    named = ", ".join(dict.fromkeys(better["relation"].map(str)))
     text = (
         f"Single heads find {n_found} of {n_all} frequent syntactic relations better than any "
         "fixed distance does."

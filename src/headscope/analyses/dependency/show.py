@@ -5,37 +5,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from headscope.analyses.dependency.answers import ANSWERS, list_synonyms, name_plainly
-from headscope.analyses.dependency.claims import (
-    CLAIMS,
-    MIN_COUNT,
-    WAYS,
-    beats_offsets,
-    is_relation,
-)
-from headscope.analyses.dependency.languages_chart import TREEBANKS_FIGURE, build_shared_heads
-from headscope.analyses.dependency.measure import (
-    DIRECTIONS,
-    Dependency,
-    is_single,
-    relation_name,
-)
-from headscope.analyses.dependency.paper_table import (
-    PAPER_TABLE_1,
-    is_universal,
-    name_in_paper,
-)
+from headscope.analyses.dependency.claims import CLAIMS, MIN_COUNT, WAYS, beats_offsets, is_relation
+from headscope.analyses.dependency.measure import DIRECTIONS, Dependency, is_single, relation_name
+from headscope.analyses.dependency.paper_table import PAPER_TABLE_1, is_universal, name_in_paper
 from headscope.data.example import Example
 from headscope.data.table import Tables
 from headscope.data.tree import ROOT
-from headscope.view import card
-from headscope.view.behaviour import Kind, Labels
-from headscope.view.best_bars import IN_BRACKETS, BestBars, corpus_columns, split_corpora
-from headscope.view.figure import COLOURS, Chart, Figure, number
-from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
+from headscope.view.facts import FactMaker, Facts, Part, accuracy_facts, best_head_facts, by_head
 from headscope.view.numbers import (
     PERCENT,
     ROUND_PERCENT,
@@ -44,22 +23,38 @@ from headscope.view.numbers import (
     is_agreed,
     p_value,
     percent,
-    say_held_out,
 )
-from headscope.view.presentation import (
-    SYNTAX,
-    NotableHead,
+from headscope.view.presentation import SYNTAX, NotableHead, Presentation
+from headscope.view.specs import (
+    COLOURS,
+    HOW_TO_READ,
+    IN_BRACKETS,
+    Bars,
+    Figure,
+    Grid,
+    Hover,
+    Kind,
+    Labels,
     PageTable,
-    Presentation,
     PrintedTable,
 )
-from headscope.view.table import Column, TextTable, build_table
+from headscope.view.table import (
+    CORPUS_LABELS,
+    Column,
+    TextTable,
+    build_table,
+    corpus_columns,
+    name_corpus,
+    rows_of,
+    split_corpora,
+)
 
 __all__ = ["PRESENTATION", "best_relations"]
 
 SHOWN_RELATIONS = 25  # of a treebank, in the figure
 NOTABLE_RELATIONS = 10  # shown on examples
 CARD_RELATIONS = 6  # of a head
+EMPTY = pd.Series([], dtype=object)
 ARROWS = {"dependent-to-head": "dep>head", "head-to-dependent": "head>dep"}
 
 # What Universal Dependencies mean by a label that the paper's table has in another sense.
@@ -84,9 +79,9 @@ def _in_paper(row: Row, form: str) -> str:
 
 def _name_both(row: Row, marks: Mapping[str, str]) -> str:
     """The paper's label, then the treebank's own, then the sign of a note under the table."""
-    own = str(row["relation"])
-    name = name_in_paper(own)
-    return (name if own == name else f"{name} ({own})") + marks.get(name, "")
+    label = str(row["relation"])
+    name = name_in_paper(label)
+    return (name if label == name else f"{name} ({label})") + marks.get(name, "")
 
 
 COUNT = Column("count", lambda row: str(row["count"]), drop=2)
@@ -147,10 +142,10 @@ def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
 def _compare_treebanks(best: pd.DataFrame) -> TextTable:
     """Which relations a single head finds significantly better than any offset, and where."""
     rows = []
-    for relation, found in best[beats_offsets(best)].groupby("relation", sort=False):
+    for relation, treebanks in best[beats_offsets(best)].groupby("relation", sort=False):
         where = [
             f"{row.treebank} {ROUND_PERCENT.number(row.heldout_accuracy)}"
-            for row in card.rows_of(found)
+            for row in rows_of(treebanks)
         ]
         rows.append((str(relation), ", ".join(where)))
     none = "In no treebank does a head find a relation clearly better than any fixed offset."
@@ -169,7 +164,7 @@ def build_table_1(tables: Tables) -> list[TextTable]:
         f"{MIN_COUNT} words."
     )
     built = []
-    for corpus, best in split_corpora(tables.get("dependency-best", pd.DataFrame())):
+    for corpus, best in split_corpora(tables["dependency-best"]):
         sight = (VISIBLE, VISIBLE_ACCURACY) if _is_hidden(best) else ()
         marks, notes = _mark_labels(best["relation"])
         columns = (
@@ -193,8 +188,8 @@ def _mark_labels(relations: "pd.Series[str]") -> tuple[dict[str, str], list[str]
     """The signs of relations that need a note, and the notes."""
     if not is_universal(set(relations)):
         return {"auxpass": " ‡"}, [SLIP]
-    told = "; ".join(f"{name}: {what}" for name, what in OTHER_IN_UD.items())
-    note = f"† In Universal Dependencies the label covers different words ({told})."
+    meanings = "; ".join(f"{name}: {what}" for name, what in OTHER_IN_UD.items())
+    note = f"† In Universal Dependencies the label covers different words ({meanings})."
     return {**dict.fromkeys(OTHER_IN_UD, " †"), "auxpass": " ‡"}, [note, SLIP]
 
 
@@ -208,51 +203,13 @@ def _or_dash(column: Column, row: Row) -> str:
     return column.cell(row) if "count" in row else "-"
 
 
-def draw_best(tables: Tables) -> Chart:
-    """The most frequent relations; a panel for each treebank."""
-    best = tables["dependency-best"]
-    bars = BestBars(
-        label="relation",
-        value="heldout_accuracy",
-        ends=("heldout_low", "heldout_high"),
-        title="accuracy",
-        bar="best head, held out",
-        ticks={"baseline_accuracy": "best fixed offset"},
-        on_all="accuracy",
-        panel="treebank" if "treebank" in best else "",
-        said=[
-            alt.Tooltip("direction:N"),
-            alt.Tooltip("count:Q", format=","),
-            alt.Tooltip("offset:Q", format="+d"),
-        ],
-        carried=["direction", "count", "offset"],
-    )
-    ranked = [
+def frequent_relations(tables: Tables) -> pd.DataFrame:
+    """The best heads of the most frequent relations of each treebank."""
+    parts = [part for _, part in split_corpora(tables["dependency-best"])]
+    return pd.concat(
         part.sort_values("count", ascending=False, kind="stable").head(SHOWN_RELATIONS)
-        for _, part in split_corpora(best)
-    ]
-    return bars.draw(pd.concat(ranked))
-
-
-def draw_relations_grid(tables: Tables) -> Chart:
-    """The relation that a head finds best, above the offsets; a panel for each treebank."""
-    best = best_relations(tables)
-    grid = HeadsGrid(
-        "gain",
-        "accuracy above the best fixed offset",
-        diverging=True,
-        panel="treebank" if "treebank" in best else "",
-        panel_order=list(dict.fromkeys(tables["dependency-best"].get("treebank", ()))),
-        said=[
-            alt.Tooltip("relation:N"),
-            alt.Tooltip("direction:N"),
-            number("accuracy", "accuracy"),
-            number("baseline_accuracy", "best fixed offset"),
-            alt.Tooltip("count:Q", title="words"),
-        ],
-        carried=["relation", "direction", "accuracy", "baseline_accuracy", "count"],
+        for part in parts
     )
-    return grid.draw(best)
 
 
 def best_relations(tables: Tables) -> pd.DataFrame:
@@ -260,7 +217,7 @@ def best_relations(tables: Tables) -> pd.DataFrame:
     best = tables["dependency-best"]
     is_single = is_relation(best)
     single = best[is_single if is_single.any() else best["count"] > 0]
-    labels = [label for label in card.CORPUS_LABELS if label in best]
+    labels = [label for label in CORPUS_LABELS if label in best]
     baselines = single[[*labels, "relation", "baseline_accuracy"]]
     rows = _furthest_above(tables["dependency"], baselines, labels)
     return rows.sort_values([*labels, "layer", "head"])
@@ -278,21 +235,21 @@ def _furthest_above(
     return rows.groupby([*labels, "layer", "head"], sort=False).head(most)
 
 
-def best_head_facts(tables: Tables) -> card.Facts:
+def relation_best_facts(tables: Tables) -> Facts:
     """The relations of which it is the best head."""
-    best = tables["dependency-best"]
-    best = best[is_relation(best)]
-    for row, is_own in zip(card.rows_of(best), is_agreed(best), strict=True):
-        text = (
-            f"{say_held_out(row, is_own)} (best offset "
-            f"{percent(row.baseline_accuracy)} %, {row.offset:+}); {WAYS[str(row.direction)]}"
-            f"{_say_choice(row)}"
-        )
-        topic = f"best head for {row.relation}{card.name_corpus(row)}"
+
+    def what(row: Any) -> str:
         plain = name_plainly(str(row.relation))
-        called = f"{row.relation} ({plain})" if plain else str(row.relation)
-        gist = f"the best head for {called}, at {SHARE.number(row.heldout_accuracy)}" * bool(is_own)
-        yield (int(row.layer), int(row.head)), card.Fact(topic, text, gist=gist)
+        return f"{row.relation} ({plain})" if plain else str(row.relation)
+
+    best = tables["dependency-best"]
+    return best_head_facts(
+        best[is_relation(best)],
+        lambda row: str(row.relation),
+        what,
+        lambda row: f"best offset {percent(row.baseline_accuracy)} %, {row.offset:+}",
+        lambda row: f"{WAYS[str(row.direction)]}{_say_choice(row)}",
+    )
 
 
 def _say_choice(row: Any) -> str:
@@ -303,36 +260,27 @@ def _say_choice(row: Any) -> str:
     return f"; the head itself attends most to the dependent in {percent(share)} %"
 
 
-def relation_facts(tables: Tables) -> card.Facts:
+def relation_facts(tables: Tables) -> Facts:
     """The relations at which it gains most over the best offset, best head of them or not."""
     table, offsets = tables["dependency"], tables["dependency-offset"]
-    labels = [label for label in card.CORPUS_LABELS if label in table]
+    labels = [label for label in CORPUS_LABELS if label in table]
     offsets = offsets.sort_values("accuracy", ascending=False, kind="stable")
     baselines = offsets.rename(columns={"accuracy": "baseline_accuracy"})
     names = [name for name in (*labels, "relation", "direction") if name in offsets]
     baselines = baselines.drop_duplicates(names)[[*names, "offset", "baseline_accuracy"]]
 
-    def phrase(row: Any) -> card.Part:
-        value = f"{SHARE.row(row, 'accuracy')}{card.name_corpus(row)}"
+    def phrase(row: Any) -> Part:
+        value = f"{SHARE.row(row, 'accuracy')}{name_corpus(row)}"
         offset = f"offset {row.offset:+} gets {percent(row.baseline_accuracy)} %"
         note = f"{offset}; {ARROWS[str(row.direction)]}"
-        return card.Part(str(row.relation), value, row.accuracy, row.baseline_accuracy, note=note)
+        return Part(str(row.relation), value, row.accuracy, row.baseline_accuracy, note=note)
 
     rows = _furthest_above(table[is_relation(table)], baselines, labels, CARD_RELATIONS)
-    return card.by_head(rows, "relations, most above the best offset first", phrase)
+    return by_head(rows, "relations, most above the best offset first", phrase)
 
 
-def arc_facts(tables: Tables) -> card.Facts:
-    """How many of all arcs it finds."""
-    table = tables["dependency"]
-    return card.accuracy_facts("all arcs", table[table["relation"] == "all"], WAYS)
-
-
-def find_labels(tables: Tables) -> pd.DataFrame:
+def find_labels(best: pd.DataFrame) -> pd.DataFrame:
     """The best heads of relations; known for those that they find better than offsets, held out."""
-    best = tables.get("dependency-best", pd.DataFrame())
-    if best.empty:
-        return best
     is_known = beats_offsets(best) & is_relation(best) & is_agreed(best)
     named = best.rename(columns={"relation": "label", "heldout_accuracy": "share"})
     return named.assign(is_known=is_known)
@@ -370,74 +318,89 @@ def list_arcs(
         return []
     arcs = [
         (word, head)
-        for word, (head, own) in enumerate(zip(tree.heads, tree.relations, strict=True))
-        if head != ROOT and relation_name(own, analysis.coarse) == relation
+        for word, (head, label) in enumerate(zip(tree.heads, tree.relations, strict=True))
+        if head != ROOT and relation_name(label, analysis.coarse) == relation
     ]
     return arcs if direction == DIRECTIONS[0] else [(head, word) for word, head in arcs]
 
 
-FIGURES = (
-    Figure(
-        name="dependency-best",
-        title="The best head of each syntactic relation",
-        caption=(
-            "One row per relation, most frequent first. Bar: accuracy of the best head (named on "
-            "the right) with its 95 % interval: how often the dependent attends most to its head, "
-            "or gets its strongest attention from it, whichever is more (hover to see which). The "
-            "head is chosen on some documents and scored on the others. "
-            "Diamond: chosen and scored on all documents, as in the paper. Tick: the best fixed "
-            f"distance, which needs no model. {IN_BRACKETS}"
-        ),
-        needs=("dependency-best",),
-        made_by="--treebank FILE",
-        draw_tables=draw_best,
-        paper="Table 1",
-        in_line=2,
-    ),
-    Figure(
-        name="heads-relations",
-        title="Heads that know a syntactic relation",
-        caption=(
-            f"{HOW_TO_READ} Red: the head finds some relation better than the best fixed distance "
-            "does. Blue: it finds none better. Hover to see the relation with the largest gain, of "
-            f"those with at least {MIN_COUNT} words."
-        ),
-        needs=("dependency", "dependency-best"),
-        made_by="--treebank FILE",
-        draw_tables=draw_relations_grid,
-        in_line=3,
-    ),
-    TREEBANKS_FIGURE,
+SHARED = (
+    Column("relation", lambda row: str(row["relation"])),
+    Column("head", lambda row: f"{row['layer']}-{row['head']}"),
+    Column("direction", lambda row: str(row["direction"])),
+    Column("serves", lambda row: f"{row['serves']} of {row['treebanks']}"),
+    Column("best in", lambda row: str(row["best_in"])),
+    Column("mean accuracy", lambda row: SHARE.number(row["accuracy"])),
+    Column("lowest", lambda row: SHARE.number(row["lowest_accuracy"])),
+    Column("chosen on other treebanks", lambda row: SHARE.number(row["transfer_accuracy"])),
+    Column("best head of each treebank", lambda row: SHARE.number(row["own_accuracy"])),
 )
+
+
+def build_shared_heads(tables: Tables) -> list[TextTable]:
+    """The heads that serve most treebanks, by relation; none for one treebank."""
+    ranked = tables["dependency-languages"].sort_values(
+        ["serves", "accuracy"], ascending=False, kind="stable"
+    )
+    title = "Heads that serve most treebanks"
+    note = "A head serves a treebank if its interval there is above the best fixed offset."
+    return [build_table(ranked.to_dict("records"), SHARED, title, note)]
+
+
 PRESENTATION = Presentation(
-    section=SYNTAX,
-    figures=FIGURES,
-    claims=CLAIMS,
-    answers=ANSWERS,
-    facts=(
-        card.FactMaker(("dependency-best",), best_head_facts, has_gist=True),
-        card.FactMaker(("dependency", "dependency-offset"), relation_facts),
-        card.FactMaker(("dependency",), arc_facts),
+    SYNTAX, made_by="--treebank FILE", paper="4.2", figure="dependency-best",
+    notable_heads=find_notable_heads, show=[
+    Bars(
+        name="dependency-best", rows=frequent_relations, label="relation",
+        column="heldout_accuracy", axis="accuracy", bar="best head, held out",
+        ticks={"baseline_accuracy": "best fixed offset"}, on_all="accuracy", panel="treebank",
+        hover=[Hover("direction"), Hover("count", form=","), Hover("offset", form="+d")],
+        title="The best head of each syntactic relation", paper="Table 1", in_line=2,
+        caption="One row per relation, most frequent first. Bar: accuracy of the best head (named "
+        "on the right) with its 95 % interval: how often the dependent attends most to its head, "
+        "or gets its strongest attention from it, whichever is more (hover to see which). The head "
+        "is chosen on some documents and scored on the others. Diamond: chosen and scored on all "
+        "documents, as in the paper. Tick: the best fixed distance, which needs no model. "
+        f"{IN_BRACKETS}",
     ),
-    printed=(PrintedTable("dependency-best", read_best),),
-    page_tables=(
-        PageTable(
-            "Table 1, the best head of each relation", "--treebank FILE.conllu", build_table_1
-        ),
-        PageTable(
-            "Heads that serve most treebanks",
-            "--treebank FILE.conllu --treebank FILE.conllu",
-            build_shared_heads,
-        ),
+    Grid(
+        name="heads-relations", needs=("dependency", "dependency-best"), rows=best_relations,
+        column="gain", axis="accuracy above the best fixed offset", diverging=True,
+        panel="treebank",
+        hover=[
+            Hover("relation"), Hover("direction"), Hover("accuracy", form=".3~g"),
+            Hover("baseline_accuracy", "best fixed offset", ".3~g"), Hover("count", "words", ",d"),
+        ],
+        title="Heads that know a syntactic relation",
+        caption=f"{HOW_TO_READ} Red: the head finds some relation better than the best fixed "
+        "distance does. Blue: it finds none better. Hover to see the relation with the largest "
+        f"gain, of those with at least {MIN_COUNT} words.",
     ),
-    labels=(
-        Labels(
-            Kind("a syntactic relation", COLOURS[2], "diamond"),
-            find_labels,
-            noun="relation",
-            plain=name_plainly,
-            also=list_synonyms,
-        ),
+    Figure(
+        name="dependency-treebanks", needs=("dependency-best",),
+        made_by="--treebank FILE --treebank FILE", content="several treebanks",
+        draw_tables="headscope.analyses.dependency.languages_chart:draw_treebanks",
+        has_content=lambda tables: tables["dependency-best"].get("treebank", EMPTY).nunique() > 1,
+        title="Relations in several treebanks",
+        caption="Rows: relations, most frequent first. Columns: treebanks. Each cell: held-out "
+        "accuracy of the best head in percent, with its 95 % interval.",
     ),
-    notable_heads=find_notable_heads,
-)
+    *CLAIMS,
+    *ANSWERS,
+    FactMaker(("dependency-best",), relation_best_facts, has_gist=True),
+    FactMaker(("dependency", "dependency-offset"), relation_facts),
+    accuracy_facts("all arcs", "dependency", WAYS, relation="all"),
+    PrintedTable("dependency-best", read_best),
+    PageTable(
+        "Table 1, the best head of each relation", "--treebank FILE.conllu", "dependency-best",
+        build_table_1,
+    ),
+    PageTable(
+        "Heads that serve most treebanks", "--treebank FILE.conllu --treebank FILE.conllu",
+        "dependency-languages", build_shared_heads,
+    ),
+    Labels(
+        Kind("a syntactic relation", COLOURS[2], "diamond"), "dependency-best", find_labels,
+        noun="relation", plain=name_plainly, also=list_synonyms,
+    ),
+])  # fmt: skip

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from headscope.analyses.distance.tables import ordered_matrix
 from headscope.data.table import Tables
-from headscope.view.behaviour import Kind, find_kind, list_kinds, list_labels
+from headscope.view.behaviour import find_kind, list_kinds
 from headscope.view.figure import (
-    GREY,
     HEAD,
     SEQUENTIAL,
     TEXT,
@@ -21,6 +20,8 @@ from headscope.view.figure import (
     name_and_interval,
     number,
 )
+from headscope.view.presentation import list_specs
+from headscope.view.specs import GREY, Kind, Labels
 
 __all__ = ["draw_dendrogram", "draw_map", "draw_map_by_layer", "draw_matrix"]
 
@@ -47,7 +48,7 @@ def draw_map(tables: Tables) -> Chart:
         alt.Shape("kind:N", scale=shapes, legend=legend),
         tooltip=SAID,
     )
-    labelled = [labels.kind.name for labels in list_labels() if labels.name is None]
+    labelled = [labels.kind.name for labels in list_specs(Labels) if labels.name is None]
     named = (
         alt.Chart()
         .transform_filter(alt.FieldOneOfPredicate(field="kind", oneOf=labelled))
@@ -226,12 +227,12 @@ def draw_cells(matrix: Matrix, order: pd.DataFrame) -> Chart:
         .transform_lookup("column", alt.LookupData(names, "place", ["layer", "head"]), as_=other)
         .transform_calculate(other="datum.other_layer + '-' + datum.other_head")
     )
-    said = [HEAD, alt.Tooltip("other:N", title="and head"), number("divergence", VALUE, ".3f")]
+    tooltip = [HEAD, alt.Tooltip("other:N", title="and head"), number("divergence", VALUE, ".3f")]
     return _rows(named, n_heads, OVERLAP).encode(
         alt.X("column:Q", scale=_scale(n_heads), axis=BARE, title=AXIS_TITLE),
         alt.X2("right"),
         _colour(float(matrix.max())),
-        tooltip=said,
+        tooltip=tooltip,
     )
 
 

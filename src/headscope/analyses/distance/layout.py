@@ -26,15 +26,7 @@ __all__ = [
 ]
 
 LAYOUT_COLUMNS = (
-    "layer",
-    "head",
-    "x",
-    "y",
-    "cluster",
-    "place",
-    "behaviour",
-    "behaviours",
-    "stress",
+    *("layer", "head", "x", "y", "cluster", "place", "behaviour", "behaviours", "stress"),
 )
 DENDROGRAM_COLUMNS = ("merge", "left", "right", "divergence", "heads")
 

@@ -6,20 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headscope.analyses.distance.charts import (
-    draw_dendrogram,
-    draw_map,
-    draw_map_by_layer,
-    draw_matrix,
-)
 from headscope.data.table import Tables
-from headscope.view.answer import OPEN, Answer, AnswerMaker
-from headscope.view.behaviour import OTHER
-from headscope.view.card import FactMaker, Facts, Part, by_head
-from headscope.view.claim import Claim, Outcome, judge
-from headscope.view.figure import Figure
+from headscope.view.answer import OPEN
+from headscope.view.facts import FactMaker, Facts, Part, by_head
+from headscope.view.judge import judge
 from headscope.view.numbers import NATS, SHARE, Form, p_value, row_estimate
-from headscope.view.presentation import MAP, DerivedTables, MapOptions, Presentation, PrintedTable
+from headscope.view.presentation import MAP, DerivedTables, MapOptions, Presentation
+from headscope.view.specs import OTHER, Answer, AnswerMaker, Claim, Figure, Outcome, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["PRESENTATION"]
@@ -30,63 +23,6 @@ LEAST_LAYERS = 3
 DEALS = 1000
 ONE_LAYER = "A model with one layer does not have it."
 WITH_UNIT = Form(".3f", unit=" nats")
-
-HEADS_MAP = Figure(
-    name="heads-map",
-    title="The map of heads",
-    caption=(
-        "Each point is a head. Heads that attend alike are close together (two dimensions show "
-        "some distances only roughly). Colour and shape: what the head attends to, by the paper's "
-        "thresholds. Heads that find a syntactic relation are labelled with it."
-    ),
-    needs=("layout",),
-    made_by="--text FILE",
-    draw_tables=draw_map,
-    paper="Figure 6",
-    in_line=2,
-)
-
-HEADS_MAP_LAYERS = Figure(
-    name="heads-map-layers",
-    title="The map of heads by layer",
-    caption=(
-        "The same map, coloured by layer from the first (dark) to the last (bright). Each point is "
-        "a head; heads that attend alike are close together."
-    ),
-    needs=("layout",),
-    made_by="--text FILE",
-    draw_tables=draw_map_by_layer,
-    paper="Figure 6",
-    in_line=2,
-)
-
-DISTANCE_MATRIX = Figure(
-    name="distance-matrix",
-    title="How alike each pair of heads attends",
-    caption=(
-        "Rows and columns: heads, in the order of the dendrogram, which puts similar heads next to "
-        "each other. Each cell is a pair of heads. The darker, the more alike they attend "
-        "(Jensen-Shannon divergence: 0 nats identical, 0.69 disjoint). Dark squares along the "
-        "diagonal are groups of similar heads."
-    ),
-    needs=("distance", "layout"),
-    made_by="--text FILE",
-    draw_tables=draw_matrix,
-    in_line=2,
-)
-
-DENDROGRAM = Figure(
-    name="dendrogram",
-    title="Which heads belong together",
-    caption=(
-        "Each point at the bottom is a head. Two heads or groups that join at a lower height "
-        "attend more alike. The height is the mean divergence between the two groups, in nats. "
-        "Colours: what the heads attend to, as in the map of heads."
-    ),
-    needs=("dendrogram", "layout"),
-    made_by="--text FILE",
-    draw_tables=draw_dendrogram,
-)
 
 
 def derive(tables: Tables, options: MapOptions) -> DerivedTables | None:
@@ -112,15 +48,15 @@ def check_layers(tables: Tables) -> Outcome:
     single = layers[layers["layer"].notna() & (layers["p_value"] < ALPHA)]
     chance = "" if pd.isna(row["p_value"]) else f" (p = {row['p_value']:.2g})"
     shows = (
-        f"On average, heads of one layer are {_mean(row, 'within', WITH_UNIT)} apart, heads of "
-        f"different layers {_mean(row, 'between', WITH_UNIT)}{chance}; tested one by one, "
+        f"On average, heads of one layer are {WITH_UNIT.row(row, 'within')} apart, heads of "
+        f"different layers {WITH_UNIT.row(row, 'between')}{chance}; tested one by one, "
         f"{len(single)} of {int(layers['layer'].notna().sum())} layers are closer than chance."
     )
-    more = row_estimate(row, "difference", "difference_low", "difference_high")
-    found = judge(more, 0.0, shows, NATS)
-    if found.verdict == "holds" and not row["p_value"] < ALPHA:
+    more = row_estimate(row, "difference")
+    outcome = judge(more, 0.0, shows, NATS)
+    if outcome.verdict == "holds" and not row["p_value"] < ALPHA:
         return Outcome("undecided", f"{shows} Heads assigned to layers at random may be as close.")
-    return found
+    return outcome
 
 
 def check_ends(tables: Tables) -> Outcome:
@@ -134,7 +70,7 @@ def check_ends(tables: Tables) -> Outcome:
         f"On average, heads of the first and of the last layer are {WITH_UNIT.row(row, 'ends')} "
         f"apart, heads of any two layers {WITH_UNIT.number(row['between'])}."
     )
-    more = row_estimate(row, "difference", "difference_low", "difference_high")
+    more = row_estimate(row, "difference")
     return judge(more, 0.0, shows, NATS, is_above=False)
 
 
@@ -176,52 +112,6 @@ def _count_pairs(sizes: np.ndarray) -> np.ndarray:
     return counts
 
 
-def _mean(row: Any, name: str, form: Form = NATS) -> str:
-    return form.estimate(row_estimate(row, name, f"{name}_low", f"{name}_high"))
-
-
-LAYERS_ATTEND_ALIKE = Claim(
-    "layers-attend-alike",
-    "6",
-    "Heads of the same layer tend to attend alike (here: closer than heads of different layers, "
-    "and than heads assigned to layers at random, p < 0.05).",
-    '"Heads within the same layer are often fairly close to each other"',
-    ("distance-layers",),
-    "--text FILE",
-    check_layers,
-    "heads-map-layers",
-    ONE_LAYER,
-)
-
-HEADS_CLUSTER_BY_BEHAVIOUR = Claim(
-    "heads-cluster-by-behaviour",
-    "6",
-    "There are several clear clusters of heads, often by their behaviour (here: 3 or more, and "
-    "heads with the same behaviour share one more often than chance, p < 0.05).",
-    '"there are several clear clusters of heads that behave similarly, often corresponding to '
-    'behaviors we have already discussed in this paper"',
-    ("layout",),
-    "--text FILE",
-    check_clusters,
-    "heads-map",
-    ONE_LAYER,
-)
-
-
-ENDS_ATTEND_ALIKE = Claim(
-    "first-and-last-layer-attend-alike",
-    "6",
-    "The first and the last layer attend alike (here: their heads are closer to each other than "
-    "heads of two layers are on average).",
-    "not in the paper's text: a question raised by Figure 6",
-    ("distance-ends", "distance-layers"),
-    "--text FILE",
-    check_ends,
-    "heads-map-layers",
-    ONE_LAYER,
-)
-
-
 def nearest_facts(tables: Tables) -> Facts:
     """Which heads attend most like it."""
 
@@ -237,8 +127,8 @@ def mean_facts(tables: Tables) -> Facts:
     """How far it is from the heads of its layer, and from others."""
 
     def phrase(row: Any) -> str:
-        own = "" if pd.isna(row.within) else f"{row.within:.3f} nats to heads of its layer, "
-        return f"{own}{row.between:.3f} to those of other layers"
+        within = "" if pd.isna(row.within) else f"{row.within:.3f} nats to heads of its layer, "
+        return f"{within}{row.between:.3f} to those of other layers"
 
     table = tables["distance-heads"]
     return by_head(table[table["between"].notna()], "mean distance", phrase)
@@ -263,12 +153,12 @@ def answer_layers(tables: Tables) -> list[Answer]:
     if rows.empty:
         return []
     row = rows.iloc[0]
-    more = row_estimate(row, "difference", "difference_low", "difference_high")
+    more = row_estimate(row, "difference")
     is_alike = more.low > 0 and row["p_value"] < ALPHA
-    said = "attend more alike" if is_alike else "do not clearly attend more alike"
-    said = "attend less alike" if more.high < 0 else said
+    do = "attend more alike" if is_alike else "do not clearly attend more alike"
+    do = "attend less alike" if more.high < 0 else do
     text = (
-        f"Heads of the same layer {said} than heads of different layers (mean divergence "
+        f"Heads of the same layer {do} than heads of different layers (mean divergence "
         f"{NATS.number(row['within'])} against {NATS.number(row['between'])} nats; "
         "the maximum is 0.69)."
     )
@@ -281,8 +171,8 @@ LAYERS = (
         "distance between heads",
         lambda row: "mean Jensen-Shannon divergence (0 identical, 0.69 disjoint)",
     ),
-    Column("within a layer", lambda row: _mean(row, "within")),
-    Column("between layers", lambda row: _mean(row, "between")),
+    Column("within a layer", lambda row: NATS.row(row, "within")),
+    Column("between layers", lambda row: NATS.row(row, "between")),
     Column("p", lambda row: p_value(row["p_value"])),
 )
 
@@ -292,16 +182,60 @@ def read_layers(layers: pd.DataFrame, min_count: int) -> list[TextTable]:
     return [build_table(layers[layers["layer"].isna()].to_dict("records"), LAYERS)]
 
 
-PRESENTATION = Presentation(
-    section=MAP,
-    figures=(HEADS_MAP, HEADS_MAP_LAYERS, DISTANCE_MATRIX, DENDROGRAM),
-    claims=(LAYERS_ATTEND_ALIKE, ENDS_ATTEND_ALIKE, HEADS_CLUSTER_BY_BEHAVIOUR),
-    answers=(AnswerMaker(("distance-layers",), answer_layers),),
-    facts=(
-        FactMaker(("distance-nearest",), nearest_facts),
-        FactMaker(("distance-heads",), mean_facts),
-        FactMaker(("layout",), cluster_facts),
+CHARTS = "headscope.analyses.distance.charts"
+PRESENTATION = Presentation(MAP, paper="6", figure="heads-map-layers", derive=derive, show=[
+    Figure(
+        name="heads-map", needs=("layout",), draw_tables=f"{CHARTS}:draw_map", in_line=2,
+        title="The map of heads", paper="Figure 6",
+        caption="Each point is a head. Heads that attend alike are close together (two dimensions "
+        "show some distances only roughly). Colour and shape: what the head attends to, by the "
+        "paper's thresholds. Heads that find a syntactic relation are labelled with it.",
     ),
-    printed=(PrintedTable("distance-layers", read_layers),),
-    derive=derive,
-)
+    Figure(
+        name="heads-map-layers", needs=("layout",), draw_tables=f"{CHARTS}:draw_map_by_layer",
+        in_line=2, title="The map of heads by layer", paper="Figure 6",
+        caption="The same map, coloured by layer from the first (dark) to the last (bright). Each "
+        "point is a head; heads that attend alike are close together.",
+    ),
+    Figure(
+        name="distance-matrix", needs=("distance", "layout"), draw_tables=f"{CHARTS}:draw_matrix",
+        in_line=2, title="How alike each pair of heads attends",
+        caption="Rows and columns: heads, in the order of the dendrogram, which puts similar heads "
+        "next to each other. Each cell is a pair of heads. The darker, the more alike they attend "
+        "(Jensen-Shannon divergence: 0 nats identical, 0.69 disjoint). Dark squares along the "
+        "diagonal are groups of similar heads.",
+    ),
+    Figure(
+        name="dendrogram", needs=("dendrogram", "layout"), draw_tables=f"{CHARTS}:draw_dendrogram",
+        title="Which heads belong together",
+        caption="Each point at the bottom is a head. Two heads or groups that join at a lower "
+        "height attend more alike. The height is the mean divergence between the two groups, in "
+        "nats. Colours: what the heads attend to, as in the map of heads.",
+    ),
+    Claim(
+        "layers-attend-alike", check_layers, needs=("distance-layers",), unless=ONE_LAYER,
+        says="Heads of the same layer tend to attend alike (here: closer than heads of different "
+        "layers, and than heads assigned to layers at random, p < 0.05).",
+        paper='"Heads within the same layer are often fairly close to each other"',
+    ),
+    Claim(
+        "first-and-last-layer-attend-alike", check_ends, unless=ONE_LAYER,
+        needs=("distance-ends", "distance-layers"),
+        says="The first and the last layer attend alike (here: their heads are closer to each "
+        "other than heads of two layers are on average).",
+        paper="not in the paper's text: a question raised by Figure 6",
+    ),
+    Claim(
+        "heads-cluster-by-behaviour", check_clusters, needs=("layout",), figure="heads-map",
+        unless=ONE_LAYER,
+        says="There are several clear clusters of heads, often by their behaviour (here: 3 or "
+        "more, and heads with the same behaviour share one more often than chance, p < 0.05).",
+        paper='"there are several clear clusters of heads that behave similarly, often '
+        'corresponding to behaviors we have already discussed in this paper"',
+    ),
+    AnswerMaker(("distance-layers",), answer_layers),
+    FactMaker(("distance-nearest",), nearest_facts),
+    FactMaker(("distance-heads",), mean_facts),
+    FactMaker(("layout",), cluster_facts),
+    PrintedTable("distance-layers", read_layers),
+])  # fmt: skip

@@ -1,62 +1,33 @@
 """What is shown of gradients: does the loss depend on attention to a class of tokens? (Figure 3)"""
 
-from collections.abc import Callable
-from typing import Any
-
 import pandas as pd
 
 from headscope.analyses.gradient.measure import UPPER
 from headscope.analyses.special_tokens.show import PANELS, TARGETS, check_step, find_sink
 from headscope.data.depth import count_layers, like_paper, name_layers
-from headscope.data.table import Tables
-from headscope.view.answer import OPEN, Answer, AnswerMaker
-from headscope.view.card import FactMaker, Facts, Part, by_head
-from headscope.view.claim import Claim, Outcome, fill_exact, judge
-from headscope.view.figure import Chart, Figure
-from headscope.view.layer_dots import LayerDots, how_to_read
+from headscope.data.table import Tables, rows_where
+from headscope.view.answer import OPEN
+from headscope.view.facts import head_facts
+from headscope.view.judge import fill_exact, judge
 from headscope.view.numbers import RATIO, SMALL, row_estimate
-from headscope.view.presentation import IMPORTANCE, Presentation, PrintedTable
+from headscope.view.presentation import IMPORTANCE, Presentation
+from headscope.view.specs import (
+    Answer,
+    AnswerMaker,
+    Claim,
+    Dots,
+    Outcome,
+    PrintedTable,
+    how_to_read,
+)
 from headscope.view.table import TextTable
 
 __all__ = ["PRESENTATION"]
 
-MADE_BY = "--text FILE --also gradient"
 UNLESS = "It needs a model with a trained language-modelling head."
 VERY_SMALL = 0.5  # of the gradient to other tokens
 THIRDS = {0: "lower layers", 1: "middle layers", 2: "upper layers"}
 ALIKE = (0.8, 1.25)  # a ratio of gradients that is about 1
-
-
-def _attended(tables: Tables) -> pd.DataFrame:
-    """The classes of tokens that there are."""
-    table = tables["gradient"]
-    return table[table.groupby("target")["gradient"].transform("max") > 0]
-
-
-def draw_gradient(tables: Tables) -> Chart:
-    """One colour a class of tokens."""
-    rows = _attended(tables)
-    dots = LayerDots(
-        value="gradient",
-        title="size of the gradient of the loss",
-        split="target",
-        words=PANELS,
-        by_panel=False,
-    )
-    return dots.draw(rows if len(rows) else tables["gradient"])
-
-
-def gradient_facts(tables: Tables) -> Facts:
-    """How far the loss depends on its attention, by target."""
-
-    rows = _attended(tables)
-    largest = rows["gradient"].max()
-
-    def phrase(row: Any) -> Part:
-        called = f"to {TARGETS.get(row.target, row.target)}"
-        return Part(called, SMALL.row(row, "gradient"), row.gradient / largest)
-
-    return by_head(rows, "gradient of the loss", phrase)
 
 
 def read_gradients(table: pd.DataFrame, min_count: int) -> list[TextTable]:
@@ -75,8 +46,8 @@ def read_gradients(table: pd.DataFrame, min_count: int) -> list[TextTable]:
 def answer_gradient(tables: Tables) -> list[Answer]:
     """Whether the loss depends on attention to what serves as a sink."""
     target, called, _ = find_sink(tables["gradient"], "gradient")
-    table = tables["gradient-layers"]
-    rows = table[(table["layers"] == UPPER) & (table["target"] == target) & table["ratio"].notna()]
+    rows = rows_where(tables["gradient-layers"], layers=UPPER, target=target)
+    rows = rows[rows["ratio"].notna()]
     if rows.empty:
         return []
     row, n_layers = rows.iloc[0], count_layers(tables["gradient"])
@@ -103,7 +74,7 @@ def check_small(tables: Tables) -> Outcome:
     target, called, note = find_sink(tables["gradient"], "gradient")
     n_layers = count_layers(tables["gradient"])
     table = fill_exact(tables["gradient-layers"], "ratio")
-    upper = table[table["layers"] == UPPER].set_index("target")
+    upper = rows_where(table, layers=UPPER).set_index("target")
     sink, rest = upper.loc[target], upper.loc["other"]
     if pd.isna(sink["ratio"]):
         return Outcome("not measured", f"{note}There are no gradients to compare.")
@@ -118,59 +89,38 @@ def check_small(tables: Tables) -> Outcome:
 def check_falls(tables: Tables) -> Outcome:
     """The gradient to [SEP] falls near layer 5 of 12, to half of what it was or less."""
     target, called, note = find_sink(tables["gradient"], "gradient")
-    return check_step(
-        tables["gradient-steps"],
-        target,
-        f"{note}The gradient to {called}",
-        count_layers(tables["gradient"]),
-        is_rise=False,
-    )
+    n_layers, what = count_layers(tables["gradient"]), f"{note}The gradient to {called}"
+    return check_step(tables["gradient-steps"], target, what, n_layers, is_rise=False)
 
 
-def _claim(
-    name: str, says: str, paper: str, check: Callable[[Tables], Outcome], table: str
-) -> Claim:
-    needs = ("gradient", table)
-    return Claim(name, "3.2", says, paper, needs, MADE_BY, check, "gradient", UNLESS)
-
-
-FIGURE = Figure(
-    name="gradient",
-    title="Does attention matter to the loss?",
-    caption=(
-        "How strongly the loss changes with the attention weights to a class of tokens. "
-        f"{how_to_read('mean size of the gradient')} One colour for each class of attended tokens. "
-        "Where it is near zero, attending more or less there changes nothing."
-    ),
-    needs=("gradient",),
-    made_by=MADE_BY,
-    draw_tables=draw_gradient,
-    paper="Figure 3",
-)
-CLAIMS = (
-    _claim(
-        "gradient-to-sep-is-small",
-        "From layer 5 of 12 on, the gradients for attention to [SEP] are very small (here: less "
-        "than half of those to other tokens).",
-        '"the gradients for attention to [SEP] become very small"',
-        check_small,
-        "gradient-layers",
-    ),
-    _claim(
-        "gradient-to-sep-falls",
-        "The gradients for attention to [SEP] fall at layer 5 of 12 (here: the layer where a step "
-        "down fits best is one of 4-6 of 12, and from there on they are less than half as large as "
-        "before).",
-        '"Starting in layer 5" they "become very small"; Figure 3',
-        check_falls,
-        "gradient-steps",
-    ),
-)
 PRESENTATION = Presentation(
-    section=IMPORTANCE,
-    figures=(FIGURE,),
-    claims=CLAIMS,
-    answers=(AnswerMaker(("gradient", "gradient-layers"), answer_gradient),),
-    facts=(FactMaker(("gradient",), gradient_facts),),
-    printed=(PrintedTable("gradient", read_gradients),),
-)
+    IMPORTANCE, made_by="--text FILE --also gradient", paper="3.2", figure="gradient", show=[
+    Dots(
+        name="gradient", column="gradient", axis="size of the gradient of the loss",
+        split="target", words=PANELS, seen="target", by_colour=True,
+        title="Does attention matter to the loss?", paper="Figure 3",
+        caption="How strongly the loss changes with the attention weights to a class of tokens. "
+        f"{how_to_read('mean size of the gradient')} One colour for each class of attended tokens. "
+        "Where it is near zero, attending more or less there changes nothing.",
+    ),
+    Claim(
+        "gradient-to-sep-is-small", check_small, needs=("gradient", "gradient-layers"),
+        unless=UNLESS,
+        says="From layer 5 of 12 on, the gradients for attention to [SEP] are very small (here: "
+        "less than half of those to other tokens).",
+        paper='"the gradients for attention to [SEP] become very small"',
+    ),
+    Claim(
+        "gradient-to-sep-falls", check_falls, needs=("gradient", "gradient-steps"), unless=UNLESS,
+        says="The gradients for attention to [SEP] fall at layer 5 of 12 (here: the layer where a "
+        "step down fits best is one of 4-6 of 12, and from there on they are less than half as "
+        "large as before).",
+        paper='"Starting in layer 5" they "become very small"; Figure 3',
+    ),
+    AnswerMaker(("gradient", "gradient-layers"), answer_gradient),
+    head_facts(
+        "gradient of the loss", "gradient", "gradient", form=SMALL, split="target", words=TARGETS,
+        label="to {}", seen=True, bar="largest", is_ranked=False,
+    ),
+    PrintedTable("gradient", read_gradients),
+])  # fmt: skip

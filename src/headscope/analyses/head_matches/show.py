@@ -1,23 +1,18 @@
 """How the matched heads of two models are shown: answers, figures, the closest matches."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
-import altair as alt
 import pandas as pd
 
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker
-from headscope.view.figure import GREY, SEQUENTIAL, Chart, Figure, mark_data, number
 from headscope.view.numbers import NATS, RATIO, ROUND_PERCENT
-from headscope.view.presentation import PAIR, PageTable, Presentation, PrintedTable
+from headscope.view.presentation import PAIR, Presentation
+from headscope.view.specs import Answer, AnswerMaker, Figure, PageTable, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["PRESENTATION"]
 
 SHOWN_MATCHES = 20
-LEAST_CELL, MOST_CELL, GRID_SIZE = 10, 30, 420  # pixels
-
 
 MATCH = (
     Column("head", lambda row: f"{row['layer_a']}-{row['head_a']}"),
@@ -39,9 +34,7 @@ def read_matches(matches: pd.DataFrame, min_count: int) -> list[TextTable]:
 
 def build_page_tables(tables: Tables) -> list[TextTable]:
     """All matches, closest first, and their summary."""
-    matches = tables.get("head-matches", pd.DataFrame())
-    if matches.empty:
-        return []
+    matches = tables["head-matches"]
     note = (
         "Divergence: mean Jensen-Shannon divergence (0 identical, 0.69 disjoint). Support: share "
         "of resamples of the documents that give the same match."
@@ -111,92 +104,25 @@ def answer_matches(tables: Tables) -> list[Answer]:
     ]
 
 
-def draw_by_layer(tables: Tables) -> Chart:
-    """A dot for each head of the first model: how far its match is."""
-    columns = ["layer_a", "head_a", "layer_b", "head_b", "divergence", "low", "high"]
-    matches = tables["head-matches"]
-    chart = alt.Chart(mark_data(matches, [*columns, "mean_divergence"])).transform_calculate(
-        name="datum.layer_a + '-' + datum.head_a", match="datum.layer_b + '-' + datum.head_b"
-    )
-    across = alt.X("layer_a:O", title="layer of the first model", axis=alt.Axis(labelAngle=0))
-    said = [
-        alt.Tooltip("name:N", title="head"),
-        alt.Tooltip("match:N", title="match"),
-        number("divergence", "divergence"),
-        number("mean_divergence", "mean to all heads"),
-    ]
-    title = "divergence (nats)"
-    dots = chart.mark_circle(size=46, opacity=0.6).encode(
-        across, alt.Y("divergence:Q", title=title), tooltip=said
-    )
-    ticks = chart.mark_tick(color=GREY, thickness=2, size=14).encode(
-        across, alt.Y("mean(mean_divergence):Q", title=title)
-    )
-    return (ticks + dots).properties(width=760, height=260)
-
-
-def draw_layers(tables: Tables) -> Chart:
-    """How many heads of each layer match heads of each layer of the other model."""
-    matches = tables["head-matches"]
-    counts = matches.groupby(["layer_a", "layer_b"]).size().rename("heads").reset_index()
-    most = int(max(matches["layer_a"].max(), matches["layer_b"].max()))
-    cell = max(LEAST_CELL, min(MOST_CELL, GRID_SIZE // most))
-    axis = alt.Axis(labelAngle=0, labelOverlap=True, ticks=False, domain=False)
-
-    def layers(channel: type, field: str, title: str) -> alt.SchemaBase:
-        domain = list(range(1, int(matches[field].max()) + 1))
-        scaled: alt.SchemaBase = channel(
-            f"{field}:O", title=title, axis=axis, scale=alt.Scale(domain=domain)
-        )
-        return scaled
-
-    chart: Chart = alt.Chart(mark_data(counts, ["layer_a", "layer_b", "heads"]))
-    return (
-        chart.mark_rect(stroke=GREY, strokeWidth=0.2)
-        .encode(
-            layers(alt.X, "layer_b", "layer of the second model"),
-            layers(alt.Y, "layer_a", "layer of the first model"),
-            alt.Color("heads:Q", title="matches", scale=alt.Scale(scheme=SEQUENTIAL, zero=True)),
-            tooltip=["layer_a:O", "layer_b:O", alt.Tooltip("heads:Q", title="matches")],
-        )
-        .properties(
-            width=cell * int(matches["layer_b"].max()), height=cell * int(matches["layer_a"].max())
-        )
-    )
-
-
-def _figure(
-    name: str, title: str, caption: str, draw: Callable[[Tables], Chart], in_line: int = 1
-) -> Figure:
-    made_by = "(headscope distance A B --text FILE)"
-    return Figure(name, title, caption, ("head-matches",), made_by, draw, in_line=in_line)
-
-
-FIGURES = (
-    _figure(
-        "matches-by-layer",
-        "How close each head's match is",
-        "Each dot is a head of the first model. y: divergence from its match in the second model "
-        "(0 identical, 0.69 disjoint). Grey tick: its mean divergence from all heads of the second "
-        "model. A real match is far below the tick.",
-        draw_by_layer,
+CHARTS = "headscope.analyses.head_matches.charts"
+MADE_BY = "(headscope distance A B --text FILE)"
+PRESENTATION = Presentation(PAIR, made_by=MADE_BY, show=[
+    Figure(
+        name="matches-by-layer", needs=("head-matches",), draw_tables=f"{CHARTS}:draw_by_layer",
+        title="How close each head's match is",
+        caption="Each dot is a head of the first model. y: divergence from its match in the second "
+        "model (0 identical, 0.69 disjoint). Grey tick: its mean divergence from all heads of the "
+        "second model. A real match is far below the tick.",
     ),
-    _figure(
-        "matches-of-layers",
-        "Which layers match",
-        "Rows: layers of the first model. Columns: layers of the second. The darker a cell, the "
-        "more heads match between the two layers. A dark diagonal: heads at the same depth match.",
-        draw_layers,
-        in_line=2,
+    Figure(
+        name="matches-of-layers", needs=("head-matches",), draw_tables=f"{CHARTS}:draw_layers",
+        in_line=2, title="Which layers match",
+        caption="Rows: layers of the first model. Columns: layers of the second. The darker a "
+        "cell, the more heads match between the two layers. A dark diagonal: heads at the same "
+        "depth match.",
     ),
-)
-PRESENTATION = Presentation(
-    section=PAIR,
-    figures=FIGURES,
-    answers=(AnswerMaker(("head-matches",), answer_matches),),
-    printed=(
-        PrintedTable("head-matches", read_matches),
-        PrintedTable("head-matches-chance", read_chance),
-    ),
-    page_tables=(PageTable("Matched heads", "(headscope distance)", build_page_tables),),
-)
+    AnswerMaker(("head-matches",), answer_matches),
+    PrintedTable("head-matches", read_matches),
+    PrintedTable("head-matches-chance", read_chance),
+    PageTable("Matched heads", "(headscope distance)", "head-matches", build_page_tables),
+])  # fmt: skip

@@ -4,18 +4,16 @@ import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.view.answer import (
-    OPEN,
-    Answer,
-    AnswerMaker,
+    count_heads,
     is_wide,
     name_heads,
+    nearest_head,
     note_rough,
-    say_more,
-    say_none,
     write_percent,
 )
-from headscope.view.claim import fill_exact, name_head, passing, top_row
+from headscope.view.judge import fill_exact, passing, top_row
 from headscope.view.numbers import RATIO, ROUND_PERCENT, SHARE, row_estimate
+from headscope.view.specs import Answer, AnswerMaker
 from headscope.view.table import FIRM, TextTable
 
 __all__ = ["ANSWERS", "read_own_classes"]
@@ -41,20 +39,20 @@ def answer_sink(tables: Tables) -> list[Answer]:
     if means.empty:
         return []
     row = top_row(means, "weight")
-    found = row_estimate(row, "weight")
-    if is_wide(found):
+    mean = row_estimate(row, "weight")
+    if is_wide(mean):
         return []
     called, share = CALLED[row["target"]], write_percent(row["weight"])
     detail = f"Over all layers and heads {SHARE.row(row, 'weight')}."
     step = _find_step(tables, row["target"])
     if step is None:
-        text = f"{share} of all attention goes to {called}{note_rough(found)}."
+        text = f"{share} of all attention goes to {called}{note_rough(mean)}."
         return [Answer(text, _weigh(row["weight"]), detail, (), FIGURE)]
     text = (
         f"From layer {step['layer']:.0f} on, {write_percent(step['after'])} of attention goes to "
         f"{called}; in earlier layers {write_percent(step['before'])}."
     )
-    change = row_estimate(step, "ratio", "ratio_low", "ratio_high")
+    change = row_estimate(step, "ratio")
     rises = f"From there on it is {RATIO.estimate(change)} times as much as before."
     if pd.notna(step["low"]) and step["high"] > step["low"]:
         rises = f"The rise is between layers {step['low']:.0f} and {step['high']:.0f}. {rises}"
@@ -76,40 +74,30 @@ def _find_step(tables: Tables, target: str) -> pd.Series | None:
 def answer_often_half(tables: Tables) -> list[Answer]:
     """How many heads give most of their attention to a few tokens."""
     table = fill_exact(tables["special-tokens-heads"])
-    found = passing(table, HALF)
-    n_heads, n_found = len(table), len(found.sure)
+    heads = passing(table, HALF)
     means = tables.get("special-tokens-layers", pd.DataFrame(columns=["target", "weight"]))
     has_first = bool(((means["target"] == "first") & (means["weight"] > 0)).any())
     few = f"{'the first token' if has_first else 'special tokens'}, periods and commas"
-    if not n_found:
-        top = top_row(table, "weight")
-        head = name_head(top)
-        none = say_none(f"puts over half of its attention on {few}", found)
-        detail = f"The most is {SHARE.row(top, 'weight')}, by {head}."
-        return [Answer(f"{none}.", OPEN, detail, (), FIGURE)]
-    verb, whose = ("puts", "its") if n_found == 1 else ("put", "their")
-    much = f"over half of {whose} attention on {few}"
-    text = f"{n_found} of {n_heads} heads {verb} {much}{say_more(found)}."
-    shares = table["weight"]
-    detail = (
-        f"{write_percent(n_found / n_heads)} of the heads; median {SHARE.number(shares.median())}."
-    )
-    return [Answer(text, 0.7 * n_found / n_heads + 0.3, detail, (), FIGURE)]
+    does = f"puts over half of its attention on {few}"
+    if not len(heads.sure):
+        return [nearest_head(table, heads, does, FIGURE)]
+    weight = 0.7 * len(heads.sure) / len(table) + 0.3
+    return [count_heads(heads, len(table), does, weight, FIGURE)]
 
 
 def read_own_classes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
     """For each class of tokens that the user named, how much attention it gets."""
-    own = table[(table["source"] == "all") & ~table["target"].isin([*CALLED, "other"])]
+    rows_of_classes = table[(table["source"] == "all") & ~table["target"].isin([*CALLED, "other"])]
     rows = []
-    for target, heads in own.groupby("target", sort=False):
+    for target, heads in rows_of_classes.groupby("target", sort=False):
         top = heads.sort_values("weight", ascending=False, kind="stable").head(SHOWN_HEADS)
-        told = [
+        strongest = [
             f"{name} {ROUND_PERCENT.row(row, 'weight')}".replace(" ", FIRM)
             for name, row in zip(name_heads(top), top.to_dict("records"), strict=True)
         ]
         is_seen = bool((heads["weight"] > 0).any())
-        said = ", ".join(told) if is_seen else "the text has no such token"
-        rows.append((str(target), SHARE.number(heads["weight"].mean()), said))
+        text = ", ".join(strongest) if is_seen else "the text has no such token"
+        rows.append((str(target), SHARE.number(heads["weight"].mean()), text))
     columns = ("own token class", "mean of all heads", "strongest heads (95 % interval)")
     return [TextTable(columns, tuple(rows))] if rows else []
 

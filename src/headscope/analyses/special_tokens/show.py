@@ -1,6 +1,6 @@
 """What is shown of attention to [CLS], [SEP], periods and commas (section 3.2)."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -11,27 +11,24 @@ from headscope.data.depth import PAPER_LAYERS, count_layers, like_paper, name_la
 from headscope.data.table import Tables, rows_where
 from headscope.stats.contrast import correlate
 from headscope.stats.interval import Estimate, estimate
-from headscope.view.behaviour import Behaviour, Kind, Threshold
-from headscope.view.card import FactMaker, Facts, share_facts
-from headscope.view.claim import (
+from headscope.view.facts import head_facts
+from headscope.view.judge import Replicated, all_of, beside_untrained, count, fill_exact, judge
+from headscope.view.numbers import POINTS, RATIO, SHARE, Form, row_estimate
+from headscope.view.presentation import SURFACE, Presentation
+from headscope.view.specs import (
+    COLOURS,
+    Behaviour,
     Claim,
+    Dots,
+    Kind,
     Outcome,
     PairClaim,
-    Replicated,
+    PrintedTable,
+    Threshold,
     Verdict,
-    all_of,
-    beside_untrained,
-    fill_exact,
-    judge,
-    judge_count,
-    note_open,
-    passing,
+    attention_grid,
+    how_to_read,
 )
-from headscope.view.figure import COLOURS, Chart, Figure
-from headscope.view.heads_grid import grid_figure
-from headscope.view.layer_dots import LayerDots, how_to_read
-from headscope.view.numbers import POINTS, RATIO, SHARE, Form, percent, row_estimate
-from headscope.view.presentation import SURFACE, Presentation, PrintedTable
 
 __all__ = ["PANELS", "PRESENTATION", "TARGETS", "check_step", "find_sink"]
 
@@ -72,10 +69,6 @@ SINKS = {
 }
 
 
-def _rows(table: pd.DataFrame, source: str, target: str | None = None) -> pd.DataFrame:
-    return rows_where(table, source=source, **({} if target is None else {"target": target}))
-
-
 def find_sink(targets: pd.DataFrame, column: str = "weight") -> tuple[str, str, str]:
     """What [SEP] is to the paper's model: the closing token, or else the token that opens.
 
@@ -87,39 +80,6 @@ def find_sink(targets: pd.DataFrame, column: str = "weight") -> tuple[str, str, 
     return target, SINKS[target], note
 
 
-def _behaviour(name: str, target: str, at: str, short: str, also: str) -> Behaviour:
-    return Behaviour(
-        name,
-        f"looks at {at} ({{}})",
-        KIND,
-        THRESHOLD,
-        "special-tokens",
-        lambda table: _rows(table, "all", target).rename(columns={"weight": "share"}),
-        ranking=target,
-        short=short,
-        also=also,
-    )
-
-
-def special_token_facts(tables: Tables) -> Facts:
-    """How much goes to special tokens, from all and from closing ones."""
-    for source, topic in {"all": "special tokens", "sep": "from closing tokens"}.items():
-        yield from share_facts(topic, _rows(tables["special-tokens"], source), TARGETS)
-
-
-def draw_special_tokens(tables: Tables, source: str = "all") -> Chart:
-    """The attention from one source; one panel a class of tokens."""
-    dots = LayerDots(value="weight", title="share of attention", split="target", words=PANELS)
-    return dots.draw(_attended(tables, source))
-
-
-def _attended(tables: Tables, source: str) -> pd.DataFrame:
-    """One source's rows of the classes that get any attention; a model need not have them all."""
-    rows = _rows(tables["special-tokens"], source)
-    rows = rows[rows["weight"].notna()]
-    return rows[rows.groupby("target")["weight"].transform("max") > 0]
-
-
 def _means(tables: Tables) -> dict[tuple[str, str, str], dict[str, Any]]:
     """The rows of means over layers, and of differences, by layers, target and source."""
     rows = fill_exact(tables["special-tokens-layers"]).to_dict("records")
@@ -128,7 +88,7 @@ def _means(tables: Tables) -> dict[tuple[str, str, str], dict[str, Any]]:
 
 def check_half_on_sep(tables: Tables) -> Outcome:
     """More than half goes to [SEP] in layers 6-10 of 12."""
-    table = _rows(tables["special-tokens"], "all")
+    table = rows_where(tables["special-tokens"], source="all")
     target, called, note = find_sink(table)
     n_layers, row = count_layers(table), _means(tables)[MIDDLE, target, "all"]
     where = name_layers(like_paper(6, 10, n_layers), n_layers)
@@ -141,7 +101,7 @@ def check_half_on_sep(tables: Tables) -> Outcome:
 
 def check_sep_rises(tables: Tables) -> Outcome:
     """[SEP] gets twice as much from about layer 5 of 12 on as before, or more."""
-    table = _rows(tables["special-tokens"], "all")
+    table = rows_where(tables["special-tokens"], source="all")
     target, called, note = find_sink(table)
     return check_step(
         tables["special-tokens-steps"], target, f"{note}Attention to {called}", count_layers(table)
@@ -157,7 +117,7 @@ def check_step(
         return Outcome("not measured", f"{what}: there is nothing to measure.")
     row = rows.iloc[0]
     places = like_paper(*NEAR_LAYER_5, n_layers)
-    change = row_estimate(row, "ratio", "ratio_low", "ratio_high")
+    change = row_estimate(row, "ratio")
     verb, line = ("rises", float(HIGH)) if is_rise else ("falls", 1 / HIGH)
     low, high = row["low"], row["high"]
     if pd.isna(low):
@@ -178,26 +138,6 @@ def check_step(
     return Outcome(all_of([near, enough.verdict]), enough.shows)
 
 
-def check_often_half(tables: Tables) -> Outcome:
-    """Many heads give most of their attention to a few tokens."""
-    table = fill_exact(tables["special-tokens-heads"])
-    found = passing(table, HALF)
-    n_sure, n_heads = len(found.sure), len(table)
-    shows = (
-        f"{n_sure} of {n_heads} heads ({percent(n_sure / n_heads)} %) put over half on "
-        f"{_name_few(tables)}, periods and commas.{note_open(found, '50 %')}"
-    )
-    return judge_count(n_sure, len(found.open), OFTEN * n_heads, shows)
-
-
-def _name_few(tables: Tables) -> str:
-    """The special tokens of the model's input; the first token where it has none."""
-    table = tables.get("special-tokens", pd.DataFrame({"target": ["cls"], "weight": [1.0]}))
-    if (table.loc[table["target"].isin(["cls", "sep"]), "weight"] > 0).any():
-        return "special tokens"
-    return "the first token (the input has no special tokens)"
-
-
 def check_sep_to_sep(tables: Tables) -> Outcome:
     """[SEP] looks at [SEP]s alone in layers 6-10 of 12."""
     row, n_layers = _means(tables)[MIDDLE, "sep", "sep"], count_layers(tables["special-tokens"])
@@ -214,12 +154,12 @@ def check_sep_to_sep(tables: Tables) -> Outcome:
 def check_more_from_sep(tables: Tables) -> Outcome:
     """[SEP] looks at [SEP]s more than other tokens do."""
     means = _means(tables)
-    own, rest, more = (means["all", "sep", s] for s in ("sep", "other", "sep - other"))
-    if pd.isna(own["weight"]):
+    from_sep, from_others, more = (means["all", "sep", s] for s in ("sep", "other", "sep - other"))
+    if pd.isna(from_sep["weight"]):
         return Outcome("not measured", NO_SEP)
     shows = (
-        f"From [SEP] {SHARE.row(own, 'weight')} of the attention goes to [SEP], from other tokens "
-        f"{SHARE.row(rest, 'weight')}: {POINTS.row(more, 'weight')}."
+        f"From [SEP] {SHARE.row(from_sep, 'weight')} of the attention goes to [SEP], from other "
+        f"tokens {SHARE.row(from_others, 'weight')}: {POINTS.row(more, 'weight')}."
         f"{beside_untrained(more, POINTS)}"
     )
     return judge(row_estimate(more, "weight"), 0.0, shows, POINTS)
@@ -227,7 +167,7 @@ def check_more_from_sep(tables: Tables) -> Outcome:
 
 def check_third(tables: Tables, target: str, called: str, expected: int) -> Outcome:
     """A class of tokens gets most in one third of the layers."""
-    rows = _rows(tables["special-tokens"], "all", target)
+    rows = rows_where(tables["special-tokens"], source="all", target=target)
     if not rows["weight"].max() > 0:
         none = f"There is no {called.removeprefix('the ')} in this model's input."
         return Outcome("not measured", none)
@@ -266,183 +206,152 @@ def check_frequent(tables: Tables) -> Outcome:
     table = tables["token-frequency"]
     if table["share"].isna().any():
         return Outcome("not measured", "There are no tokens of text.")
-    told = [
+    marks = [
         f"{row['token']}s are {SHARE.row(row, 'share')} of all tokens (rank {row['rank']})"
         for _, row in table.iterrows()
     ]
-    shows = f"{' and '.join(told)}.".capitalize()
+    shows = f"{' and '.join(marks)}.".capitalize()
     is_frequent = bool((table["rank"] <= len(table) + MORE_FREQUENT).all())
     return Outcome("holds" if is_frequent else "does not hold", shows)
 
 
-def check_alike(one: Replicated, other: Replicated) -> Outcome:
+def check_alike(first: Replicated, second: Replicated) -> Outcome:
     """The profiles of two models over layers correlate, for each class of tokens both have."""
-    found = {}
+    correlations = {}
     for target, called in PATTERN.items():
         profiles = [
             side.by_layer((side.rows["source"] == "all") & (side.rows["target"] == target))
-            for side in (one, other)
+            for side in (first, second)
         ]
         value, low, high = map(float, estimate(correlate(*profiles), (-1.0, 1.0)))
         if not pd.isna(value):
-            found[called] = Estimate(value, low, high)
-    if not found:
+            correlations[called] = Estimate(value, low, high)
+    if not correlations:
         return Outcome("not measured", "The models share no such tokens, or have too few layers.")
-    said = ", ".join(f"{called} {CORRELATION.estimate(r)}" for called, r in found.items())
-    judged = [judge(r, ALIKE, "", CORRELATION).verdict for r in found.values()]
-    return Outcome(all_of(judged), f"Correlation over layers of the attention to {said}.")
+    values = ", ".join(f"{called} {CORRELATION.estimate(r)}" for called, r in correlations.items())
+    judged = [judge(r, ALIKE, "", CORRELATION).verdict for r in correlations.values()]
+    return Outcome(all_of(judged), f"Correlation over layers of the attention to {values}.")
 
 
-def _claim(
-    name: str,
-    says: str,
-    paper: str,
-    check: Callable[[Tables], Outcome],
-    table: str = "special-tokens-layers",
-    figure: str = "special-tokens",
-    unless: str = "",
-) -> Claim:
-    needs = ("special-tokens", table)
-    return Claim(name, "3.2", says, paper, needs, "--text FILE", check, figure, unless)
-
-
-DOTS = "One panel for each class of tokens that get attention. " + how_to_read(
+DOTS = partial(
+    Dots, needs=("special-tokens",), column="weight", axis="share of attention", split="target",
+    words=PANELS, seen="target", paper="Figure 2",
+)  # fmt: skip
+HOW = "One panel for each class of tokens that get attention. " + how_to_read(
     "share of attention that goes to the class"
 )
-FIGURES = (
-    Figure(
-        name="special-tokens",
-        title="Attention to special tokens",
-        caption=f"{DOTS} The shares of a head add up to 1 over the panels.",
-        needs=("special-tokens",),
-        made_by="--text FILE",
-        draw_tables=draw_special_tokens,
-        paper="Figure 2",
+LAYERS = ("special-tokens", "special-tokens-layers")
+PRESENTATION = Presentation(SURFACE, paper="3.2", figure="special-tokens", show=[
+    DOTS(
+        name="special-tokens", where={"source": "all"}, title="Attention to special tokens",
+        caption=f"{HOW} The shares of a head add up to 1 over the panels.",
     ),
-    Figure(
-        name="special-tokens-from-sep",
-        title="Where closing tokens look",
-        caption=(
-            f"{DOTS} Only attention from the closing tokens is counted. In the paper they "
-            f"attend to themselves and each other in the layers where other tokens attend to them."
-        ),
-        needs=("special-tokens",),
-        made_by="--text FILE",
-        draw_tables=lambda tables: draw_special_tokens(tables, "sep"),
-        paper="Figure 2",
-        has_content=lambda tables: len(_attended(tables, "sep")) > 0,
+    DOTS(
+        name="special-tokens-from-sep", where={"source": "sep"}, title="Where closing tokens look",
+        caption=f"{HOW} Only attention from the closing tokens is counted. In the paper they "
+        "attend to themselves and each other in the layers where other tokens attend to them.",
         content="attention from closing tokens (an encoder's [SEP])",
     ),
-    grid_figure(
-        "heads-sep",
-        "special-tokens",
-        lambda table: _rows(table, "all", "sep"),
-        "closing tokens",
+    attention_grid(
+        "heads-sep", "special-tokens", "closing tokens", {"source": "all", "target": "sep"},
         "attention to closing tokens (a decoder's input has none)",
     ),
-)
-CLAIMS = (
-    _claim(
-        "half-on-sep",
-        "Over half of the attention in layers 6-10 of 12 goes to [SEP].",
-        '"over half of BERT\'s attention in layers 6-10 focuses on [SEP]", where even attention '
-        'would give "around 1/64"',
-        check_half_on_sep,
-    ),
-    _claim(
-        "sep-rises-at-layer-5",
-        "Attention to [SEP] becomes high at layer 5 of 12 (here: the layer where a step up fits "
-        "best is one of 4-6 of 12, and from there on it is twice as high as before).",
-        '"Starting in layer 5", "the same layer where attention to [SEP] becomes high"',
-        check_sep_rises,
-        "special-tokens-steps",
-        unless="A model with one layer does not have it.",
-    ),
-    _claim(
-        "early-heads-look-at-cls",
-        "Early heads attend to [CLS] (here: over 5 %, and most in the first third of the layers).",
-        '"Early heads attend to [CLS]" (caption of Figure 2)',
-        lambda tables: check_third(tables, "cls", "the opening token ([CLS])", 0),
-    ),
-    _claim(
-        "middle-heads-look-at-sep",
-        "Middle heads attend to [SEP] (here: over 5 %, and most in the middle third of the "
-        "layers).",
-        '"middle heads attend to [SEP]" (caption of Figure 2)',
-        lambda tables: check_third(tables, "sep", "the closing token ([SEP])", 1),
-    ),
-    _claim(
-        "deep-heads-look-at-punctuation",
-        "Deep heads attend to periods and commas (here: over 5 %, and most in the last third of "
-        "the layers).",
-        '"deep heads attend to periods and commas" (caption of Figure 2)',
-        lambda tables: check_third(tables, "punctuation", "periods and commas", 2),
-    ),
-    _claim(
-        "often-over-half-on-few-tokens",
-        "Often over half of a head's attention is to [CLS], [SEP], periods and commas (here: in a "
-        "quarter of the heads or more).",
-        '"Often more than half of a head\'s total attention is to these tokens." (caption of '
-        "Figure 2)",
-        check_often_half,
-        "special-tokens-heads",
-    ),
-    _claim(
-        "sep-looks-at-sep",
-        "[SEP] attends almost entirely (over 90 %) to itself and the other [SEP] (here: in layers "
-        "6-10 of 12).",
-        '"almost entirely (more than 90%; see bottom of Figure 2) attend to themselves and the '
-        'other [SEP] token"',
-        check_sep_to_sep,
-        figure="special-tokens-from-sep",
-    ),
-    _claim(
-        "more-to-sep-from-sep",
-        "Heads attend to [SEP] even more when the current token is [SEP] itself.",
-        '"heads attend to [SEP] tokens even more when the current token is [SEP] itself" (caption '
-        "of Figure 2)",
-        check_more_from_sep,
-        figure="special-tokens-from-sep",
+    Claim(
+        "half-on-sep", check_half_on_sep, needs=LAYERS,
+        says="Over half of the attention in layers 6-10 of 12 goes to [SEP].",
+        paper='"over half of BERT\'s attention in layers 6-10 focuses on [SEP]", where even '
+        'attention would give "around 1/64"',
     ),
     Claim(
-        "periods-and-commas-are-frequent",
-        "3.2",
-        "Periods and commas are the most common tokens of the text, except one (a finding "
-        "about the data, not about the model).",
-        'the most common tokens in the data excluding "the"',
-        ("token-frequency",),
-        "--text FILE",
-        check_frequent,
-        is_of_data=True,
+        "sep-rises-at-layer-5", check_sep_rises, needs=("special-tokens", "special-tokens-steps"),
+        unless="A model with one layer does not have it.",
+        says="Attention to [SEP] becomes high at layer 5 of 12 (here: the layer where a step up "
+        "fits best is one of 4-6 of 12, and from there on it is twice as high as before).",
+        paper='"Starting in layer 5", "the same layer where attention to [SEP] becomes high"',
     ),
-)
-PAIR_CLAIMS = (
+    Claim(
+        "early-heads-look-at-cls",
+        partial(check_third, target="cls", called="the opening token ([CLS])", expected=0),
+        needs=LAYERS,
+        says="Early heads attend to [CLS] (here: over 5 %, and most in the first third of the "
+        "layers).",
+        paper='"Early heads attend to [CLS]" (caption of Figure 2)',
+    ),
+    Claim(
+        "middle-heads-look-at-sep",
+        partial(check_third, target="sep", called="the closing token ([SEP])", expected=1),
+        needs=LAYERS,
+        says="Middle heads attend to [SEP] (here: over 5 %, and most in the middle third of the "
+        "layers).",
+        paper='"middle heads attend to [SEP]" (caption of Figure 2)',
+    ),
+    Claim(
+        "deep-heads-look-at-punctuation",
+        partial(check_third, target="punctuation", called="periods and commas", expected=2),
+        needs=LAYERS,
+        says="Deep heads attend to periods and commas (here: over 5 %, and most in the last third "
+        "of the layers).",
+        paper='"deep heads attend to periods and commas" (caption of Figure 2)',
+    ),
+    count(
+        "often-over-half-on-few-tokens", "special-tokens-heads", line=HALF,
+        least=lambda n_heads: OFTEN * n_heads, needs=("special-tokens", "special-tokens-heads"),
+        does="puts over half on special tokens (without any, the first token), periods and commas",
+        says="Often over half of a head's attention is to [CLS], [SEP], periods and commas (here: "
+        "in a quarter of the heads or more).",
+        paper='"Often more than half of a head\'s total attention is to these tokens." (caption '
+        "of Figure 2)",
+    ),
+    Claim(
+        "sep-looks-at-sep", check_sep_to_sep, needs=LAYERS, figure="special-tokens-from-sep",
+        says="[SEP] attends almost entirely (over 90 %) to itself and the other [SEP] (here: in "
+        "layers 6-10 of 12).",
+        paper='"almost entirely (more than 90%; see bottom of Figure 2) attend to themselves and '
+        'the other [SEP] token"',
+    ),
+    Claim(
+        "more-to-sep-from-sep", check_more_from_sep, needs=LAYERS,
+        figure="special-tokens-from-sep",
+        says="Heads attend to [SEP] even more when the current token is [SEP] itself.",
+        paper='"heads attend to [SEP] tokens even more when the current token is [SEP] itself" '
+        "(caption of Figure 2)",
+    ),
+    Claim(
+        "periods-and-commas-are-frequent", check_frequent, needs=("token-frequency",),
+        figure=None, is_of_data=True,
+        says="Periods and commas are the most common tokens of the text, except one (a finding "
+        "about the data, not about the model).",
+        paper='the most common tokens in the data excluding "the"',
+    ),
     PairClaim(
-        "two-models-attend-alike",
-        "3.2",
-        "Two models show a similar pattern of attention to special tokens (here: the mean "
+        "two-models-attend-alike", section="3.2", needs=("special-tokens", "weight"),
+        check=check_alike,
+        says="Two models show a similar pattern of attention to special tokens (here: the mean "
         "attention of a layer to [CLS], to [SEP], and to periods and commas correlates over 0.5 "
         "between them, over layers).",
-        '"A similar pattern occurs for the uncased BERT model"',
-        ("special-tokens", "weight"),
-        check_alike,
+        paper='"A similar pattern occurs for the uncased BERT model"',
     ),
-)
-PRESENTATION = Presentation(
-    section=SURFACE,
-    figures=FIGURES,
-    claims=CLAIMS,
-    pair_claims=PAIR_CLAIMS,
-    answers=ANSWERS,
-    facts=(FactMaker(("special-tokens",), special_token_facts),),
-    printed=(PrintedTable("special-tokens", read_own_classes),),
-    behaviours=(
-        _behaviour("opening token (cls)", "cls", "the opening token", "open", "[CLS] bos start"),
-        _behaviour(
-            "closing tokens (sep)", "sep", "the closing tokens", "close", "[SEP] separator eos end"
-        ),
-        _behaviour("learned sink", "sink", "no token, but the learned sink", "sink", "nothing"),
-        _behaviour("first token (sink)", "first", "the first token", "first", "sink start bos"),
-        _behaviour("period and comma", "punctuation", "periods and commas", ". ,", "full stop"),
+    *ANSWERS,
+    *(
+        head_facts(
+            topic, "special-tokens", where={"source": source}, split="target", words=TARGETS,
+            seen=True,
+        )
+        for source, topic in {"all": "special tokens", "sep": "from closing tokens"}.items()
     ),
-)
+    PrintedTable("special-tokens", read_own_classes),
+    *(
+        Behaviour(
+            name, f"looks at {phrase} ({{}})", KIND, THRESHOLD, "special-tokens", "weight",
+            {"source": "all", "target": target}, ranking=target, short=short, also=also,
+        )
+        for name, target, phrase, short, also in (
+            ("opening token (cls)", "cls", "the opening token", "open", "[CLS] bos start"),
+            ("closing tokens (sep)", "sep", "the closing tokens", "close",
+             "[SEP] separator eos end"),
+            ("learned sink", "sink", "no token, but the learned sink", "sink", "nothing"),
+            ("first token (sink)", "first", "the first token", "first", "sink start bos"),
+            ("period and comma", "punctuation", "periods and commas", ". ,", "full stop"),
+        )
+    ),
+])  # fmt: skip

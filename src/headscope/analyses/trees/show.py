@@ -1,36 +1,29 @@
 """What is shown of whole parses: how much of them each head finds."""
 
-from headscope.data.table import Tables
-from headscope.view.answer import OPEN, Answer, AnswerMaker, write_percent
-from headscope.view.card import FactMaker, Facts, accuracy_facts
-from headscope.view.claim import name_head, top_row
+from headscope.data.table import Tables, rows_where
+from headscope.view.answer import OPEN, write_percent
+from headscope.view.facts import accuracy_facts
+from headscope.view.judge import name_head, top_row
 from headscope.view.numbers import SHARE
 from headscope.view.presentation import SYNTAX, Presentation
+from headscope.view.specs import Answer, AnswerMaker
 
 __all__ = ["PRESENTATION"]
 
 
-def tree_facts(tables: Tables) -> Facts:
-    """How much of whole parses is in it."""
-    table = tables["trees"]
-    rows = table[(table["system"] == "head") & (table["tree"] == "undirected")]
-    return accuracy_facts("whole trees, without direction", rows, {})
-
-
 def answer_trees(tables: Tables) -> list[Answer]:
     """The head with the best whole trees, beside a chain of neighbours."""
-    table = tables["trees"]
-    rows = table[(table["tree"] == "undirected") & table["accuracy"].notna()]
-    heads, chain = rows[rows["system"] == "head"], rows[rows["system"] == "adjacent chain"]
+    rows = rows_where(tables["trees"], tree="undirected")
+    rows = rows[rows["accuracy"].notna()]
+    heads, chain = (rows_where(rows, system=system) for system in ("head", "adjacent chain"))
     if heads.empty:
         return []
     row = top_row(heads, "accuracy")
-    name = name_head(row)
+    name, weight = name_head(row), 0.4
     text = (
         f"Of all heads, {name} gives the best trees: {write_percent(row['accuracy'])} of the arcs "
         "are right (without direction; chosen on the same sentences)"
     )
-    weight = 0.4
     if len(chain):
         share = chain["accuracy"].iloc[0]
         is_better = bool(row["low"] > share)
@@ -41,8 +34,9 @@ def answer_trees(tables: Tables) -> list[Answer]:
     return [Answer(f"{text}.", weight, detail, (name,))]
 
 
-PRESENTATION = Presentation(
-    section=SYNTAX,
-    answers=(AnswerMaker(("trees",), answer_trees),),
-    facts=(FactMaker(("trees",), tree_facts),),
-)
+PRESENTATION = Presentation(SYNTAX, [
+    AnswerMaker(("trees",), answer_trees),
+    accuracy_facts(
+        "whole trees, without direction", "trees", {}, system="head", tree="undirected"
+    ),
+])  # fmt: skip

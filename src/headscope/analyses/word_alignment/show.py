@@ -1,59 +1,41 @@
 """What is shown of cross attention as a word aligner."""
 
-from typing import Any
-
 import pandas as pd
 
 from headscope.data.table import Tables
-from headscope.view.answer import Answer, AnswerMaker, write_percent
-from headscope.view.card import FactMaker, Facts, Part, add_rank, by_head, read_rank
-from headscope.view.claim import name_head, top_row
-from headscope.view.figure import Chart, Figure
-from headscope.view.heads_grid import HOW_TO_READ, HeadsGrid
+from headscope.view.answer import write_percent
+from headscope.view.facts import head_facts
+from headscope.view.judge import name_head
 from headscope.view.numbers import SHARE
-from headscope.view.presentation import (
-    CROSS,
-    LEAST_SHARE,
-    NotableHead,
-    Presentation,
-    PrintedTable,
-)
-from headscope.view.table import Column, TextTable, build_table
+from headscope.view.presentation import CROSS, LEAST_SHARE, NotableHead, Presentation
+from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, PrintedTable
+from headscope.view.table import Column, build_table
 
 __all__ = ["PRESENTATION"]
 
 STEPS = {"output": "as it writes the word", "input": "as it has read the word"}
 SHOWN_HEADS = 5
-TITLE = "word alignment"
+COLUMNS = (
+    Column("best aligners", lambda row: f"{row['layer']}-{row['head']}"),
+    Column("read", lambda row: STEPS[row["step"]]),
+    Column("alignment error rate", lambda row: SHARE.row(row, "aer")),
+    Column("precision", lambda row: SHARE.number(row["precision"])),
+    Column("recall", lambda row: SHARE.number(row["recall"])),
+    Column("the diagonal", lambda row: SHARE.number(row["diagonal_aer"])),
+)
 
 
-def draw_alignment(tables: Tables) -> Chart:
-    """A panel a step."""
-    table = tables["word-alignment"]
-    grid = HeadsGrid("aer", "alignment error rate", panel="step", panel_order=[*STEPS.values()])
-    return grid.draw(table.assign(step=table["step"].map(STEPS)))
-
-
-def alignment_facts(tables: Tables) -> Facts:
-    """The error rate at each step, and its rank from the lowest up."""
-    table = tables["word-alignment"]
-    ranked = add_rank(table.assign(right=1 - table["aer"]), "right", "step")
-    n_heads = table.groupby(["layer", "head"]).ngroups
-
-    def phrase(row: Any) -> Part:
-        rate = f"{SHARE.row(row, 'aer')} {STEPS[row.step]}"
-        return Part("error rate", rate, row.aer, rank=read_rank(row), n_heads=n_heads)
-
-    return by_head(ranked, "word alignment", phrase)
+def _best(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of heads, the lowest error rate first."""
+    return table[table["aer"].notna()].sort_values("aer", kind="stable")
 
 
 def answer_alignment(tables: Tables) -> list[Answer]:
     """The head that aligns best, beside the diagonal."""
-    table = tables["word-alignment"]
-    table = table[table["aer"].notna()]
-    if table.empty:
+    best = _best(tables["word-alignment"])
+    if best.empty:
         return []
-    row = top_row(table.assign(right=1 - table["aer"]), "right")
+    row = best.iloc[0]
     name = name_head(row)
     rates = (
         f"its alignment error rate is {write_percent(row['aer'])} (chosen on the same words; the "
@@ -69,46 +51,32 @@ def answer_alignment(tables: Tables) -> list[Answer]:
 
 def find_aligner(tables: Tables) -> list[NotableHead]:
     """The head that aligns best, at its step, if it aligns at all."""
-    if not len(table := tables.get("word-alignment", pd.DataFrame())):
+    best = _best(tables.get("word-alignment", pd.DataFrame({"aer": []})))
+    if best.empty or not 1 - best["aer"].iloc[0] > LEAST_SHARE:
         return []
-    best = top_row(table.assign(right=1 - table["aer"]), "right")
-    place = int(best["layer"]) - 1, int(best["head"]) - 1, ([*STEPS].index(best["step"]),)
-    return [NotableHead(TITLE, "aligned", *place)] if best["right"] > LEAST_SHARE else []
+    row = best.iloc[0]
+    step = [*STEPS].index(row["step"])
+    place = int(row["layer"]) - 1, int(row["head"]) - 1
+    return [NotableHead("word alignment", "aligned", *place, (step,))]
 
 
-def read_best(table: pd.DataFrame, min_count: int) -> list[TextTable]:
-    """The heads that align best."""
-    best = table.sort_values("aer", kind="stable").head(SHOWN_HEADS)
-    columns = (
-        Column("best aligners", lambda row: f"{row['layer']}-{row['head']}"),
-        Column("read", lambda row: STEPS[row["step"]]),
-        Column("alignment error rate", lambda row: SHARE.row(pd.Series(row), "aer")),
-        Column("precision", lambda row: SHARE.number(row["precision"])),
-        Column("recall", lambda row: SHARE.number(row["recall"])),
-        Column("the diagonal", lambda row: SHARE.number(row["diagonal_aer"])),
-    )
-    return [build_table(best.to_dict("records"), columns)]
-
-
-PRESENTATION = Presentation(
-    section=CROSS,
-    figures=(
-        Figure(
-            name="word-alignment",
-            title="Heads as word aligners",
-            caption=(
-                f"{HOW_TO_READ} Alignment error rate when each target word is linked to the source "
-                f"word that its row attends to most. The lighter, the better. One panel: rows that "
-                f"write the word. The other: rows that have just read it."
-            ),
-            needs=("word-alignment",),
-            made_by="--text PAIRS.jsonl (with gold alignments)",
-            draw_tables=draw_alignment,
-            in_line=3,
-        ),
+PRESENTATION = Presentation(CROSS, notable_heads=find_aligner, show=[
+    Grid(
+        name="word-alignment", column="aer", axis="alignment error rate", panel="step", words=STEPS,
+        made_by="--text PAIRS.jsonl (with gold alignments)", title="Heads as word aligners",
+        caption=f"{HOW_TO_READ} Alignment error rate when each target word is linked to the source "
+        "word that its row attends to most. The lighter, the better. One panel: rows that write "
+        "the word. The other: rows that have just read it.",
     ),
-    answers=(AnswerMaker(("word-alignment",), answer_alignment),),
-    facts=(FactMaker(("word-alignment",), alignment_facts),),
-    printed=(PrintedTable("word-alignment", read_best),),
-    notable_heads=find_aligner,
-)
+    AnswerMaker(("word-alignment",), answer_alignment),
+    head_facts(
+        "word alignment", "word-alignment", "aer", split="step", words=STEPS, label="error rate",
+        is_lowest_first=True, note=lambda row: STEPS[row.step],
+    ),
+    PrintedTable(
+        "word-alignment",
+        lambda table, min_count: [
+            build_table(_best(table).head(SHOWN_HEADS).to_dict("records"), COLUMNS)
+        ],
+    ),
+])  # fmt: skip

@@ -24,15 +24,17 @@ from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import WriteError
 from headscope.files import write_atomically
-from headscope.report.glossary import GLOSSARY, READING
-from headscope.report.sections import as_script, count_claims, fill_sections
 from headscope.view.answer import choose_answers
-from headscope.view.behaviour import OTHER, find_labelled
-from headscope.view.card import Card, Part, cards_of_kind, join_cards
+from headscope.view.behaviour import find_labelled
+from headscope.view.card import Card, cards_of_kind, join_cards
 from headscope.view.claim import Finding, added_claims, count_verdicts, sum_up
 from headscope.view.drawing import draw_head
+from headscope.view.facts import Part
+from headscope.view.glossary import GLOSSARY, READING
 from headscope.view.overview import Overview, make_overview, write_on
 from headscope.view.presentation import PAIR
+from headscope.view.sections import as_script, count_claims, fill_sections
+from headscope.view.specs import OTHER
 from headscope.view.terminal import describe_counts, warn_of_few_documents
 from headscope.view.tokenization import describe_tokenization, doubt_languages
 
@@ -68,15 +70,15 @@ def render_report(
     is_pair = sections[0].section == PAIR
     findings = [] if is_pair else findings
     kinds = split_kinds(tables)
-    labelled = {kind: find_labelled(own) for kind, own in kinds.items()}
-    by_kind = {kind: cards_of_kind(own, labelled[kind]) for kind, own in kinds.items()}
+    labelled = {kind: find_labelled(part) for kind, part in kinds.items()}
+    by_kind = {kind: cards_of_kind(part, labelled[kind]) for kind, part in kinds.items()}
     cards = join_cards(by_kind)
     notable = list(_notable_heads(examples))
     is_known = {kind: any(map(len, parts)) for kind, parts in labelled.items()}  # what heads do
-    overview = make_overview({kind: own for kind, own in by_kind.items() if is_known[kind]})
+    overview = make_overview({kind: part for kind, part in by_kind.items() if is_known[kind]})
     drawn = [drawn.figure.name for section in sections for drawn in section.figures]
     environment = Environment(
-        loader=PackageLoader("headscope.report"),
+        loader=PackageLoader("headscope.view"),
         autoescape=True,  # everything but what is marked as markup of our own
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -151,8 +153,8 @@ def _short_name(name: str) -> str:
     """
     kind, colon, path = name.rpartition(":")  # random-init:MODEL
     is_path = path.startswith(("/", "./", "../")) or "\\" in path or path.endswith(".gguf")
-    own = Path(path.rstrip("/")).name.removesuffix(".gguf")
-    return f"{kind}{colon}{own}" if is_path else name
+    last = Path(path.rstrip("/")).name.removesuffix(".gguf")
+    return f"{kind}{colon}{last}" if is_path else name
 
 
 def _title(manifest: Manifest, is_pair: bool) -> str:
@@ -160,12 +162,12 @@ def _title(manifest: Manifest, is_pair: bool) -> str:
     model = manifest["model"]
     if not is_pair:
         return f"What does {_short_name(model['name'])} look at?"
-    first, second = (_short_name(model[place]["name"]) for place in ("first", "second"))
+    first, second = (_short_name(model[order]["name"]) for order in ("first", "second"))
     return f"Do the heads of {first} and {second} attend alike?"
 
 
 def _lead(manifest: Manifest) -> str:
-    corpora = dict.fromkeys(one["corpus"] for one in manifest.get("passes", {}).values())
+    corpora = dict.fromkeys(pass_["corpus"] for pass_ in manifest.get("passes", {}).values())
     read = f" on {', '.join(corpora)}" if corpora else ""
     weights = manifest["model"].get("weights", "attention")
     of = "attention" if weights == "attention" else "attention weighted by norms"
@@ -194,12 +196,12 @@ def _tiles(
     if not findings:
         return
     added = added_claims()
-    own = [finding for finding in findings if finding.claim.name not in added]
-    first, _, rest = count_verdicts(finding.verdict for finding in own).partition(" hold, ")
-    n_holding = sum(finding.verdict == "holds" for finding in own)
+    of_paper = [finding for finding in findings if finding.claim.name not in added]
+    first, _, rest = count_verdicts(finding.verdict for finding in of_paper).partition(" hold, ")
+    n_holding = sum(finding.verdict == "holds" for finding in of_paper)
     yield {"number": first, "label": f"of the paper's claims hold; {rest}"}
-    if any(finding.untrained for finding in own):
-        n_untrained = sum(bool(finding.note) for finding in own)
+    if any(finding.untrained for finding in of_paper):
+        n_untrained = sum(bool(finding.note) for finding in of_paper)
         yield {"number": f"{n_untrained} of {n_holding}", "label": "of these hold untrained too"}
 
 
@@ -227,10 +229,12 @@ def _fit_rows(n_layers: int) -> int:
 
 def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]:
     """What heads are shown for, with their drawings."""
-    groups = groupby(examples, key=lambda one: (one.title, one.view.kind, *one.view.place))
+    groups = groupby(
+        examples, key=lambda example: (example.title, example.view.kind, *example.view.place)
+    )
     for number, ((title, kind, *place), group) in enumerate(groups, start=1):
         shown, name = list(group), head_name(*place)
-        is_of_words = any(one.view.marked for one in shown)  # then special tokens distract
+        is_of_words = any(example.view.marked for example in shown)  # then special tokens distract
         yield {
             "id": f"notable-{number}",
             "title": title,
@@ -241,12 +245,12 @@ def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]
             else "",  # it shows encoders
             "shown": [
                 {
-                    "end": one.end,
-                    "says": one.says,
-                    "example": one.view.example,
-                    "svg": Markup(draw_head(one.view, hide_special=is_of_words, title="").svg),
+                    "end": example.end,
+                    "says": example.says,
+                    "example": example.view.example,
+                    "svg": Markup(draw_head(example.view, hide_special=is_of_words, title="").svg),
                 }
-                for one in shown
+                for example in shown
             ],
         }
 
@@ -294,8 +298,8 @@ def _method(manifest: Manifest) -> Iterator[tuple[str, str]]:
         counts = manifest["counts"].get(key)
         if read.get("repeats") is None and counts is not None:
             analyses = f"For {', '.join(read['analyses'])}."
-            said = f"{read['corpus']}: {describe_counts(counts, read)}. {analyses}"
-            yield f"Corpus ({key})", said
+            corpus = f"{read['corpus']}: {describe_counts(counts, read)}. {analyses}"
+            yield f"Corpus ({key})", corpus
             if line := describe_tokenization(counts):
                 yield f"Tokens ({key})", line
     for note in warn_of_few_documents(manifest):

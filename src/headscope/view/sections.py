@@ -12,8 +12,7 @@ from markupsafe import Markup
 
 from headscope.data.table import Tables
 from headscope.registry import load_presentations
-from headscope.view.claim import Finding, Verdict, added_claims
-from headscope.view.figure import Figure
+from headscope.view.claim import Finding, added_claims
 from headscope.view.presentation import (
     ALL_HEADS,
     ANTECEDENTS,
@@ -25,18 +24,13 @@ from headscope.view.presentation import (
     Presentation,
     Section,
 )
+from headscope.view.specs import Claim, Figure, PageTable, Verdict
 from headscope.view.table import TextTable
 
 __all__ = [
-    "ClaimGroup",
-    "CountedClaims",
-    "DrawnFigure",
-    "FilledSection",
-    "Missing",
-    "as_script",
-    "count_claims",
-    "fill_sections",
-]
+    "ClaimGroup", "CountedClaims", "DrawnFigure", "FilledSection", "Missing", "as_script",
+    "count_claims", "fill_sections",
+]  # fmt: skip
 
 CLAIMS = Section(
     "claims",
@@ -130,9 +124,9 @@ def as_script(value: Any, is_packed: bool = True) -> Markup:
 def _fill(
     section: Section, shown: Mapping[str, Presentation], tables: Tables, left_out: Mapping[str, str]
 ) -> FilledSection:
-    own = {name: p for name, p in shown.items() if p.section == section}
-    figures = [(name, figure) for name, p in own.items() for figure in p.figures]
-    drawn, found, missing = [], [], []
+    of_section = {name: p for name, p in shown.items() if p.section == section}
+    figures = [(name, figure) for name, p in of_section.items() for figure in p.specs(Figure)]
+    drawn, built, missing = [], [], []
     # Those that share a line come after the wide ones.
     for name, figure in sorted(figures, key=lambda item: item[1].in_line):
         if figure.missing(tables):
@@ -140,11 +134,11 @@ def _fill(
         else:
             chart: Any = figure.draw(tables)
             drawn.append(DrawnFigure(figure, as_script(chart.to_dict(validate=False))))
-    for part in (part for p in own.values() for part in p.page_tables):
-        made = part.build(tables)
-        found += made
-        missing += [] if made or not part.made_by else [Missing(part.title, part.made_by)]
-    return FilledSection(section, drawn, found, list(dict.fromkeys(missing)))
+    for part in (part for p in of_section.values() for part in p.specs(PageTable)):
+        page_tables = part.make(tables)
+        built += page_tables
+        missing += [] if page_tables or not part.made_by else [Missing(part.title, part.made_by)]
+    return FilledSection(section, drawn, built, list(dict.fromkeys(missing)))
 
 
 @dataclass(frozen=True)
@@ -185,16 +179,16 @@ def count_claims(findings: Sequence[Finding]) -> CountedClaims:
     titles = {
         claim.name: shown.section.title
         for shown in load_presentations().values()
-        for claim in shown.claims
+        for claim in shown.specs(Claim)
     }
     by_title: dict[str, list[Finding]] = {}
     for finding in findings:
         by_title.setdefault(titles[finding.claim.name], []).append(finding)
-    groups = (ClaimGroup(title, tuple(own)) for title, own in by_title.items())
+    groups = (ClaimGroup(title, tuple(of_paper)) for title, of_paper in by_title.items())
     added = added_claims()
-    own = [finding for finding in findings if finding.claim.name not in added]
-    untrained = [_most_common(f.untrained) for f in own if f.untrained]
-    counts = _count(finding.verdict for finding in own)
+    of_paper = [finding for finding in findings if finding.claim.name not in added]
+    untrained = [_most_common(f.untrained) for f in of_paper if f.untrained]
+    counts = _count(finding.verdict for finding in of_paper)
     return CountedClaims(counts, _count(untrained) if untrained else [], tuple(groups))
 
 
@@ -204,5 +198,5 @@ def _most_common(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _count(verdicts: Iterable[Verdict]) -> Counts:
-    found = Counter(verdicts)
-    return [(verdict, found[verdict]) for verdict in VERDICTS]
+    counts = Counter(verdicts)
+    return [(verdict, counts[verdict]) for verdict in VERDICTS]

@@ -1,1 +1,0 @@
-"""What a person is shown of a run."""
