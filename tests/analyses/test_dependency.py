@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from headscope.analyses.coreference.measure import Coreference
 from headscope.analyses.dependency import measure
 from headscope.analyses.dependency.claims import is_causal
+from headscope.analyses.dependency.gold import read_gold
 from headscope.analyses.dependency.measure import Dependency, is_single, predict_words
 from headscope.analyses.gap.measure import Gap
 from headscope.analyses.trees.measure import Trees
@@ -370,7 +371,7 @@ def test_ties_go_to_the_first_word_and_never_to_the_word_itself() -> None:
 def test_moved_arcs_keep_their_relation_and_length_and_stay_in_the_sentence() -> None:
     analysis = Dependency(null_arcs=50)
     batch = Batch(tuple(encode_words(make_example(seed, 7), lambda w, p: 1) for seed in range(3)))
-    gold = analysis._read_trees(batch)
+    gold = read_gold(batch, coarse=False)
     drawn = analysis._draw_null_arcs(batch, gold)
     n_arcs = sum(head != ROOT for e in batch.encodings for head in e.example.tree.heads)
     assert drawn.dependents.shape == (n_arcs, 50)
@@ -387,7 +388,7 @@ def test_moved_arcs_are_counted_as_a_plain_loop_does() -> None:
     batch, maps = Batch((encoding,)), random_maps(encoding)
     layer = LayerAttention.full(0, maps[1][None], batch)
     values = measure_batch(analysis, show_layers(analysis.reads, [layer]), 1)
-    gold = analysis._read_trees(batch)
+    gold = read_gold(batch, coarse=False)
     drawn = analysis._draw_null_arcs(batch, gold)
     found = predict_words(layer, analysis.find_visible(layer)).words[0]
     for i, relation in enumerate(gold.relations):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,9 +11,9 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headscope.analyses.dependency.gold import Gold, read_gold
 from headscope.analyses.dependency.languages import find_shared_heads
 from headscope.analyses.dependency.tables import (
-    ALL,
     ALL_CONTENT,
     BY_MARK,
     DIRECTIONS,
@@ -34,7 +33,6 @@ from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch, TokenKind
 from headscope.data.reading import DerivedReading, Reading, is_compiled
 from headscope.data.table import Tables
-from headscope.data.tree import ROOT
 from headscope.data.words import (
     WordReading,
     check_query_pieces,
@@ -52,22 +50,10 @@ from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums
 
 __all__ = [
-    "ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency",
-    "is_single", "relation_name",
+    "ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency", "is_single",
 ]  # fmt: skip
 
-POSSESSIVE_MARKS = ("'s", "’s", "'", "’")
-NO_WORD = -2  # where an example has fewer words than the longest
 NOTHING = -3  # the prediction of a word that attends to no other
-
-
-class Gold(NamedTuple):
-    """The trees of a batch as arrays."""
-
-    heads: Int[Tensor, "example word"]  # ROOT for the root, NO_WORD for padding
-    marks: Int[Tensor, "example word"]  # of a possessor its 's, of other words themselves
-    relations: list[str]
-    is_relation: Float[Tensor, "example word relation"]
 
 
 class Prediction(NamedTuple):
@@ -158,7 +144,7 @@ class Dependency(Analysis):
 
     def measure(self, seen: Readings) -> Mapping[str, Mapping[str, Tensor]]:
         """Arcs found by head and direction for each relation, what can be seen, and counts."""
-        gold = self._read_gold(seen.batch)
+        gold = read_gold(seen.batch, self.coarse)
         parse: Parse = seen[self.reads[0]]
         words = parse.words  # [example, layer, head, direction, word]
         heads = gold.heads[:, None, None, None]
@@ -221,44 +207,12 @@ class Dependency(Analysis):
         parts = (examples, dependents, moved, moved + lengths[:, None])
         return NullArcs(*map(torch.from_numpy, parts))
 
-    def _read_trees(self, batch: Batch) -> Gold:
-        has_tokens = words_with_tokens(batch)
-        heads = np.full(has_tokens.shape, NO_WORD)
-        marks = np.broadcast_to(np.arange(has_tokens.shape[1]), has_tokens.shape).copy()
-        numbers = {ALL: 0}  # of relations; there, even where no word has a token
-        members: list[tuple[int, int, int]] = []  # example, word, relation
-        for i, encoding in enumerate(batch.encodings):
-            words, tree = encoding.example.words or (), encoding.example.tree
-            assert tree is not None  # `needs` saw to it
-            heads[i, : len(words)] = tree.heads
-            is_there = has_tokens[i].tolist()
-            for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
-                if not is_there[word] or (head != ROOT and not is_there[head]):
-                    continue
-                names = _count_as(relation, self.coarse) if head != ROOT else (ALL,)
-                is_possessor = names[-1] in POSSESSIVES and word + 1 < len(words)
-                if is_possessor and words[word + 1] in POSSESSIVE_MARKS and is_there[word + 1]:
-                    marks[i, word] = word + 1
-                    names = (*names, MARKED.format(names[-1]))
-                members += [(i, word, numbers.setdefault(n, len(numbers))) for n in names]
-        is_relation = torch.zeros(*has_tokens.shape, len(numbers))  # [example, word, relation]
-        is_relation[tuple(torch.tensor(members, dtype=torch.long).reshape(-1, 3).T)] = 1
-        return Gold(
-            heads=torch.from_numpy(heads).to(batch.device),
-            marks=torch.from_numpy(marks).to(batch.device),
-            relations=list(numbers),
-            is_relation=is_relation.to(batch.device),
-        )
-
-    def _read_gold(self, batch: Batch) -> Gold:
-        return batch.remember(("gold", self), lambda: self._read_trees(batch))
-
     def find_seen(self, layer: LayerAttention, visible: Tensor) -> tuple[Tensor, Tensor]:
         """Which arcs can be seen; found once for layers that see the same."""
 
         def build() -> tuple[tuple[Tensor, Tensor], Tensor]:
             # layer.visible is kept, so that its id stays its own
-            return _find_seen(visible, self._read_gold(layer.batch)), layer.visible
+            return _find_seen(visible, read_gold(layer.batch, self.coarse)), layer.visible
 
         return layer.batch.remember(("seen", self, id(layer.visible)), build)[0]
 
@@ -282,22 +236,6 @@ def _has_special(batch: Batch) -> bool:
         return any((encoding.kinds != TokenKind.TEXT).any() for encoding in batch.encodings)
 
     return batch.remember("has special", build)
-
-
-def relation_name(relation: str, coarse: bool) -> str:
-    """The relation as it is counted: whole, or without its subtype.
-
-    >>> relation_name("nsubj:pass", coarse=True)
-    'nsubj'
-    """
-    return relation.partition(":")[0] if coarse else relation
-
-
-@cache
-def _count_as(relation: str, coarse: bool) -> tuple[str, ...]:
-    """What a word with this relation to another counts for; its own relation last."""
-    is_content = relation_name(relation, coarse=True) != "punct"
-    return (ALL, *[ALL_CONTENT] * is_content, relation_name(relation, coarse))
 
 
 def predict_words(

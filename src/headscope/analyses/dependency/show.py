@@ -9,7 +9,8 @@ import pandas as pd
 
 from headscope.analyses.dependency.answers import ANSWERS, list_synonyms, name_plainly
 from headscope.analyses.dependency.claims import CLAIMS, MIN_COUNT, WAYS, beats_offsets, is_relation
-from headscope.analyses.dependency.measure import DIRECTIONS, Dependency, is_single, relation_name
+from headscope.analyses.dependency.gold import relation_name
+from headscope.analyses.dependency.measure import DIRECTIONS, Dependency, is_single
 from headscope.analyses.dependency.paper_table import PAPER_TABLE_1, is_universal, name_in_paper
 from headscope.data.example import Example
 from headscope.data.table import Tables
