@@ -60,8 +60,12 @@ def test_the_help_of_analyze_loads_no_model_library() -> None:
     assert "transformers" not in loaded_by(run("analyze --help"))
 
 
-def test_what_plans_and_measures_loads_no_charts() -> None:
-    assert "altair" not in loaded_by("import headscope.engine.work, headscope.engine.checkpoint")
+def test_a_run_without_a_page_loads_no_charts() -> None:
+    script = """
+import headscope
+texts = headscope.texts(["The boat sails home.", "The sea is wide."])
+assert headscope.analyze("demo", text=texts, progress=False).tables"""
+    assert "altair" not in loaded_by(script)
 
 
 def test_the_end_of_a_command_frees_what_libraries_made() -> None:
