@@ -14,7 +14,7 @@ import xarray as xr
 
 from headscope.data.table import tidy_table
 from headscope.stats.contrast import untrained_columns
-from headscope.stats.interval import ANY, Estimate, estimate
+from headscope.stats.interval import ANY, Estimate, align, estimate
 from headscope.stats.sums import REPLICATE
 
 __all__ = [
@@ -99,10 +99,8 @@ class Estimates:
             is_first = "low" not in values and not ends
             before = "" if is_first else f"{ends or name}_"
             values[name] = _spread(parts.value, like)
-            values[f"{before}low"], values[f"{before}high"] = (
-                _spread(parts.low, like),
-                _spread(parts.high, like),
-            )
+            values[f"{before}low"] = _spread(parts.low, like)
+            values[f"{before}high"] = _spread(parts.high, like)
         return values
 
     def _axes_like(self) -> xr.DataArray:
@@ -132,18 +130,16 @@ def _spread(array: Any, like: xr.DataArray) -> Any:
 
 
 def add_difference(
-    replicates: xr.DataArray, axis: str, above: str, below: str, align: bool = False
+    replicates: xr.DataArray, axis: str, above: str, below: str, is_aligned: bool = False
 ) -> xr.DataArray:
     """The array with one more label, `above - below`, the difference of two labels.
 
-    With `align` a bucket counts if one of the two has it (`interval.align`).
+    If it `is_aligned`, a bucket counts if one of the two has it (`interval.align`).
     """
     first, second = (replicates.sel({axis: label}) for label in (above, below))
-    if align:
-        from headscope.stats.interval import align as align_replicates
-
+    if is_aligned:
         dims = first.transpose(REPLICATE, ...).dims
-        parts = align_replicates(*(part.transpose(*dims).values for part in (first, second)))
+        parts = align(*(part.transpose(*dims).values for part in (first, second)))
         first, second = (first.transpose(*dims).copy(data=part) for part in parts)
     difference = (first.drop_vars(axis) - second.drop_vars(axis)).expand_dims(
         {axis: [f"{above} - {below}"]}

@@ -14,10 +14,9 @@ from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.exact import ExactSum, add_exactly, on_grid
 from headscope.stats.interval import ANY, Estimate, estimate, share
 
-__all__ = ["PLAIN", "SHARE", "Tally"]
+__all__ = ["PLAIN", "Tally"]
 
 PLAIN = "plain "  # begins the name of a total that is kept in one sum, not by bucket
-SHARE = (0.0, 1.0)  # the bounds of a share
 CHUNK = 50_000  # numbers whose intervals are made at a time: 64 replicates of each are in memory
 
 Array = NDArray[np.float64]
@@ -84,15 +83,6 @@ class Tally:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.totals)
-
-    def replicates(self, numerator: str, denominator: str) -> Float[Array, "replicate layer ..."]:
-        """Mean of `numerator` per `denominator` on all data, then without each bucket.
-
-        The denominator's axes are the leading axes of the numerator's, of size 1 where it does not
-        depend on them.
-        """
-        above, below = (leave_one_out(self.totals[name]) for name in (numerator, denominator))
-        return share(above, below.reshape(below.shape + (1,) * (above.ndim - below.ndim)))
 
     def ratio(
         self, numerator: str, denominator: str, within: tuple[float, float] = ANY

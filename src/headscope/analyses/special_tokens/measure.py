@@ -149,7 +149,7 @@ def _frequency_table(sums: Sums) -> pd.DataFrame:
 def _layer_table(weight: xr.DataArray) -> Estimates:
     """The mean of all heads over groups of layers, and the differences of groups and sources."""
     by_layer = weight.mean("head", skipna=False)  # [replicate, layer, source, target]
-    by_layer = add_difference(by_layer, "source", "sep", "other", align=True)
+    by_layer = add_difference(by_layer, "source", "sep", "other", is_aligned=True)
     n_layers = by_layer.sizes["layer"]
     groups = {"all": range(1, n_layers + 1), MIDDLE: like_paper(6, 10, n_layers)}
     groups |= dict(zip(THIRDS, thirds(n_layers), strict=True))
