@@ -21,7 +21,7 @@ from headscope.probes.baselines import (
     choose_offset,
     count_correct,
 )
-from headscope.probes.batches import mask_scores, score_sentences
+from headscope.probes.batches import Scorer, mask_scores, score_sentences
 from headscope.probes.scores import (
     SCORES,
     compare_uas,
@@ -68,7 +68,7 @@ def test_decoded_trees_are_the_best_with_one_root() -> None:
 
 
 def test_a_perfect_probe_finds_all_and_a_turned_one_all_without_direction(tmp_path: Path) -> None:
-    class Gold:
+    class Gold(Scorer):
         """Scores 1 for the gold head, or for the gold dependent of the word."""
 
         uses_maps, n_parameters = False, 0

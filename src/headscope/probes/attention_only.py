@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.kernels.arc_loss import N_KINDS, arc_loss
-from headscope.probes.batches import Scores, SentenceBatch, mask_scores
+from headscope.probes.batches import Scorer, Scores, SentenceBatch, mask_scores
 from headscope.probes.minimize import Matrix, Minimum, Report, Vector, minimize
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank
 
@@ -40,7 +40,7 @@ Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionOnly:
+class AttentionOnly(Scorer):
     """The weights of a probe: [kind, map], and the constant of ROOT."""
 
     weights: Float[NDArray[np.float64], "kind map"]
@@ -52,7 +52,7 @@ class AttentionOnly:
         return cls(vector[:-1].reshape(N_KINDS, -1), float(vector[-1]))
 
     @property
-    def n_parameters(self) -> int:
+    def n_parameters(self) -> int:  # type: ignore[override]
         return int(np.count_nonzero(self.weights)) + 1  # heads that are left out have 0
 
     uses_maps = True

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from headscope.data.tree import ROOT
-from headscope.probes.batches import Scores, SentenceBatch, mask_scores
+from headscope.probes.batches import Scorer, Scores, SentenceBatch, mask_scores
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank, is_punctuation
 from headscope.stats.bucket import N_BUCKETS
 
@@ -26,7 +26,7 @@ HeadCounts = Mapping[str, Int[NDArray[np.int64], "bucket map direction"]]  # by 
 
 
 @dataclass(frozen=True)
-class FixedOffset:
+class FixedOffset(Scorer):
     """The head of each word is the one at a fixed distance; ROOT where the sentence has none."""
 
     offset: int
@@ -55,7 +55,7 @@ def choose_offset(treebank: ProbeTreebank) -> FixedOffset:
 
 
 @dataclass(frozen=True)
-class SingleHead:
+class SingleHead(Scorer):
     """The word that one head attends to most, in one direction; ROOT where there is no other that
     it attends to, as of the first word in a decoder."""
 

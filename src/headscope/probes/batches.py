@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -26,33 +25,25 @@ RowOf = Callable[[str], int]  # the row of a word's vector, 0 for unknown words
 SeedSums = tuple[Float[Tensor, "seed sentence"], Int[Tensor, " sentence"]]
 
 
-class Scorer(Protocol):
-    """A probe that has learned: scores for every candidate of every word.
+class Scorer:
+    """A probe that has learned: scores for every candidate of every word."""
 
-    One that reads hidden states says of which layer: `hidden_layer`.
-    """
+    uses_maps: bool  # whether it reads attention at all
+    n_parameters: int  # how many numbers it has learned; 0 for a fixed rule
+    hidden_layer: int | None = None  # whose hidden states it reads, if any
+    needs_sharpness: bool = False  # its scores are no logarithms of chances, up to a constant
 
-    @property
-    def uses_maps(self) -> bool:
-        """Whether it reads attention at all."""
-
-    @property
-    def n_parameters(self) -> int:
-        """How many numbers it has learned; 0 for a fixed rule."""
-
-    def __call__(self, batch: "SentenceBatch") -> Scores: ...
+    def __call__(self, batch: "SentenceBatch") -> Scores:
+        raise NotImplementedError
 
 
-class NeuralScorer(nn.Module):
+class NeuralScorer(nn.Module, Scorer):
     """Scorers of one kind that are trained by gradient descent side by side, one for each seed.
 
     The first axis of each weight is the seed. As no weight meets that of another seed, they learn
     what each would learn alone, but sentences are read once for all.
     """
 
-    uses_maps: bool
-    hidden_layer: int | None = None
-    needs_sharpness = False  # scores are no logarithms of chances, up to a constant
     rate = 0.002  # of learning
 
     def __init__(self, seeds: Sequence[int]) -> None:
@@ -61,7 +52,7 @@ class NeuralScorer(nn.Module):
         self.chosen = slice(None)  # the seeds that score
 
     @property
-    def n_parameters(self) -> int:
+    def n_parameters(self) -> int:  # type: ignore[override]
         return sum(weight[0].numel() for weight in self.parameters())
 
     @contextmanager
@@ -182,11 +173,11 @@ def make_batches(
 
 
 def score_sentences(
-    scorer: Scorer | NeuralScorer, treebank: ProbeTreebank, row_of: RowOf = lambda word: 0
+    scorer: Scorer, treebank: ProbeTreebank, row_of: RowOf = lambda word: 0
 ) -> Iterator[tuple[int, Float[NDArray[np.float64], "word candidate"]]]:
     """Each sentence's index and its scores, by the first seed, ROOT last, without padding."""
     with torch.inference_mode():
-        layer = getattr(scorer, "hidden_layer", None)
+        layer = scorer.hidden_layer
         for group, batch in make_batches(treebank, row_of, scorer.uses_maps, hidden_layer=layer):
             padded = scorer(batch).double().numpy()
             padded = padded.reshape(-1, *padded.shape[-3:])[0]

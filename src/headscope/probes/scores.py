@@ -51,7 +51,7 @@ class ProbeScores:
 
 
 def score_probe(
-    scorer: Scorer | NeuralScorer,
+    scorer: Scorer,
     treebank: ProbeTreebank,
     row_of: RowOf = lambda word: 0,
     label: Label | None = None,
@@ -91,14 +91,14 @@ def score_probe(
 
 
 def _batches(
-    scorer: Scorer | NeuralScorer, treebank: ProbeTreebank, row_of: RowOf
+    scorer: Scorer, treebank: ProbeTreebank, row_of: RowOf
 ) -> Iterator[tuple[NDArray[np.int64], SentenceBatch]]:
-    layer = getattr(scorer, "hidden_layer", None)
+    layer = scorer.hidden_layer
     with torch.inference_mode():
         yield from make_batches(treebank, row_of, scorer.uses_maps, hidden_layer=layer)
 
 
-def _choose(scorer: Scorer | NeuralScorer, batch: SentenceBatch) -> tuple[Heads, Heads]:
+def _choose(scorer: Scorer, batch: SentenceBatch) -> tuple[Heads, Heads]:
     """The best candidate of each word, and the best tree, by seed."""
     scores = scorer(batch).double().numpy()
     scores = scores.reshape(-1, *scores.shape[-3:])  # [seed, sentence, word, candidate]

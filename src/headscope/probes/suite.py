@@ -45,7 +45,7 @@ ProgressReport = Callable[[str, int, int | None, str], None]
 class Probe:
     """How a probe learns, and what it needs."""
 
-    learn: Callable[["Suite"], Scorer | NeuralScorer]
+    learn: Callable[["Suite"], Scorer]
     needs_vectors: bool = False
     needs_hidden: bool = False  # reads the hidden states of the model
     of_untrained: bool = False  # reads the model without its training
@@ -76,7 +76,7 @@ class Suite:
     rank: int = DEFAULT_RANK  # of the structural probe
     layer: int = EMBEDDINGS  # of the structural probe
     fitted: dict[str, AttentionOnly] = field(default_factory=dict, init=False)  # by name
-    learned: dict[str, Scorer | NeuralScorer] = field(default_factory=dict, init=False)
+    learned: dict[str, Scorer] = field(default_factory=dict, init=False)
     epochs: dict[str, list[Epoch]] = field(default_factory=dict, init=False)
     shared: dict[str, Any] = field(default_factory=dict, init=False)  # what several probes need
     locks: dict[str, Lock] = field(default_factory=lambda: defaultdict(Lock), init=False)

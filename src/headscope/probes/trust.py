@@ -24,7 +24,7 @@ from scipy.special import log_softmax
 
 from headscope.data.example import stable_hash
 from headscope.data.tree import ROOT
-from headscope.probes.batches import NeuralScorer, RowOf, Scorer, score_sentences
+from headscope.probes.batches import RowOf, Scorer, score_sentences
 from headscope.probes.scores import score_probe
 from headscope.probes.suite import Probe, ProbeResult, Suite
 from headscope.probes.train import NoStateStore, is_enough
@@ -48,7 +48,6 @@ N_SHARPENED = 200  # sentences by which scores are made chances
 FIRST, LAST, ON_ROOT = range(3)
 
 Array = NDArray[np.float64]
-Learned = Scorer | NeuralScorer
 
 
 def give_control_heads(sentence: Sentence, seed: int = 0) -> Sentence:
@@ -99,7 +98,7 @@ class Description:
 
 def describe(
     treebank: ProbeTreebank,
-    learn: Callable[[ProbeTreebank], Learned | None],
+    learn: Callable[[ProbeTreebank], Scorer | None],
     row_of: RowOf = lambda word: 0,
     seed: int = 0,
 ) -> Description:
@@ -138,9 +137,9 @@ def head_bits(
     return float(-chances[is_arc, targets[is_arc]].sum() / np.log(2))
 
 
-def find_sharpness(scorer: Learned, treebank: ProbeTreebank, row_of: RowOf, seed: int = 0) -> float:
+def find_sharpness(scorer: Scorer, treebank: ProbeTreebank, row_of: RowOf, seed: int = 0) -> float:
     """What to multiply scores by that are no logarithms of chances, such as distances; else 1."""
-    if not getattr(scorer, "needs_sharpness", False):
+    if not scorer.needs_sharpness:
         return 1.0
     sample = treebank.choose(N_SHARPENED, seed)
     scored = [
@@ -167,9 +166,9 @@ class Trust:
 def examine_probe(suite: Suite, name: str, probe: Probe) -> Trust:
     """Let a probe learn again in these ways, as far as there are enough sentences."""
     sample = suite.train.choose(N_SENTENCES, suite.options.seed)
-    learned: dict[int, Learned] = {}
+    learned: dict[int, Scorer] = {}
 
-    def learn(treebank: ProbeTreebank) -> Learned | None:
+    def learn(treebank: ProbeTreebank) -> Scorer | None:
         n = len(treebank)
         if n not in learned and is_enough(treebank):
             learned[n] = _learn(suite, probe, treebank)
@@ -189,7 +188,7 @@ def examine_probe(suite: Suite, name: str, probe: Probe) -> Trust:
     return Trust(curve, control, description if len(learned) > 1 else None)
 
 
-def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank, task: str = "") -> Learned:
+def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank, task: str = "") -> Scorer:
     """The probe after learning from these sentences, with one seed; no state is kept."""
     own = suite.over(treebank, suite.test, suite.prefix, replace(suite.options, seeds=1))
     own.open_state, own.report = lambda name: NoStateStore(), lambda *told: None
@@ -197,7 +196,7 @@ def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank, task: str = "") 
     return probe.learn(own)
 
 
-def _score(suite: Suite, scorer: Learned, n_learned: int, test: ProbeTreebank) -> ProbeResult:
+def _score(suite: Suite, scorer: Scorer, n_learned: int, test: ProbeTreebank) -> ProbeResult:
     return ProbeResult(score_probe(scorer, test, suite.row_of), n_learned, scorer.n_parameters)
 
 
