@@ -167,7 +167,7 @@ def _resample(model: Any, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]
     for name, numerator in numerators.items():
         above = np.stack([d[name][numerator] for d in documents])  # [document, layer, ...]
         below = np.stack([d[name]["segments"] for d in documents])
-        below = below.reshape(below.shape + (1,) * (above.ndim - below.ndim))
+        below = _like(below, above)
         for size in STUDY_SIZES:
             yield (
                 "enwiki",
@@ -181,10 +181,10 @@ def _resample(model: Any, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]
         name = f"correct/{relation}"
         parts = [d["dependency"] for d in documents if name in d["dependency"]]
         correct = np.stack([part[name] for part in parts])  # [document, layer, head, direction]
-        count = np.stack([part[f"count/{relation}"] for part in parts])[..., None]
+        count = _like(np.stack([part[f"count/{relation}"] for part in parts]), correct)
         offsets = np.stack([part[f"offset/{relation}"] for part in parts])
-        best = offsets.sum(axis=(0, 1, 2)).argmax()  # of all documents
-        offset = offsets[:, :, None, :, best]  # [document, 1, 1, direction]
+        best = offsets.sum(axis=(0, 1)).argmax()  # of all documents
+        offset = offsets[:, None, None, :, best]  # [document, 1, 1, direction]
         for size in STUDY_SIZES[1:]:
             yield (
                 "EWT dev",
@@ -205,7 +205,7 @@ def _resample_unequal(model: Any, rng: np.random.Generator) -> Iterator[tuple[An
     for name, numerator in surface.items():
         above = np.stack([d[name][numerator] for d in documents])  # [document, layer, ...]
         below = np.stack([d[name]["segments"] for d in documents])
-        below = below.reshape(below.shape + (1,) * (above.ndim - below.ndim))
+        below = _like(below, above)
         n_segments = below.reshape(len(below), -1).max(axis=1).reshape(-1, *[1] * (above.ndim - 1))
         for size in (20, 40, 100):
             alike, widths = zip(
@@ -216,6 +216,12 @@ def _resample_unequal(model: Any, rng: np.random.Generator) -> Iterator[tuple[An
                 strict=True,
             )
             yield (f"mean, {name}", size, *alike, f"{widths[0] / widths[1]:.2f}")
+
+
+def _like(below: Array, above: Array) -> Array:
+    """What a mean is over, as an array of its sums' axes; its own, if any, follow the head."""
+    axes = (1, 1, *below.shape[1:]) if below.ndim > 1 else ()
+    return below.reshape(len(below), *axes, *[1] * (above.ndim - 1 - len(axes)))
 
 
 def _cover_wide(
@@ -249,7 +255,7 @@ def _resample_held_out(model: Any, rng: np.random.Generator) -> Iterator[tuple[A
             continue
         correct = np.stack([part[f"correct/{relation}"].ravel() for part in parts])
         count = np.array([part[f"count/{relation}"].sum() for part in parts])
-        offsets = np.stack([part[f"offset/{relation}"][0, 0] for part in parts])
+        offsets = np.stack([part[f"offset/{relation}"][0] for part in parts])
         for size in (24, 60, len(parts)):
             for _ in range(N_RESAMPLED // 10):
                 study = _choose_in_study(correct, count, offsets, size, rng)

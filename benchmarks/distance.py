@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
-from headscope.engine.row_buffer import RowBuffer
 from numpy.typing import NDArray
 
 from benchmarks.row import Row, Settings, at_least, at_most
@@ -13,6 +13,7 @@ from benchmarks.timing import Work, best_seconds
 from benchmarks.workload import bert_base, build_analyses, encode_ahead, forward, make_segments
 from headscope.analyses.distance.measure import Distance
 from headscope.data.encoding import Batch
+from headscope.data.sampled_rows import SampledRows
 from headscope.engine.measure import measure_examples
 from headscope.kernels.jensen_shannon import divergence_within, sum_pairs, sum_pairs_in_torch
 from headscope.models.encode import equal_length_batches
@@ -63,10 +64,9 @@ def run(settings: Settings) -> Iterator[Row]:
 
 def _collect_rows(source: LoadedModel, batch: Batch) -> torch.Tensor:
     """All rows of all heads of a batch, as the analysis gets them."""
-    buffer = RowBuffer(N_TOKENS, 0, source.n_layers, source.n_heads)
-    buffer.begin_batch()
-    source.attend(batch, lambda attention: attention.read(buffer))
-    return buffer.rows().weights
+    sampled, layers = SampledRows(N_TOKENS, source.n_layers * source.n_heads), list[Any]()
+    source.attend(batch, lambda attention: layers.append(attention.read(sampled)))
+    return sampled.join(layers).weights
 
 
 def released_formula(maps: Maps) -> NDArray[np.float32]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
@@ -24,6 +25,7 @@ from benchmarks.workload import (
 from headscope.analyses.gradient.measure import Gradient
 from headscope.corpora.starter import STARTER
 from headscope.corpora.text import TextCorpus
+from headscope.data.attention import Gradients
 from headscope.data.encoding import Batch
 from headscope.engine.analyze import analyze
 from headscope.engine.measure import measure_examples
@@ -135,10 +137,13 @@ def bare_backward(n_tokens: int) -> Peak:
 def gradients(n_tokens: int) -> Peak:
     """Peak above the model of measuring the gradients of one segment."""
     task, batch = _language_task(n_tokens)
-    analysis = Gradient()
-    return peak_above(
-        lambda: GradientSource(task).attend(batch, lambda layer: analysis.measure(layer) and None)
-    )
+
+    def measure() -> None:
+        layers: list[Any] = []
+        GradientSource(task).attend(batch, lambda layer: layers.append(layer.without_maps()))
+        Gradient().measure(Gradients.join(layers[::-1]))
+
+    return peak_above(measure)
 
 
 def _language_task(n_tokens: int) -> tuple[Task, Batch]:

@@ -25,6 +25,7 @@ from headscope.models.encode import equal_length_batches
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel
 from headscope.options import RunOptions
+from headscope.runs.tables import make_tables
 
 __all__ = ["run"]
 
@@ -101,4 +102,4 @@ def _measure_all(
     """From texts to tables."""
     result = measure_examples(examples, source, analyses, OPTIONS, max_tokens=n_tokens)
     for analysis in analyses:
-        analysis.summarize(result.tallies[analysis.name])
+        make_tables(analysis, result.tallies[analysis.name])

@@ -14,7 +14,7 @@ from benchmarks.timing import Parts, Work, best_seconds
 from benchmarks.usual import UsualTotals, measure_usually
 from benchmarks.workload import bert_base, build_analyses, encode_ahead, forward, make_segments
 from headscope.contracts import Analysis
-from headscope.data.attention import LayerAttention
+from headscope.data.attention import Readings
 from headscope.data.example import Example
 from headscope.engine.measure import Result, measure_examples
 from headscope.models.loaded import LoadedModel
@@ -87,11 +87,11 @@ class _Timed:
 
     def __init__(self, analysis: Any) -> None:
         self.analysis, self.name, self.seconds = analysis, analysis.name, 0.0
-        self.watches = analysis.watches
+        self.reads, self.weighs_documents = analysis.reads, analysis.weighs_documents
 
-    def measure(self, attention: LayerAttention) -> Mapping[str, Tensor]:
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
         start = perf_counter()
-        values = self.analysis.measure(attention)
+        values = self.analysis.measure(seen)
         self.seconds += perf_counter() - start
         return values
 

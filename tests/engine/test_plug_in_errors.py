@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from headscope import Analysis
+from headscope import SUMS, Analysis
 from headscope.engine.plug_ins import PlugInError
 from headscope.errors import StudyError
 from tests.engine.made import run
@@ -21,9 +21,11 @@ class Foreign(Analysis):
     fault: str = ""
     name: ClassVar[str] = "foreign"
     tables: ClassVar[dict[str, tuple[str, ...]]] = {"foreign": ("layer", "head", "weight")}
+    sums: ClassVar[dict[str, str]] = {"weight": "layer head"}
+    reads: ClassVar[tuple[Any, ...]] = (SUMS,)
 
-    def measure(self, attention: Any) -> Any:
-        largest = attention.weights.amax((-2, -1))
+    def measure(self, seen: Any) -> Any:
+        largest = seen[SUMS].entropy.amax(-1)
         faults = {
             "raise": lambda: 1 / 0,
             "exit": lambda: exit(3),
@@ -34,7 +36,7 @@ class Foreign(Analysis):
         }
         return faults.get(self.fault, lambda: {"weight": largest})()
 
-    def summarize(self, tally: Any) -> Any:
+    def summarize(self, sums: Any) -> Any:
         total = pd.DataFrame({"layer": [1], "head": [1], "weight": [1.0]})
         faults = {
             "raise at the end": lambda: 1 / 0,

@@ -83,10 +83,11 @@ def try_folder(rng: Random, folder: Path) -> str:
 
 
 def read_all(corpus: Corpus) -> list[Example]:
-    """As a run does: what it provides, its index, its examples twice, and its digest."""
+    """As a run does: what it provides, its examples twice, and its digest."""
     _ = corpus.provides
     sample = draw_sample(corpus, None, seed=0)
-    examples = [example for shard in sample.shards(2) for example in sample.read(shard)]
+    shards = sample.read(sample.shards(2))
+    examples = [example for _, in_shard in shards for example in in_shard]
     if [e.id for e in corpus] != [e.id for e in examples]:
         raise Failure("two readings differ")
     corpus.digest()
