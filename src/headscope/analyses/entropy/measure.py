@@ -65,7 +65,8 @@ class Entropy(Analysis):
         shares = torch.stack([even, first], dim=-1)  # [example, query, rows]
         ceiling = (seen.visible + seen.has_sink).to(nats.dtype).log()  # [layer, query]
         has_rows = torch.stack([torch.ones_like(first[:, 0]), first.sum(-1)], dim=-1)
-        return {"nats": nats @ shares[:, None], "uniform": ceiling @ shares, "segments": has_rows}
+        uniform = torch.stack([layer @ shares for layer in ceiling], dim=1)
+        return {"nats": nats @ shares[:, None], "uniform": uniform, "segments": has_rows}
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
         """The share of even attention: the broader, the better an example shows it."""
