@@ -115,6 +115,17 @@ def test_a_best_head_has_its_relation_with_baseline_and_direction(tables: Tables
     )
 
 
+def test_cards_are_made_where_nothing_could_be_held_out(tables: Tables) -> None:
+    names = ["heldout_accuracy", "heldout_low", "heldout_high", "heldout_difference"]
+    best = tables["dependency-best"].astype(dict.fromkeys(names, object))
+    best[["chosen_in", "folds"]] = 0
+    best[names] = None
+    cards = make_cards({**tables, "dependency-best": best})
+    assert len(cards) == N_LAYERS * N_HEADS
+    said = " ".join(f"{card.gist} {fact.text}" for card in cards for fact in card.facts)
+    assert not {"None", "nan"} & set(said.split())
+
+
 def test_a_head_that_few_folds_chose_has_no_held_out_score(tables: Tables) -> None:
     best = tables["dependency-best"].assign(chosen_in=3)
     cards = make_cards({**tables, "dependency-best": best})

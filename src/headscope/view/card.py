@@ -182,8 +182,8 @@ def _list_shares(labelled: Sequence[pd.DataFrame]) -> Shares:
     for part in labelled:
         columns = (part[name].tolist() for name in ("layer", "head", "label", "share"))
         for layer, head, label, share in zip(*columns, strict=True):
-            place = int(layer), int(head), str(label)
-            shares.setdefault(place, nan if share is None else float(share))  # none: not held out
+            key = int(layer), int(head), str(label)
+            shares.setdefault(key, nan if share is None else float(share))  # None: not held out
     return shares
 
 
