@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.analyses.dependency.measure import Dependency, is_single
-from headscope.analyses.entropy.measure import Entropy
-from headscope.analyses.position.measure import Position
+from headscope.analyses.entropy import Entropy
+from headscope.analyses.position import Position
 from headscope.analyses.special_tokens.measure import SpecialTokens
 from headscope.contracts import CorpusRole
 from headscope.corpora.opening import open_corpus

@@ -13,7 +13,7 @@ from benchmarks.row import Row, Settings, at_least, at_most
 from benchmarks.timing import Work, best_seconds
 from benchmarks.workload import encode_ahead, forward
 from headscope.analyses.dependency.measure import Dependency
-from headscope.analyses.trees.measure import Trees
+from headscope.analyses.trees import Trees
 from headscope.contracts import CorpusRole
 from headscope.corpora.opening import open_corpus
 from headscope.data.encoding import Batch, Encoding

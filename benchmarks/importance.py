@@ -17,7 +17,7 @@ from benchmarks.workload import (
     encode_ahead,
     make_segments,
 )
-from headscope.analyses.gradient.measure import Gradient
+from headscope.analyses.gradient import Gradient
 from headscope.data.encoding import Batch
 from headscope.engine.measure import measure_examples
 from headscope.models.ablation import MODES, AblationSource, mean_outputs

@@ -22,7 +22,7 @@ from benchmarks.workload import (
     make_segments,
     minilm,
 )
-from headscope.analyses.gradient.measure import Gradient
+from headscope.analyses.gradient import Gradient
 from headscope.corpora.starter import STARTER
 from headscope.corpora.text import TextCorpus
 from headscope.data.attention import Gradients

@@ -17,8 +17,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "headscope"
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 FILE = re.compile(r"`((?:\w+/)*\w+(?:\.\w+)+)`")
-OWN = {"analyses/position/measure.py", "analyses/position/show.py"}
-OF_ANY_ANALYSIS = ("measure.py", "show.py")
+OWN = "analyses/position.py"
 MOST_TO_ROW, MOST_TO_PAGE = 25, 15
 
 
@@ -35,7 +34,7 @@ def walk(heading: str) -> tuple[list[str], list[str]]:
     steps = [line for line in text.splitlines() if re.match(r"\d+\. ", line)]
     files = [FILE.findall(step)[0] for step in steps]
     named = [name for name in FILE.findall(text) if name.endswith(".py")]
-    return files, [name for name in named if name not in (*files, *OF_ANY_ANALYSIS)]
+    return files, [name for name in named if name not in files]
 
 
 TO_ROW, BESIDE_ROW = walk("To a row of a table")
@@ -46,7 +45,7 @@ def test_every_file_on_the_page_exists() -> None:
     names = FILE.findall(PAGE)
     assert len(set(names)) > 50
     for name in names:
-        assert name in OF_ANY_ANALYSIS or (SOURCE / name).is_file(), name
+        assert (SOURCE / name).is_file(), name
 
 
 def test_every_room_is_on_the_page() -> None:
@@ -89,12 +88,8 @@ def imports_of(path: Path) -> set[str]:
 
 
 def row_of(module: str) -> str:
-    """The room of a module; of a question, whether it shows (it uses the toolkit) or measures."""
-    room = module.partition(".")[0]
-    path = SOURCE / f"{module.replace('.', '/')}.py"
-    shows = room in ("analyses", "probes") and path.is_file()
-    shows = shows and any(name.startswith("view.") for name in imports_of(path))
-    return {"analyses": "analyses/*/show", "probes": "probes/show"}[room] if shows else room
+    """The room of a module; what shows the probes is another one."""
+    return "probes/show" if module in ("probes.show", "probes.charts") else module.partition(".")[0]
 
 
 def test_imports_point_down_as_the_page_says() -> None:
@@ -106,7 +101,6 @@ def test_imports_point_down_as_the_page_says() -> None:
             continue
         for other in map(row_of, imports_of(path)):
             assert other == own or rank[other] < rank[own], f"{module} imports from {other}"
-        assert path.name != "measure.py" or "show" not in own, f"{module} must not import view"
 
 
 # The walk.
@@ -154,7 +148,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Walk:
 def without_other_questions(files: dict[str, None]) -> set[str]:
     """The others are asked too, and have nothing to say."""
     python = {name for name in files if name.endswith(".py")}
-    return {n for n in python if n in OWN or n.partition("/")[0] not in ("analyses", "probes")}
+    return {n for n in python if n == OWN or n.partition("/")[0] not in ("analyses", "probes")}
 
 
 def test_the_walk_to_a_row_is_real(walked: Walk) -> None:
@@ -166,9 +160,3 @@ def test_the_walk_to_the_page_is_real(walked: Walk) -> None:
     later = without_other_questions(walked.after) - walked.to_row.keys()
     assert later == {*TO_PAGE, *BESIDE_PAGE}
     assert len(TO_PAGE) == len(set(TO_PAGE)) <= MOST_TO_PAGE
-
-
-def test_only_shows_of_other_questions_are_asked(walked: Walk) -> None:
-    files = {*walked.to_row, *walked.after}
-    others = {name for name in files if name.startswith(("analyses/", "probes/"))} - OWN
-    assert {Path(name).name for name in others} <= {"show.py", "claims.py", "languages_chart.py"}

@@ -3,9 +3,8 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
-from importlib.util import find_spec, resolve_name
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -27,16 +26,17 @@ RANKS = {
     "comparison": 10,
     "engine": 9,
     "runs": 8,
-    "show": 6,  # how an analysis, or the probes, are shown
+    "analyses": 6,
+    "show": 6,  # how the probes are shown
     "view": 5,
     "probes": 4,
-    "measure": 4,  # what an analysis measures
     "corpora": 4,
     "models": 4,
     "stats": 3,
     "data": 2,
     "kernels": 1,
     "contracts": 1,
+    "lazy": 1,
     "registry": 1,
     "options": 1,
     "files": 1,
@@ -44,8 +44,8 @@ RANKS = {
     "errors": -1,
 }
 # Lower, and yet none of its business: what is shown comes in tables.
-NOT_FOR_VIEW = {"probes", "measure", "corpora", "models"}
-TARGETS = {"analyses": "measure", "probes": "probes", "corpora": "corpora", "models": "models"}
+NOT_FOR_VIEW = {"probes", "corpora", "models"}
+TARGETS = {"analyses", "probes", "corpora", "models"}
 
 
 def module_of(path: Path) -> str:
@@ -99,28 +99,10 @@ def _is_folder(module: str) -> bool:
     return (SOURCE.parent / module.replace(".", "/")).is_dir()
 
 
-@cache
-def measured() -> frozenset[str]:
-    """What the `measure` of some analysis loads of the folders of analyses."""
-    waiting = [m for m in MODULES if re.fullmatch(r"headscope\.analyses\.\w+\.measure", m)]
-    found: set[str] = set()
-    while waiting:
-        module = waiting.pop()
-        if module not in found:
-            found.add(module)
-            loaded = imports_of(MODULES[module].read_text(), module)
-            waiting += [m for m in loaded & MODULES.keys() if m.startswith("headscope.analyses.")]
-    return frozenset(found)
-
-
 def room_of(module: str) -> str:
-    """The room that a module is in; what a folder of analyses shows is another room than what it
-    measures."""
-    parts = module.split(".")
-    if parts[1] == "analyses":
-        return "measure" if module in measured() else "show"
+    """The room that a module is in; what shows the probes is another room than what they do."""
     of_probes = ("headscope.probes.show", "headscope.probes.charts")
-    return "show" if module in of_probes else parts[1]
+    return "show" if module in of_probes else module.split(".")[1]
 
 
 def may_import(own: str, other: str) -> bool:
@@ -149,25 +131,13 @@ def test_the_strings_of_the_registry_point_into_their_rooms(registry: object) ->
     for name, entry in registry.built_in.items():  # type: ignore[attr-defined]
         module, _, target = entry.target.partition(":")
         assert module in MODULES, f"{name} points to {module}, which is not there"
-        assert room_of(module) == TARGETS[registry.plural], name  # type: ignore[attr-defined]
+        assert room_of(module) == registry.plural, name  # type: ignore[attr-defined]
         assert hasattr(import_module(module), target), name
-        beside = f"{module.rpartition('.')[0]}.show"
-        if beside in MODULES:
-            assert room_of(beside) == "show"
-            assert entry.load_presentation() is not None
-    if registry is ANALYSES:
-        for name in ANALYSES.built_in:
-            module = ANALYSES.find(name).target.partition(":")[0]
-            assert re.fullmatch(r"headscope\.analyses\.\w+\.measure", module)
-            assert find_spec(f"{module.rpartition('.')[0]}.show") is not None
 
 
-def test_what_measures_knows_nothing_of_what_shows() -> None:
-    assert len(measured()) >= len(ANALYSES.built_in)
-    for module in measured():
-        rooms = {room_of(m) for m in imports_of(MODULES[module].read_text(), module)}
-        assert not rooms & {"view", "show"}, module
-        assert "altair" not in MODULES[module].read_text(), module
+def test_every_built_in_analysis_says_how_it_is_shown() -> None:
+    for name, entry in ANALYSES.built_in.items():
+        assert entry.load_presentation() is not None, name
 
 
 def test_one_module_of_the_engine_knows_how_things_are_shown() -> None:
@@ -192,7 +162,7 @@ def test_every_room_has_a_rank_and_every_rank_a_room() -> None:
         ("from headscope import engine as e, errors", {"headscope.engine", "headscope.errors"}),
         ("from headscope import analyze", {"headscope.engine.analyze"}),
         ("from headscope.analyses import gap", {"headscope.analyses", "headscope.analyses.gap"}),
-        ("from headscope.analyses.gap import show", {"headscope.analyses.gap.show"}),
+        ("from headscope.analyses.gap import show", {"headscope.analyses.gap"}),
         (
             "def f():\n    from headscope.view import card",
             {"headscope.view", "headscope.view.card"},
@@ -216,12 +186,10 @@ def test_every_form_of_import_is_seen(source: str, expected: set[str]) -> None:
 
 
 def test_what_points_up_is_seen_as_such() -> None:
-    assert not may_import("measure", room_of("headscope.view.card"))
-    assert not may_import("view", room_of("headscope.analyses.position.measure"))
+    assert not may_import("data", room_of("headscope.view.card"))
+    assert not may_import("view", room_of("headscope.analyses.position"))
     assert not may_import("runs", room_of("headscope.engine.plan"))
     assert not may_import("corpora", room_of("headscope.models.load"))
-    assert room_of("headscope.analyses.position.show") == "show"
-    assert room_of("headscope.analyses.coreference.rules") == "measure"
     assert may_import("commands", room_of("headscope.engine.analyze"))
 
 

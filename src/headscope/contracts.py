@@ -15,6 +15,7 @@ parts. The engine does the rest: batches, intervals, shards, resuming and files.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
@@ -201,8 +202,9 @@ else:
     AttentionSource = Source  # the module that has LayerAttention loads torch
 
 
+@dataclass(frozen=True)
 class Analysis(ABC):
-    """A question about a model. Derive a frozen dataclass: it holds options, never data.
+    """A question about a model. With options it is a frozen dataclass: it never holds data.
 
     Fields made with `headscope.options.option` are its options. The command line, `analyze()`, the
     manifest and the check before a merge are derived from them. A field `seed` gets the run's.

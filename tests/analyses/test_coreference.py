@@ -11,7 +11,7 @@ import torch
 import headscope as hs
 from headscope.analyses.coreference.measure import Coreference
 from headscope.analyses.coreference.rules import SYSTEMS
-from headscope.analyses.gap.measure import Gap
+from headscope.analyses.gap import Gap
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.data.mention import Mention

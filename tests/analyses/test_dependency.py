@@ -17,8 +17,8 @@ from headscope.analyses.dependency import measure
 from headscope.analyses.dependency.claims import is_causal
 from headscope.analyses.dependency.gold import read_gold
 from headscope.analyses.dependency.measure import Dependency, is_single, predict_words
-from headscope.analyses.gap.measure import Gap
-from headscope.analyses.trees.measure import Trees
+from headscope.analyses.gap import Gap
+from headscope.analyses.trees import Trees
 from headscope.contracts import CorpusRole
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headscope.analyses.head_matches.measure import HeadMatches
-from headscope.analyses.head_matches.show import read_matches
+from headscope.analyses.head_matches import HeadMatches, read_matches
 from headscope.engine.measure import measure_examples
 from headscope.errors import StudyError
 from headscope.options import RunOptions, build_options

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from headscope.analyses.ablation.measure import Ablation, read_heads
-from headscope.analyses.entropy.measure import Entropy
-from headscope.analyses.gradient.measure import Gradient
-from headscope.analyses.max_weight.measure import MaxWeight
-from headscope.analyses.max_weight.show import PRESENTATION as MAX_WEIGHT
-from headscope.analyses.position.measure import Position
+from headscope.analyses.ablation import Ablation, read_heads
+from headscope.analyses.entropy import Entropy
+from headscope.analyses.gradient import Gradient
+from headscope.analyses.max_weight import PRESENTATION as MAX_WEIGHT
+from headscope.analyses.max_weight import MaxWeight
+from headscope.analyses.position import Position
 from headscope.analyses.special_tokens.classes import class_names, classify
 from headscope.analyses.special_tokens.measure import SpecialTokens
 from headscope.data.attention import LayerAttention, LayerGradient

@@ -4,7 +4,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headscope.analyses.trees.measure import Trees
+from headscope.analyses.trees import Trees
 from headscope.contracts import CorpusRole
 from headscope.engine.measure import measure_examples
 from headscope.options import RunOptions

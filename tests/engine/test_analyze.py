@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import headscope
-from headscope.analyses.position.measure import Position
+from headscope.analyses.position import Position
 from headscope.contracts import Analysis, Watch
 from headscope.corpora.collection import MemoryCorpus
 from headscope.engine import work as work_module

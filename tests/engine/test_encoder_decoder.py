@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import headscope as hs
-from headscope.analyses.position.measure import Position
+from headscope.analyses.position import Position
 from headscope.contracts import AttentionKind
 from headscope.data.example import Example
 from headscope.data.link import Link

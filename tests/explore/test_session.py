@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import headscope as hs
-from headscope.analyses.position.measure import Position
+from headscope.analyses.position import Position
 from headscope.data.attention import LayerChange, head_name
 from headscope.data.example import Example
 from headscope.engine.head_views import all_heads

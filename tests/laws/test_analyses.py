@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from headscope.analyses.position.measure import Position
+from headscope.analyses.position import Position
 from headscope.contracts import Analysis, Watch
 from headscope.data.attention import Readings
 from headscope.data.encoding import Encoding
@@ -264,13 +264,12 @@ def test_a_sound_toy_keeps_the_contract() -> None:
     check_analysis(Toy())
 
 
-@dataclass
-class Thawed(Analysis):
-    name: ClassVar[str] = "toy"
+def test_an_analysis_that_can_be_changed_cannot_be_defined() -> None:
+    with pytest.raises(TypeError, match="frozen"):
 
-    def measure(self, observed: Any) -> Any: ...
-
-    def summarize(self, sums: Sums) -> Any: ...
+        @dataclass
+        class Thawed(Analysis):
+            rows: int = 1
 
 
 @dataclass(frozen=True)
@@ -445,7 +444,6 @@ class FirstHead(Toy):
 @pytest.mark.parametrize(
     ("kind", "law"),
     [
-        (Thawed, "it is a frozen dataclass"),
         (Nameless, "`name` is a string of the class"),
         (WatchesText, "`watches` is a Watch"),
         (NeedsList, "`needs` is a frozenset"),

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from headscope.analyses.ablation.measure import Ablation
-from headscope.analyses.entropy.measure import Entropy
-from headscope.analyses.gradient.measure import Gradient
-from headscope.analyses.position.measure import Position
+from headscope.analyses.ablation import Ablation
+from headscope.analyses.entropy import Entropy
+from headscope.analyses.gradient import Gradient
+from headscope.analyses.position import Position
 from headscope.analyses.special_tokens.measure import SpecialTokens
 from headscope.contracts import Observation
 from headscope.data.encoding import Batch

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from headscope.analyses.entropy.measure import Entropy
+from headscope.analyses.entropy import Entropy
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
 from headscope.data.reading import SUMS, MapSlice, Reading

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headscope.analyses.entropy.measure import Entropy
-from headscope.analyses.gradient.measure import Gradient
-from headscope.analyses.position.measure import Position
+from headscope.analyses.entropy import Entropy
+from headscope.analyses.gradient import Gradient
+from headscope.analyses.position import Position
 from headscope.analyses.special_tokens.measure import SpecialTokens
 from headscope.analyses.special_tokens.show import check_alike
 from headscope.data.depth import like_paper

@@ -5,7 +5,7 @@ from math import nan
 import pandas as pd
 import pytest
 
-from headscope.analyses.gradient.measure import UPPER
+from headscope.analyses.gradient import UPPER
 from headscope.data.table import join_kinds
 from headscope.view.answer import choose_answers, count_heads
 from headscope.view.judge import Passing

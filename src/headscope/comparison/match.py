@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from headscope.analyses.head_matches.measure import HeadMatches
+from headscope.analyses.head_matches import HeadMatches
 from headscope.arguments import checked
 from headscope.contracts import CorpusRole
 from headscope.corpora.opening import CorporaLike, as_corpora

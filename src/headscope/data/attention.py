@@ -3,19 +3,20 @@
 All numbers are float32, or float64 where a source computes so; half precision ends at the source.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
 from headscope.contracts import AttentionKind
 from headscope.data.encoding import Batch, Memory
 from headscope.data.reading import AnyReading, MapSlice, Reading
+from headscope.lazy import Tensor, torch
 
 __all__ = [
     "AttentionRows", "Changes", "Gradients", "LayerAttention", "LayerChange", "LayerGradient",
@@ -78,7 +79,7 @@ class LayerAttention(Memory):
         return self.remember(reading, lambda: reading.derive(self))
 
     @classmethod
-    def full(cls, layer: int, weights: Tensor, batch: Batch) -> "LayerAttention":
+    def full(cls, layer: int, weights: Tensor, batch: Batch) -> LayerAttention:
         """Attention in which every query may look at every key."""
         n_queries, n_keys = weights.shape[-2:]
         return cls(layer, weights, batch, torch.full((n_queries,), n_keys, device=weights.device))
@@ -172,7 +173,7 @@ class LayerGradient:
         """The sizes summed over queries."""
         return self.sizes.sum(2) if self.columns is None else self.columns
 
-    def without_maps(self) -> "LayerGradient":
+    def without_maps(self) -> LayerGradient:
         """The sums alone."""
         return replace(self, sizes=self.sizes.to("meta"), columns=self.column_sums())
 
@@ -189,7 +190,7 @@ class Gradients:
     batch: Batch
 
     @classmethod
-    def join(cls, layers: Sequence[LayerGradient]) -> "Gradients":
+    def join(cls, layers: Sequence[LayerGradient]) -> Gradients:
         """All layers of a batch."""
         sizes = torch.stack([layer.column_sums() for layer in layers], dim=1)
         seen_by = [
@@ -216,7 +217,7 @@ class LayerChange:
     effect: str
     batch: Batch
 
-    def without_maps(self) -> "LayerChange":
+    def without_maps(self) -> LayerChange:
         """All of it: a change is no map."""
         return self
 
@@ -235,7 +236,7 @@ class Changes:
     batch: Batch
 
     @classmethod
-    def join(cls, layers: Sequence[LayerChange]) -> "Changes":
+    def join(cls, layers: Sequence[LayerChange]) -> Changes:
         """All layers of a batch."""
         first = layers[0]
         changes = torch.stack([layer.changes for layer in layers], dim=1)

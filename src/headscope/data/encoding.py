@@ -1,5 +1,7 @@
 """Examples as a model sees them: one Encoding each, gathered in a Batch of equal token count."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -7,12 +9,11 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headscope.data.example import Example
+from headscope.lazy import Tensor, torch
 
 __all__ = ["Batch", "Encoding", "TokenKind"]
 
@@ -51,7 +52,7 @@ class Encoding:
     kinds: NDArray[np.int64]  # TokenKind of each token
     word_ids: NDArray[np.int64]  # index of the word a token is a piece of, -1 where it has none
     is_truncated: bool = False
-    target: "Encoding | None" = None  # what the decoder of an encoder-decoder reads
+    target: Encoding | None = None  # what the decoder of an encoder-decoder reads
     n_shared: int = 0  # tokens that cover more than one word
     tokenization: Mapping[str, int] = field(default_factory=dict)  # as ExampleCounts keeps it
 
@@ -72,7 +73,7 @@ class Batch(Memory):
             raise ValueError(f"A batch must hold encodings of one length; got {sorted(lengths)}.")
 
     @cached_property
-    def target(self) -> "Batch":
+    def target(self) -> Batch:
         """What the decoder reads."""
         return Batch(tuple(e.target for e in self.encodings if e.target), self.device)
 

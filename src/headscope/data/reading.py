@@ -5,18 +5,19 @@ the other: some examples, some of their query rows, and the keys from the first 
 rows can see. How the maps are cut never changes what is read, but for rounding.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headscope.data.encoding import TokenKind
+from headscope.lazy import Tensor, torch
 
 if TYPE_CHECKING:
     from headscope.data.attention import LayerAttention
@@ -62,7 +63,7 @@ class Reading(ABC):
     """
 
     @abstractmethod
-    def begin(self, layer: "LayerAttention") -> Any:
+    def begin(self, layer: LayerAttention) -> Any:
         """What was read of no slice yet. The layer's `weights` have a shape, but no numbers."""
 
     @abstractmethod
@@ -84,7 +85,7 @@ class DerivedReading(ABC):
         """The readings it is made from."""
 
     @abstractmethod
-    def derive(self, layer: "LayerAttention") -> Any:
+    def derive(self, layer: LayerAttention) -> Any:
         """A tensor, or a named tuple of tensors, by example first; `layer.read` has the rest."""
 
     def join(self, layers: Sequence[Any]) -> Any:
@@ -98,7 +99,7 @@ AnyReading = Reading | DerivedReading
 def stack_layers(layers: Sequence[Any]) -> Any:
     """Tensors `[example, ...]` of each layer, or tuples of such, as `[example, layer, ...]`."""
     first = layers[0]
-    if isinstance(first, Tensor):
+    if isinstance(first, torch.Tensor):
         return torch.stack(list(layers), dim=1)
     return type(first)(*(torch.stack(parts, dim=1) for parts in zip(*layers, strict=True)))
 
@@ -112,7 +113,7 @@ class RowReading(Reading):
     ) -> Float[Tensor, "example head row"]:
         """The numbers of these query rows; keys that none of them can see may be cut off."""
 
-    def begin(self, layer: "LayerAttention") -> Float[Tensor, "example head query"]:
+    def begin(self, layer: LayerAttention) -> Float[Tensor, "example head query"]:
         weights = layer.weights
         return torch.zeros(weights.shape[:3], dtype=weights.dtype, device=layer.batch.device)
 
@@ -123,7 +124,7 @@ class RowReading(Reading):
 class WholeMaps(Reading):
     """The maps themselves, of one layer after the other: for short inputs alone."""
 
-    def begin(self, layer: "LayerAttention") -> Tensor:
+    def begin(self, layer: LayerAttention) -> Tensor:
         weights = layer.weights
         return torch.zeros(weights.shape, dtype=weights.dtype, device=layer.batch.device)
 
@@ -151,7 +152,7 @@ class _Total(NamedTuple):
 class SumsReading(Reading):
     """Entropies, column sums and diagonals in one pass over a slice: compiled on the CPU."""
 
-    def begin(self, layer: "LayerAttention") -> _Total:
+    def begin(self, layer: LayerAttention) -> _Total:
         n_examples, n_heads, n_queries, n_keys = layer.weights.shape
         kinds = layer.batch.kinds
 
@@ -217,10 +218,10 @@ class PooledReading(Reading):
     """Maps between units of tokens, such as words."""
 
     @abstractmethod
-    def pool(self, layer: "LayerAttention") -> Pooling:
+    def pool(self, layer: LayerAttention) -> Pooling:
         """The units of a batch."""
 
-    def begin(self, layer: "LayerAttention") -> Pooled:
+    def begin(self, layer: LayerAttention) -> Pooled:
         pooling = layer.batch.remember(self, lambda: self.pool(layer))
         n_examples, n_heads, *_ = layer.weights.shape
         shape = (n_examples, n_heads, pooling.n_units, pooling.n_others)

@@ -1,13 +1,13 @@
 """The same query rows of all layers of a batch, copied while the model runs."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headscope.contracts import AttentionKind
 from headscope.data.attention import (
@@ -19,6 +19,7 @@ from headscope.data.attention import (
 )
 from headscope.data.encoding import Batch
 from headscope.data.reading import MapSlice, Reading
+from headscope.lazy import Tensor, torch
 
 __all__ = ["SampledRows"]
 

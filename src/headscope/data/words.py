@@ -1,16 +1,17 @@
 """Attention between words: sums over the pieces attended to, means over the pieces that attend."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.reading import Pooled, PooledReading, Pooling
+from headscope.lazy import Tensor, torch
 from headscope.options import QUERY_PIECES, QUERY_PIECES_HELP, option, require
 
 __all__ = [

@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from headscope.kernels import njit
 from headscope.kernels.spanning_tree import maximum_arborescence, maximum_spanning_tree
 
-__all__ = ["SCORES", "count_arcs"]
-
-# Undirected trees, and directed ones that read the dependent's row or its column.
-SCORES = ("undirected", "dependent-to-head", "head-to-dependent")
+__all__ = ["count_arcs"]
 
 
 @njit(parallel=True)
@@ -24,7 +21,9 @@ def count_arcs(
     gold: Int[NDArray[np.int64], "example place"],
     is_scored: Bool[NDArray[np.bool_], "example place"],
 ) -> Float[NDArray[np.float64], "example head score"]:
-    """Arcs found by each kind of tree. Places are the words that take part, padded with -1.
+    """Arcs found by each kind of tree: undirected, by row, by column.
+
+    Places are the words that take part, padded with -1.
 
     `gold[place]` is the place of a word's head, -1 for the root of the tree, less where the head
     takes no part; directed trees hang on the gold root, as attention has none of its own.

@@ -18,11 +18,21 @@ from headscope.stats.interval import ANY, Estimate, align, estimate
 from headscope.stats.sums import REPLICATE
 
 __all__ = [
-    "AT_LEAST_0", "DIFFERENCE", "SHARE", "Column", "Estimates", "Joined", "Number", "Summary",
-    "add_difference", "as_frames", "estimate_array", "mean_over_layers",
+    "AT_LEAST_0",
+    "FROM_0_TO_1",
+    "FROM_MINUS_1_TO_1",
+    "EstimateColumn",
+    "Estimates",
+    "Joined",
+    "Number",
+    "Summary",
+    "add_difference",
+    "as_frames",
+    "estimate_array",
+    "mean_over_layers",
 ]  # fmt: skip
 
-SHARE, DIFFERENCE, AT_LEAST_0 = (0.0, 1.0), (-1.0, 1.0), (0.0, np.inf)
+FROM_0_TO_1, FROM_MINUS_1_TO_1, AT_LEAST_0 = (0.0, 1.0), (-1.0, 1.0), (0.0, np.inf)
 Bounds = tuple[float | xr.DataArray, float]  # lowest and highest, by label where they differ
 CHUNK = 50_000  # numbers whose intervals are made at a time: 64 replicates of each are in memory
 
@@ -45,7 +55,7 @@ class Number:
         return estimate_array(self.replicates, self.within)
 
 
-Column = Number | Estimate[Any] | xr.DataArray
+EstimateColumn = Number | Estimate[Any] | xr.DataArray
 
 
 def estimate_array(replicates: xr.DataArray, within: Bounds = ANY) -> Estimate[xr.DataArray]:
@@ -71,7 +81,7 @@ class Estimates:
     left out.
     """
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, EstimateColumn]
     untrained: str = ""
     known: str = ""
     axes: Sequence[str] = field(default=())  # in their order; those of the first column if empty
@@ -117,7 +127,7 @@ class Estimates:
         return number.replicates.transpose(REPLICATE, *dims).values
 
 
-def _array_of(column: Column) -> xr.DataArray:
+def _array_of(column: EstimateColumn) -> xr.DataArray:
     array: xr.DataArray = column if isinstance(column, xr.DataArray) else column.value
     return array.drop_vars(REPLICATE, errors="ignore")
 

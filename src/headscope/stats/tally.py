@@ -1,15 +1,17 @@
 """Totals over examples by bucket of documents: the only state a run has, and it adds."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
+from headscope.lazy import torch
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.exact import ExactSum, add_exactly, on_grid
 from headscope.stats.interval import ANY, Estimate, estimate, share
@@ -56,13 +58,13 @@ class Tally:
             shape = (1 if is_plain else N_BUCKETS, *value.shape[1:])
             self._put(name, shape, np.zeros(1, int) if is_plain else used, ExactSum(added))
 
-    def __add__(self, other: "Tally") -> "Tally":
+    def __add__(self, other: Tally) -> Tally:
         total = Tally()
         total += self
         total += other
         return total
 
-    def __iadd__(self, other: "Tally") -> "Tally":
+    def __iadd__(self, other: Tally) -> Tally:
         """Add another one in place: sums over many heads are large."""
         for name, value in other.totals.items():
             self._put(name, value.shape, slice(None), ExactSum(value, other.rests.get(name)))

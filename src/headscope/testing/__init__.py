@@ -12,7 +12,7 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -161,8 +161,6 @@ def _laws_of(thing: object) -> Require:
 def _check_declaration(analysis: Any, require: Require) -> None:
     kind = type(analysis)
     require(isinstance(analysis, Analysis), "it is derived from `headscope.Analysis`")
-    is_frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    require(is_frozen, "it is a frozen dataclass: it holds options, never data")
     require(isinstance(getattr(kind, "name", None), str), "`name` is a string of the class")
     require(isinstance(kind.watches, Watch), "`watches` is a Watch")
     require(isinstance(kind.needs, frozenset), "`needs` is a frozenset")

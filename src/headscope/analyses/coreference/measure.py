@@ -1,17 +1,17 @@
 """Heads as coreference resolvers: does a mention attend most to its antecedent? (paper, 4.3)"""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headscope.analyses.coreference.rules import SYSTEMS
 from headscope.contracts import Analysis, Annotation
@@ -30,6 +30,7 @@ from headscope.data.words import (
     query_units,
     words_with_tokens,
 )
+from headscope.lazy import Tensor, torch
 from headscope.options import option
 from headscope.stats import accuracy
 from headscope.stats.bucket import leave_one_out
@@ -132,15 +133,15 @@ class Coreference(Analysis):
     query_pieces: str = query_pieces_option()
     ignore_first_word: bool = first_word_option()
 
-    name: ClassVar[str] = "coreference"
-    needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.COREFERENCE})
-    sums: ClassVar[dict[str, str]] = {
+    name = "coreference"
+    needs = frozenset({Annotation.WORDS, Annotation.COREFERENCE})
+    sums = {
         "correct": "*group layer head direction candidates", "count": "*group",
         "baseline": "*group system", "length": "*group",
         "singletons": "", "with singletons": "*group system",
     }  # fmt: skip
-    labels: ClassVar[dict[str, list[str]]] = LABELS
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+    labels = LABELS
+    tables = {
         "coreference": ("mention_type", *TABLE_COLUMNS),
         "coreference-best": ("mention_type", *BEST_COLUMNS),
         "coreference-contrasts": CONTRAST_COLUMNS,
@@ -153,10 +154,10 @@ class Coreference(Analysis):
         check_query_pieces(self.query_pieces)
 
     @property
-    def reads(self) -> "tuple[Answers, ...]":
+    def reads(self) -> tuple[Answers, ...]:
         return (Answers(self),)
 
-    def ask(self, batch: Batch) -> "QuestionBatch":
+    def ask(self, batch: Batch) -> QuestionBatch:
         """The questions about a batch."""
         build = partial(build_questions, batch, self.list_questions, GROUPS)
         return batch.remember(("questions", self), build)

@@ -1,17 +1,18 @@
 """The trees of a batch as arrays: what each word's head is, and which relations it counts for."""
 
+from __future__ import annotations
+
 from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
-from torch import Tensor
 
 from headscope.analyses.dependency.tables import ALL, ALL_CONTENT, MARKED, POSSESSIVES
 from headscope.data.encoding import Batch
 from headscope.data.tree import ROOT
 from headscope.data.words import words_with_tokens
+from headscope.lazy import Tensor, torch
 
 __all__ = ["Gold", "read_gold", "relation_name"]
 

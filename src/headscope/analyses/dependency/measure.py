@@ -1,15 +1,15 @@
 """Heads as dependency parsers: does a word attend most to its syntactic head? (paper, 4.2)"""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headscope.analyses.dependency.gold import Gold, read_gold
 from headscope.analyses.dependency.languages import find_shared_heads
@@ -43,6 +43,7 @@ from headscope.data.words import (
     word_weights,
     words_with_tokens,
 )
+from headscope.lazy import Tensor, torch
 from headscope.options import option, require
 from headscope.stats import accuracy
 from headscope.stats.estimates import Summary
@@ -78,7 +79,7 @@ class Parse(NamedTuple):
 class ParseReading(DerivedReading):
     """The parses of heads."""
 
-    analysis: "Dependency"
+    analysis: Dependency
 
     @property
     def of(self) -> tuple[Reading, ...]:
@@ -122,17 +123,17 @@ class Dependency(Analysis):
     )
     seed: int = 0  # of these draws; the engine sets it to the run's
 
-    name: ClassVar[str] = "dependency"
-    needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
-    sums: ClassVar[dict[str, str]] = {
+    name = "dependency"
+    needs = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
+    sums = {
         "correct": "*relation layer head direction", "visible": "*relation layer direction",
         "offset": "*relation direction offset", "count": "*relation", "length": "*relation",
         "lost": "*relation layer head direction",  # only while no special token competes
         "choice": "*relation layer head", "choices": "*relation",
         NULL: "*relation layer head direction draw",
     }  # fmt: skip
-    labels: ClassVar[dict[str, list[Any]]] = {"direction": DIRECTIONS, "offset": OFFSETS}
-    tables: ClassVar[dict[str, tuple[str, ...]]] = TABLES
+    labels = {"direction": DIRECTIONS, "offset": OFFSETS}
+    tables = TABLES
 
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)

@@ -1,14 +1,14 @@
 """How alike heads attend: Jensen-Shannon divergence between every two heads (paper, section 6)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headscope.analyses.distance.tables import (
     COLUMNS,
@@ -18,7 +18,7 @@ from headscope.analyses.distance.tables import (
 from headscope.contracts import Analysis
 from headscope.data.attention import AttentionRows, Readings, spread_heads
 from headscope.data.sampled_rows import SampledRows
-from headscope.kernels.jensen_shannon import divergence_within
+from headscope.lazy import Tensor, torch
 from headscope.options import option, require
 from headscope.stats.sums import Sums
 
@@ -74,12 +74,12 @@ class Distance(Analysis):
     max_heads: int = max_heads_option()
     seed: int = 0  # of the rows and the permutation test; the engine sets it to the run's
 
-    name: ClassVar[str] = "distance"
-    weighs_documents: ClassVar[bool] = True
-    measures_cross: ClassVar[bool] = True
-    compares_layers: ClassVar[bool] = True
-    sums: ClassVar[dict[str, str]] = {"divergence": "pair", **ROW_SUMS}
-    tables: ClassVar[dict[str, tuple[str, ...]]] = COLUMNS
+    name = "distance"
+    weighs_documents = True
+    measures_cross = True
+    compares_layers = True
+    sums = {"divergence": "pair", **ROW_SUMS}
+    tables = COLUMNS
 
     def __post_init__(self) -> None:
         require(self.rows > 0, "rows", self.rows, "at least 1")
@@ -95,6 +95,8 @@ class Distance(Analysis):
         What the model is like, `heads` compared of the `of_heads` of each layer, is the same in
         every example.
         """
+        from headscope.kernels.jensen_shannon import divergence_within  # numba: when it is used
+
         rows: AttentionRows = seen[self.reads[0]]
         return sum_rows(divergence_within(rows.weights), rows)
 

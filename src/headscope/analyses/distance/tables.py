@@ -11,7 +11,6 @@ import pandas as pd
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from headscope.kernels.jensen_shannon import sum_within
 from headscope.stats.interval import ANY, Estimate, estimate
 from headscope.stats.sums import Sums
 from headscope.stats.tests import holm
@@ -258,6 +257,8 @@ def permutation_test(
     The p-value of the mean over all pairs within layers, and those of each layer alone. The deal
     at hand counts as one, so none is 0. Layers of one head have no pair, and no p-value.
     """
+    from headscope.kernels.jensen_shannon import sum_within
+
     has_pairs, p_layers = n_heads > 1, np.full(len(n_heads), np.nan)
     if not has_pairs.any():
         return np.nan, p_layers

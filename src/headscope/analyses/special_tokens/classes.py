@@ -4,17 +4,18 @@ Where an input opens with an ordinary token (GPT-2), that token is often a sink 
 [SEP] is in BERT; it has a class of its own, `first`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from headscope.data.encoding import Batch, TokenKind
 from headscope.data.example import stable_hash
 from headscope.errors import StudyError, shorten
+from headscope.lazy import Tensor, torch
 from headscope.options import option
 
 __all__ = [

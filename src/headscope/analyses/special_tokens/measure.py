@@ -1,27 +1,27 @@
 """Attention to special tokens and punctuation, and from special tokens (paper, section 3.2)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-import torch
 import xarray as xr
 from jaxtyping import Float
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headscope.analyses.special_tokens import classes
 from headscope.contracts import Analysis
 from headscope.data.attention import Readings
 from headscope.data.depth import like_paper, thirds
 from headscope.data.encoding import TokenKind
-from headscope.data.reading import SUMS, AnyReading
+from headscope.data.reading import SUMS
 from headscope.data.table import empty_tables, tidy_table
+from headscope.lazy import Tensor, torch
 from headscope.stats.contrast import find_step, over_layers, ratio_estimate
 from headscope.stats.estimates import (
-    SHARE,
+    FROM_0_TO_1,
     Estimates,
     Number,
     Summary,
@@ -64,15 +64,15 @@ class SpecialTokens(Analysis):
 
     token_classes: classes.TokenClasses = classes.token_classes_option()
 
-    name: ClassVar[str] = "special-tokens"
-    weighs_documents: ClassVar[bool] = True
-    measures_cross: ClassVar[bool] = True
-    reads: ClassVar[tuple[AnyReading, ...]] = (SUMS,)
-    sums: ClassVar[dict[str, str]] = {
+    name = "special-tokens"
+    weighs_documents = True
+    measures_cross = True
+    reads = (SUMS,)
+    sums = {
         "weight": "layer head source target", "segments": "source",
         "marks": "token", "others": "bin", "tokens": "",
     }  # fmt: skip
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+    tables = {
         "special-tokens": ("layer", "head", "source", "target", *WEIGHT),
         "token-frequency": ("token", *FREQUENCY, "rank"),
         "special-tokens-heads": ("layer", "head", *WEIGHT),
@@ -124,9 +124,9 @@ class SpecialTokens(Analysis):
         special = from_all.sel(target=is_special).sum("target", skipna=False)
         by_layer = from_all.mean("head", skipna=False)
         return {
-            self.name: Estimates({"weight": Number(weight, SHARE)}),
+            self.name: Estimates({"weight": Number(weight, FROM_0_TO_1)}),
             "token-frequency": _frequency_table(sums),
-            "special-tokens-heads": Estimates({"weight": Number(special, SHARE)}),
+            "special-tokens-heads": Estimates({"weight": Number(special, FROM_0_TO_1)}),
             "special-tokens-layers": _layer_table(weight),
             "special-tokens-steps": step_rows(
                 by_layer.values, by_layer.target.values.tolist(), is_rise=True
@@ -136,7 +136,7 @@ class SpecialTokens(Analysis):
 
 def _frequency_table(sums: Sums) -> pd.DataFrame:
     """The share of periods and of commas in all tokens of text, and their rank among tokens."""
-    marks = estimate_array(sums.mean("marks", "tokens"), SHARE)  # [token]
+    marks = estimate_array(sums.mean("marks", "tokens"), FROM_0_TO_1)  # [token]
     if np.isnan(marks.value).all():
         return empty_tables(SpecialTokens.tables)["token-frequency"]
     others = sums.mean("others", "tokens").isel({REPLICATE: 0})

@@ -1,19 +1,23 @@
 """What words of each part of speech attend to: [SEP], where a head's task is not theirs? (3.2)"""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Bool
-from torch import Tensor
 
+from headscope.analyses.dependency.claims import MIN_COUNT
+from headscope.analyses.dependency.paper_table import name_in_paper
 from headscope.analyses.special_tokens.classes import class_names, classify
+from headscope.analyses.special_tokens.show import TARGETS, find_sink
 from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch
 from headscope.data.reading import PooledReading, Pooling
+from headscope.data.table import Tables, rows_where
 from headscope.data.words import (
     check_query_pieces,
     count_words,
@@ -22,8 +26,15 @@ from headscope.data.words import (
     query_units,
     words_with_tokens,
 )
+from headscope.lazy import Tensor, torch
 from headscope.stats.estimates import Estimates, Joined, Number
 from headscope.stats.sums import Sums
+from headscope.view.facts import FactMaker, Facts, Part, by_head
+from headscope.view.judge import judge, name_head
+from headscope.view.numbers import SHARE, row_estimate
+from headscope.view.presentation import SURFACE, Presentation
+from headscope.view.specs import Claim, Outcome
+from headscope.view.table import name_corpus
 
 __all__ = ["NOT_NOUNS", "NOUNS", "PartsOfSpeech"]
 
@@ -65,13 +76,11 @@ class PartsOfSpeech(Analysis):
 
     query_pieces: str = query_pieces_option()
 
-    name: ClassVar[str] = "parts-of-speech"
-    needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.TAGS})
-    sums: ClassVar[dict[str, str]] = {"weight": "*source layer head target", "words": "*source"}
-    labels: ClassVar[dict[str, list[str]]] = {"target": class_names({})}
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "parts-of-speech": ("layer", "head", "source", "target", *WEIGHT)
-    }
+    name = "parts-of-speech"
+    needs = frozenset({Annotation.WORDS, Annotation.TAGS})
+    sums = {"weight": "*source layer head target", "words": "*source"}
+    labels = {"target": class_names({})}
+    tables = {"parts-of-speech": ("layer", "head", "source", "target", *WEIGHT)}
 
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)
@@ -115,3 +124,54 @@ def _find_sources(batch: Batch) -> Sources:
                 found.setdefault(name, np.zeros(has_tokens.shape, bool))[i, word] = True
     is_source = np.stack(list(found.values()), axis=1)
     return Sources(list(found), torch.from_numpy(is_source).to(batch.device))
+
+
+MOSTLY = 0.5
+
+
+def source_facts(tables: Tables) -> Facts:
+    """How much goes to what serves as a sink, from nouns and from other words."""
+    table = tables["parts-of-speech"]
+    target, _, _ = find_sink(table)
+    rows = table[(table["target"] == target) & table["source"].isin([NOUNS, NOT_NOUNS])]
+    return by_head(
+        rows,
+        f"to {TARGETS[target]}, by part of speech",
+        lambda row: Part(
+            f"from {row.source}", f"{SHARE.row(row, 'weight')}{name_corpus(row)}", row.weight
+        ),
+    )
+
+
+def check_not_nouns(tables: Tables) -> Outcome:
+    """In the head that finds direct objects, words that are no nouns mostly attend to [SEP]."""
+    best = tables["dependency-best"]
+    rows = best[(best["relation"].map(name_in_paper) == "dobj") & (best["count"] >= MIN_COUNT)]
+    if rows.empty:
+        few = f"The treebank has fewer than {MIN_COUNT} direct objects (dobj or obj)."
+        return Outcome("not measured", few)
+    row = rows.iloc[0]
+    of_head = rows_where(tables["parts-of-speech"], layer=row["layer"], head=row["head"])
+    target, called, note = find_sink(of_head)
+    to_sink = rows_where(of_head, target=target).set_index("source")
+    if NOT_NOUNS not in to_sink.index:
+        return Outcome("not measured", "The treebank has no words that are not nouns.")
+    others = to_sink.loc[NOT_NOUNS]
+    nouns = SHARE.row(to_sink.loc[NOUNS], "weight") if NOUNS in to_sink.index else "-"
+    shows = (
+        f"{note}In head {name_head(row)}, the best for direct objects, words that are not nouns "
+        f"put {SHARE.row(others, 'weight')} of their attention on {called}, nouns {nouns}."
+    )
+    return judge(row_estimate(others, "weight"), MOSTLY, shows)
+
+
+PRESENTATION = Presentation(SURFACE, made_by="--treebank FILE", paper="3.2", show=[
+    Claim(
+        "not-nouns-look-at-sep", check_not_nouns, needs=("parts-of-speech", "dependency-best"),
+        unless="It needs a treebank with parts of speech.",
+        says="In the head that finds direct objects, words that are not nouns mostly attend to "
+        "[SEP] (here: with over half of their attention).",
+        paper="head 8-10: non-nouns mostly attend to [SEP]",
+    ),
+    FactMaker(("parts-of-speech",), source_facts),
+])  # fmt: skip

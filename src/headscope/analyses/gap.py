@@ -4,16 +4,16 @@ GAP pairs as many feminine as masculine pronouns with names of the same gender, 
 two accuracies says whether a system is biased (1: it is not).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headscope.analyses.coreference.measure import (
     CANDIDATES,
@@ -29,19 +29,29 @@ from headscope.analyses.coreference.measure import (
     system_table,
 )
 from headscope.analyses.coreference.rules import SYSTEMS
+from headscope.analyses.coreference.show import WAYS
 from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import Readings
 from headscope.data.encoding import Batch
 from headscope.data.example import Example
+from headscope.data.table import Tables, rows_where
 from headscope.data.words import (
     check_query_pieces,
     first_word_option,
     query_pieces_option,
 )
+from headscope.lazy import Tensor
 from headscope.stats.accuracy import BEST_HEAD_COLUMNS, best_head, best_table
 from headscope.stats.bucket import leave_one_out
 from headscope.stats.interval import align, estimate, proportion, share
 from headscope.stats.sums import Sums
+from headscope.view.answer import in_hundred, name_best, weigh
+from headscope.view.facts import accuracy_facts
+from headscope.view.judge import name_head, top_row
+from headscope.view.numbers import PERCENT, RATIO, SHARE, held_out, percent
+from headscope.view.presentation import ANTECEDENTS, Presentation
+from headscope.view.specs import Answer, AnswerMaker, PrintedTable
+from headscope.view.table import Column, TextTable, build_table, corpus_columns
 
 __all__ = ["Gap"]
 
@@ -66,14 +76,14 @@ class Gap(Analysis):
     query_pieces: str = query_pieces_option()
     ignore_first_word: bool = first_word_option()
 
-    name: ClassVar[str] = "gap"
-    needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.PRONOUN_CHOICES})
-    sums: ClassVar[dict[str, str]] = {
+    name = "gap"
+    needs = frozenset({Annotation.WORDS, Annotation.PRONOUN_CHOICES})
+    sums = {
         "correct": "*group layer head direction candidates", "count": "*group",
         "baseline": "*group system",
     }  # fmt: skip
-    labels: ClassVar[dict[str, list[str]]] = LABELS
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+    labels = LABELS
+    tables = {
         "gap": ("gender", *TABLE_COLUMNS),
         "gap-best": BEST_COLUMNS,
     }
@@ -151,3 +161,52 @@ def _by_gender(sums: Sums, found: Mapping[str, Found]) -> dict[str, object]:
         **{gender: float(part[0]) for gender, part in zip(GENDERS, shares, strict=True)},
         **dict(zip(("ratio", "ratio_low", "ratio_high"), map(float, ratio), strict=True)),
     }
+
+
+COLUMNS = (
+    Column("pronouns by", lambda row: str(row["system"])),
+    Column("compete", lambda row: str(row["candidates"])),
+    Column("head", lambda row: "" if pd.isna(row["layer"]) else f"{row['layer']}-{row['head']}"),
+    Column("count", lambda row: str(row["count"])),
+    Column("held out %", lambda row: PERCENT.estimate(held_out(row))),
+    Column("on all", lambda row: percent(row["accuracy"])),
+    Column("masculine", lambda row: percent(row["masculine"])),
+    Column("feminine", lambda row: percent(row["feminine"])),
+    Column("ratio", lambda row: RATIO.row(row, "ratio")),
+)
+
+
+def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
+    """The best head and the rules by gender; the ratio is feminine over masculine."""
+    shown = best[best["system"] != "head-match"]  # no name has a pronoun's head word
+    return [build_table(shown.to_dict("records"), (*corpus_columns(best), *COLUMNS))]
+
+
+def answer_names(tables: Tables) -> list[Answer]:
+    """How often the best head picks the right name, beside the strongest baseline."""
+    best = rows_where(tables["gap-best"], candidates="mentions")
+    is_head = best["system"] == "best head"
+    rows = best[is_head]
+    if rows.empty or pd.isna(rows["heldout_accuracy"].iloc[0]):
+        return []
+    row = rows.iloc[0]
+    head, accuracy = name_head(row), held_out(row)
+    rule = top_row(best[~is_head], "accuracy")
+    is_better = accuracy.low > rule["accuracy"]
+    text = (
+        f"{name_best(row, head)} finds the right one of the annotated names for "
+        f"{in_hundred(accuracy.value)} of 100 pronouns (held out; {WAYS[row['direction']]}); the "
+        f"strongest baseline, {rule['system']}, finds {in_hundred(rule['accuracy'])}"
+        f"{'' if is_better else ', so it is not clearly better'}."
+    )
+    detail = f"{SHARE.estimate(accuracy)} of {row['count']} pronouns."
+    return [Answer(text, weigh(0.75 if is_better else 0.5, accuracy), detail, (head,))]
+
+
+PRESENTATION = Presentation(ANTECEDENTS, [
+    AnswerMaker(("gap-best",), answer_names),
+    accuracy_facts(
+        "GAP: right names", "gap", WAYS, gender="all", candidates="mentions", system="head"
+    ),
+    PrintedTable("gap-best", read_best),
+])  # fmt: skip

@@ -1,22 +1,22 @@
 """Whole parses from attention: maximum spanning trees over words, against trees without a model."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Bool, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch
 from headscope.data.reading import DerivedReading, Reading
-from headscope.data.table import head_axes, tidy_table
+from headscope.data.table import Tables, head_axes, rows_where, tidy_table
 from headscope.data.tree import ROOT
 from headscope.data.words import (
     WordReading,
@@ -25,13 +25,21 @@ from headscope.data.words import (
     word_weights,
     words_with_tokens,
 )
-from headscope.kernels.tree_scores import SCORES, count_arcs
+from headscope.lazy import Tensor, torch
 from headscope.stats.accuracy import SCORE_COLUMNS, score_columns
 from headscope.stats.sums import Sums
+from headscope.view.answer import OPEN, write_percent
+from headscope.view.facts import accuracy_facts
+from headscope.view.judge import name_head, top_row
+from headscope.view.numbers import SHARE
+from headscope.view.presentation import SYNTAX, Presentation
+from headscope.view.specs import Answer, AnswerMaker
 
 __all__ = ["Trees"]
 
 NO_HEAD = -2  # of a word whose head has no token
+# Undirected trees, and directed ones that read the dependent's row or its column.
+TREES = ("undirected", "dependent-to-head", "head-to-dependent")
 BASELINES = {"adjacent chain": "undirected", "right-branching": "dependent-to-head"}
 
 Count = Callable[[], Tensor]  # counts compiled, on the CPU
@@ -75,15 +83,13 @@ class Trees(Analysis):
 
     query_pieces: str = query_pieces_option()
 
-    name: ClassVar[str] = "trees"
-    needs: ClassVar[frozenset[str]] = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
-    sums: ClassVar[dict[str, str]] = {
+    name = "trees"
+    needs = frozenset({Annotation.WORDS, Annotation.DEPENDENCIES})
+    sums = {
         "heads": "layer head tree", "arcs": "", **dict.fromkeys(BASELINES, ""),
     }  # fmt: skip
-    labels: ClassVar[dict[str, list[str]]] = {"tree": list(SCORES)}
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "trees": ("system", "layer", "head", "tree", *SCORE_COLUMNS)
-    }
+    labels = {"tree": list(TREES)}
+    tables = {"trees": ("system", "layer", "head", "tree", *SCORE_COLUMNS)}
 
     def __post_init__(self) -> None:
         check_query_pieces(self.query_pieces)
@@ -101,7 +107,7 @@ class Trees(Analysis):
     def summarize(self, sums: Sums) -> Mapping[str, pd.DataFrame]:
         """Every head, then the baselines."""
         heads = sums.values("heads")  # [bucket, layer, head, tree]
-        axes = {"system": ["head"], **head_axes(*heads.shape[1:3]), "tree": list(SCORES)}
+        axes = {"system": ["head"], **head_axes(*heads.shape[1:3]), "tree": list(TREES)}
         rows = [tidy_table(axes, score_columns(heads, sums.values("arcs")))]
         for system, tree in BASELINES.items():
             axes = {"system": [system], "layer": [pd.NA], "head": [pd.NA], "tree": [tree]}
@@ -111,6 +117,8 @@ class Trees(Analysis):
 
 
 def _count_arcs(weights: Tensor, arcs: Arcs) -> Tensor:
+    from headscope.kernels.tree_scores import count_arcs  # numba: when it is used
+
     return torch.from_numpy(count_arcs(weights.cpu().numpy(), *arcs))  # [example, head, tree]
 
 
@@ -149,3 +157,34 @@ def _measure_baselines(arcs: Arcs) -> dict[str, Tensor]:
         "right-branching": is_next,
     }
     return {name: torch.from_numpy(mask.sum(axis=1).astype(float)) for name, mask in found.items()}
+
+
+def answer_trees(tables: Tables) -> list[Answer]:
+    """The head with the best whole trees, beside a chain of neighbours."""
+    rows = rows_where(tables["trees"], tree="undirected")
+    rows = rows[rows["accuracy"].notna()]
+    heads, chain = (rows_where(rows, system=system) for system in ("head", "adjacent chain"))
+    if heads.empty:
+        return []
+    row = top_row(heads, "accuracy")
+    name, weight = name_head(row), 0.4
+    text = (
+        f"Of all heads, {name} gives the best trees: {write_percent(row['accuracy'])} of the arcs "
+        "are right (without direction; chosen on the same sentences)"
+    )
+    if len(chain):
+        share = chain["accuracy"].iloc[0]
+        is_better = bool(row["low"] > share)
+        weight = 0.4 if is_better else OPEN
+        text += f"; linking each word to its neighbour gets {write_percent(share)}"
+        text += "" if is_better else ", so it is not clearly better"
+    detail = f"{SHARE.row(row, 'accuracy')} of {row['count']} arcs, without direction."
+    return [Answer(f"{text}.", weight, detail, (name,))]
+
+
+PRESENTATION = Presentation(SYNTAX, [
+    AnswerMaker(("trees",), answer_trees),
+    accuracy_facts(
+        "whole trees, without direction", "trees", {}, system="head", tree="undirected"
+    ),
+])  # fmt: skip

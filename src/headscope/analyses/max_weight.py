@@ -1,7 +1,18 @@
-"""What is shown of the largest weights (section 3.3)."""
+"""How much a head puts on one token at most: the largest weight of a row (paper, section 3.3)."""
 
-from headscope.analyses.entropy.show import BROAD
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headscope.analyses.entropy import BROAD
+from headscope.contracts import Analysis
+from headscope.data.attention import Readings
+from headscope.data.reading import RowReading
 from headscope.data.table import Tables, rows_where
+from headscope.lazy import Tensor
+from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number
+from headscope.stats.sums import Sums
 from headscope.view.answer import is_wide, note_rough, write_percent
 from headscope.view.facts import head_facts
 from headscope.view.judge import judge_count, name_head, note_open, passing, top_row
@@ -9,7 +20,64 @@ from headscope.view.numbers import SHARE, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Claim, Grid, Outcome
 
-__all__ = ["PRESENTATION"]
+__all__ = ["MaxWeight"]
+
+TENTH = 0.1
+
+
+class LargestWeight(RowReading):
+    """The largest weight of each row."""
+
+    def of_rows(self, weights: Tensor, rows: slice) -> Tensor:
+        return weights.amax(-1)
+
+
+LARGEST = LargestWeight()
+
+
+@dataclass(frozen=True)
+class MaxWeight(Analysis):
+    """Mean largest weight of a row: per segment over all its rows, then over segments.
+
+    `flat_rows` is the share of rows with at most a tenth on any token, of those that may look at
+    ten tokens or more.
+    """
+
+    name = "max-weight"
+    weighs_documents = True
+    measures_cross = True
+    reads = (LARGEST,)
+    sums = {
+        "weight": "layer head", "segments": "", "flat": "layer head", "rows": "layer",
+    }  # fmt: skip
+    tables = {
+        "max-weight": (
+            *("layer", "head", "weight", "low", "high"),
+            *("flat_rows", "flat_low", "flat_high"),
+        )
+    }
+
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """The mean over rows, and how many rows are flat, of those that can be."""
+        largest = seen[LARGEST]  # [example, layer, head, query]
+        can_be_flat = (seen.visible * TENTH >= 1).to(largest.dtype)  # [layer, query]
+        is_flat = (largest <= TENTH).to(largest.dtype)
+        return {
+            "weight": largest.mean(-1),
+            "segments": seen.ones(),
+            "flat": (is_flat * can_be_flat[:, None]).sum(-1),
+            "rows": can_be_flat.sum(-1).expand(len(seen), -1),
+        }
+
+    def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
+        """Mean over segments, by head."""
+        weight, flat = sums.mean("weight", "segments"), sums.mean("flat", "rows")
+        columns = {
+            "weight": Number(weight, FROM_0_TO_1),
+            "flat_rows": Number(flat, FROM_0_TO_1, ends="flat"),
+        }
+        return {self.name: Estimates(columns)}
+
 
 TYPICALLY = 0.5
 

@@ -1,21 +1,37 @@
 """Does cross attention go through the source in order, or backwards?"""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation, Watch
 from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch, TokenKind
-from headscope.data.reading import MAPS, AnyReading, DerivedReading, Reading
+from headscope.data.reading import MAPS, DerivedReading
+from headscope.data.table import Tables
+from headscope.lazy import Tensor, torch
 from headscope.stats.estimates import Estimates, Number
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums
+from headscope.view.answer import count_heads, nearest_head
+from headscope.view.facts import head_facts
+from headscope.view.judge import passing
+from headscope.view.numbers import Form
+from headscope.view.presentation import CROSS, Presentation
+from headscope.view.specs import (
+    COLOURS,
+    HOW_TO_READ,
+    Answer,
+    AnswerMaker,
+    Behaviour,
+    Grid,
+    Kind,
+    Threshold,
+)
 
 __all__ = ["Monotonicity"]
 
@@ -26,7 +42,7 @@ SPREAD = 1e-3  # of places in a text whose length is 1; below it is rounding
 class Correlation(DerivedReading):
     """The correlation of places over the text of both sides, by head."""
 
-    of: ClassVar[tuple[Reading, ...]] = (MAPS,)
+    of = (MAPS,)
 
     def derive(self, layer: LayerAttention) -> Float[Tensor, "example head"]:
         return _correlate(layer.read(MAPS), _writes_text(layer.batch), _is_text(layer.keys))
@@ -44,15 +60,13 @@ class Monotonicity(Analysis):
     so attention to the source's end token says nothing here.
     """
 
-    name: ClassVar[str] = "monotonicity"
-    watches: ClassVar[Watch] = Watch.CROSS_ATTENTION
-    weighs_documents: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset({Annotation.TARGETS})
-    reads: ClassVar[tuple[AnyReading, ...]] = (CORRELATION,)
-    sums: ClassVar[dict[str, str]] = {"correlation": "layer head", "segments": ""}
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {
-        "monotonicity": ("layer", "head", "correlation", "low", "high")
-    }
+    name = "monotonicity"
+    watches = Watch.CROSS_ATTENTION
+    weighs_documents = True
+    needs = frozenset({Annotation.TARGETS})
+    reads = (CORRELATION,)
+    sums = {"correlation": "layer head", "segments": ""}
+    tables = {"monotonicity": ("layer", "head", "correlation", "low", "high")}
 
     def measure(self, seen: Readings) -> Mapping[str, Tensor]:
         """The correlation by head, and whether there are places to correlate."""
@@ -109,3 +123,47 @@ def _writes_text(targets: Batch) -> Bool[Tensor, "example query"]:
     """Which rows predict text: the decoder reads a token and writes the one after it."""
     is_text = _is_text(targets)
     return torch.cat([is_text[:, 1:], torch.zeros_like(is_text[:, :1])], dim=1)
+
+
+ORDER = Form("+.2f", to=" to ")
+KIND = Kind("the source in order or backwards", COLOURS[5], "triangle-right")
+THRESHOLD = Threshold("monotone", 0.5, "Threshold for calling a cross head monotone.")
+
+
+def answer_order(tables: Tables) -> list[Answer]:
+    """How many heads read the source in order, or backwards, and the one that does so most."""
+    table = tables["monotonicity"]
+    table = table[table["correlation"].notna()]
+    if table.empty:
+        return []
+    is_back = abs(table["correlation"].min()) > table["correlation"].max()
+    if is_back:
+        ends = {"correlation": "correlation", "low": "high", "high": "low"}
+        table = table.assign(**{name: -table[old] for name, old in ends.items()})
+    order, line = ("backwards", "anti-diagonal") if is_back else ("in order", "diagonal")
+    heads = passing(table, THRESHOLD.default, "correlation")
+    forms = ("monotonicity", "correlation", ORDER, ORDER)
+    if not len(heads.sure):
+        return [nearest_head(table, heads, "reads the source in order or backwards", *forms)]
+    does = f"reads the source {order} (1 is a straight {line})"
+    return [count_heads(heads, len(table), does, 0.9, *forms)]
+
+
+PRESENTATION = Presentation(CROSS, made_by="--text PAIRS.jsonl", show=[
+    Grid(
+        name="monotonicity", column="correlation", axis="order (1 diagonal, -1 anti-diagonal)",
+        diverging=True, title="Heads that read the source in order",
+        caption=f"{HOW_TO_READ} Correlation between the position in the target and the attended "
+        "position in the source. Red: the source is read in order (1 is a straight diagonal). "
+        "Blue: backwards.",
+    ),
+    AnswerMaker(("monotonicity",), answer_order),
+    head_facts("order of the source", "monotonicity", "correlation", form=ORDER, bar="none"),
+    *(
+        Behaviour(
+            f"source {order}", f"reads the source {order} ({{}})", KIND, THRESHOLD, "monotonicity",
+            "correlation", ranking=order, short=short, is_negative=order == "backwards",
+        )
+        for order, short in (("in order", "order"), ("backwards", "back"))
+    ),
+])  # fmt: skip

@@ -1,29 +1,39 @@
 """Cross attention as a word aligner, against gold alignments: the alignment error rate."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import torch
+import pandas as pd
 import xarray as xr
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation, Watch
 from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch, Encoding
-from headscope.data.reading import MAPS, AnyReading, DerivedReading, Reading
-from headscope.stats.estimates import Column, Estimates, estimate_array
+from headscope.data.reading import MAPS, DerivedReading
+from headscope.data.table import Tables
+from headscope.lazy import Tensor, torch
+from headscope.stats.estimates import EstimateColumn, Estimates, estimate_array
 from headscope.stats.interval import Estimate
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums, mean_of
+from headscope.view.answer import write_percent
+from headscope.view.facts import head_facts
+from headscope.view.judge import name_head
+from headscope.view.numbers import SHARE
+from headscope.view.presentation import CROSS, LEAST_SHARE, NotableHead, Presentation
+from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, PrintedTable
+from headscope.view.table import Column, build_table
 
 __all__ = ["WordAlignment"]
 
-STEPS = ["output", "input"]  # the row that writes a word, and the one that has read it
+STEPS = {"output": "as it writes the word", "input": "as it has read the word"}  # by row
 
 
 class Gold(NamedTuple):
@@ -42,7 +52,7 @@ class Gold(NamedTuple):
 class Chosen(DerivedReading):
     """The source word that each target word attends to most, by head and step."""
 
-    of: ClassVar[tuple[Reading, ...]] = (MAPS,)
+    of = (MAPS,)
 
     def derive(self, layer: LayerAttention) -> Int[Tensor, "example head step target"]:
         gold, weights = _gold_of(layer.batch, layer.keys), layer.read(MAPS)
@@ -68,16 +78,16 @@ class WordAlignment(Analysis):
     that have just read it.
     """
 
-    name: ClassVar[str] = "word-alignment"
-    watches: ClassVar[Watch] = Watch.CROSS_ATTENTION
-    needs: ClassVar[frozenset[str]] = frozenset({Annotation.TARGETS, Annotation.ALIGNMENTS})
-    reads: ClassVar[tuple[AnyReading, ...]] = (CHOSEN,)
-    sums: ClassVar[dict[str, str]] = {
+    name = "word-alignment"
+    watches = Watch.CROSS_ATTENTION
+    needs = frozenset({Annotation.TARGETS, Annotation.ALIGNMENTS})
+    reads = (CHOSEN,)
+    sums = {
         "sure": "layer head step", "possible": "layer head step", "links": "step", "gold": "",
         "diagonal_sure": "step", "diagonal_possible": "step",
     }  # fmt: skip
-    labels: ClassVar[dict[str, list[str]]] = {"step": STEPS}
-    tables: ClassVar[dict[str, tuple[str, ...]]] = {
+    labels = {"step": list(STEPS)}
+    tables = {
         "word-alignment": (
             *("layer", "head", "step", "links", "aer", "low", "high"),
             *("precision", "recall", "diagonal_aer"),
@@ -109,7 +119,7 @@ class WordAlignment(Analysis):
         size = sums("links") + sums("gold")
         hits = estimate_array(mean_of(sums("sure") + sums("possible"), size))
         diagonal = mean_of(sums("diagonal_sure") + sums("diagonal_possible"), size)
-        columns: dict[str, Column] = {
+        columns: dict[str, EstimateColumn] = {
             "links": sums("links").sum("bucket").round().astype(int),
             "aer": Estimate(1 - hits.value, 1 - hits.high, 1 - hits.low),
             "precision": _on_all(sums.mean("possible", "links")),
@@ -178,3 +188,71 @@ def _members(word_ids: NDArray[np.int64], n_words: int) -> NDArray[np.bool_]:
 def _count_words(encoding: Encoding) -> tuple[int, int]:
     example = encoding.example
     return len((example.text or "").split()), len((example.text_pair or "").split())
+
+
+SHOWN_HEADS = 5
+COLUMNS = (
+    Column("best aligners", lambda row: f"{row['layer']}-{row['head']}"),
+    Column("read", lambda row: STEPS[row["step"]]),
+    Column("alignment error rate", lambda row: SHARE.row(row, "aer")),
+    Column("precision", lambda row: SHARE.number(row["precision"])),
+    Column("recall", lambda row: SHARE.number(row["recall"])),
+    Column("the diagonal", lambda row: SHARE.number(row["diagonal_aer"])),
+)
+
+
+def _best(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of heads, the lowest error rate first."""
+    return table[table["aer"].notna()].sort_values("aer", kind="stable")
+
+
+def answer_alignment(tables: Tables) -> list[Answer]:
+    """The head that aligns best, beside the diagonal."""
+    best = _best(tables["word-alignment"])
+    if best.empty:
+        return []
+    row = best.iloc[0]
+    name = name_head(row)
+    rates = (
+        f"its alignment error rate is {write_percent(row['aer'])} (chosen on the same words; the "
+        f"diagonal has {write_percent(row['diagonal_aer'])}; 0 % is perfect)"
+    )
+    is_better = row["high"] < row["diagonal_aer"]
+    clearly = "" if row["low"] > row["diagonal_aer"] else "clearly "
+    none = f"No head {clearly}aligns words better than the diagonal; the best is {name}"
+    text = f"{f'Head {name} aligns words best' if is_better else none}: {rates}."
+    detail = f"{SHARE.row(row, 'aer')}, read {STEPS[row['step']]}."
+    return [Answer(text, 0.95 if is_better else 0.3, detail, (name,), "word-alignment")]
+
+
+def find_aligner(tables: Tables) -> list[NotableHead]:
+    """The head that aligns best, at its step, if it aligns at all."""
+    best = _best(tables.get("word-alignment", pd.DataFrame({"aer": []})))
+    if best.empty or not 1 - best["aer"].iloc[0] > LEAST_SHARE:
+        return []
+    row = best.iloc[0]
+    step = [*STEPS].index(row["step"])
+    place = int(row["layer"]) - 1, int(row["head"]) - 1
+    return [NotableHead("word alignment", "aligned", *place, (step,))]
+
+
+PRESENTATION = Presentation(CROSS, notable_heads=find_aligner, show=[
+    Grid(
+        name="word-alignment", column="aer", axis="alignment error rate", panel="step", words=STEPS,
+        made_by="--text PAIRS.jsonl (with gold alignments)", title="Heads as word aligners",
+        caption=f"{HOW_TO_READ} Alignment error rate when each target word is linked to the source "
+        "word that its row attends to most. The lighter, the better. One panel: rows that write "
+        "the word. The other: rows that have just read it.",
+    ),
+    AnswerMaker(("word-alignment",), answer_alignment),
+    head_facts(
+        "word alignment", "word-alignment", "aer", split="step", words=STEPS, label="error rate",
+        is_lowest_first=True, note=lambda row: STEPS[row.step],
+    ),
+    PrintedTable(
+        "word-alignment",
+        lambda table, min_count: [
+            build_table(_best(table).head(SHOWN_HEADS).to_dict("records"), COLUMNS)
+        ],
+    ),
+])  # fmt: skip

@@ -1,6 +1,18 @@
-"""What is shown of attention to the previous, the same and the next token (section 3.1)."""
+"""Attention to the previous, the same and the next token (paper, section 3.1)."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headscope.contracts import Analysis
+from headscope.data.attention import Readings
+from headscope.data.reading import SUMS
 from headscope.data.table import Tables, rows_where
+from headscope.lazy import Tensor
+from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number
+from headscope.stats.ranking import Values
+from headscope.stats.sums import Sums
 from headscope.view.answer import count_heads, nearest_head
 from headscope.view.facts import head_facts
 from headscope.view.judge import CAUSAL, fill_exact, most, mostly_low, passing, some, top_row
@@ -17,16 +29,51 @@ from headscope.view.specs import (
     how_to_read,
 )
 
-__all__ = ["PRESENTATION"]
+__all__ = ["Position"]
+
+# As the diagonals of SUMS; how sentences name them, and how much each says about a model.
+TARGETS = {
+    "previous": ("the previous token", 0.98),
+    "self": ("the token itself", 0.6),
+    "next": ("the next token", 0.9),
+}
+
+
+@dataclass(frozen=True)
+class Position(Analysis):
+    """Mean attention to a token at a fixed offset.
+
+    Per segment: the sum of a diagonal over the number of tokens, the edge token that has no such
+    neighbour included; then the mean over segments. In cross attention the diagonals lead to the
+    source tokens before, at and after the place of the token that is written next.
+    """
+
+    name = "position"
+    weighs_documents = True
+    measures_cross = True
+    reads = (SUMS,)
+    sums = {"weight": "layer head target", "segments": ""}
+    labels = {"target": tuple(TARGETS)}
+    tables = {"position": ("layer", "head", "target", "weight", "low", "high")}
+
+    def measure(self, seen: Readings) -> Mapping[str, Tensor]:
+        """The means of the three diagonals of each example."""
+        weight = seen[SUMS].diagonals / seen.n_queries  # [example, layer, head, target]
+        return {"weight": weight, "segments": seen.ones()}
+
+    def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
+        """The weight itself: the more attention goes there, the better an example shows it."""
+        return {target: values["weight"][..., i] for i, target in enumerate(TARGETS)}
+
+    def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
+        """Mean over segments, by head and target."""
+        weight = sums.mean("weight", "segments")
+        return {self.name: Estimates({"weight": Number(weight, FROM_0_TO_1)})}
+
 
 KIND = Kind("a neighbour or itself", COLOURS[0], "circle")
 THRESHOLD = Threshold("position", 0.5, "Threshold for calling a head positional.")
 LITTLE, HALF = 0.1, 0.5
-TARGETS = {  # how sentences name them, and how much each says about a model
-    "previous": ("the previous token", 0.98),
-    "next": ("the next token", 0.9),
-    "self": ("the token itself", 0.6),
-}
 
 
 def answer_position(tables: Tables) -> list[Answer]:

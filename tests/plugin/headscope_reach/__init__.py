@@ -1,1 +1,0 @@
-"""How far away do heads look? An analysis for headscope."""
