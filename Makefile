@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test check browser pictures families bench coverage fix
+.PHONY: setup demo test check browser pictures families findings bench coverage fix
 
 setup: $(READY)
 
@@ -53,6 +53,11 @@ pictures: demo
 families: setup
 	$(BIN)/python -m tests.models.family_page
 
+# What small models show: measures all of docs/results/small-models.md anew, an hour of one core.
+findings: setup
+	$(BIN)/python -m benchmarks.findings measure runs/findings $(if $(DECODER),--decoder $(DECODER))
+	$(BIN)/python -m benchmarks.findings page runs/findings > docs/results/small-models.md
+
 # All benchmarks, or those named: make bench scale
 NAMED := $(if $(filter bench,$(firstword $(MAKECMDGOALS))),$(wordlist 2,9,$(MAKECMDGOALS)))
 bench: setup
@@ -71,10 +76,9 @@ golden: setup
 fix: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/typer --app app headscope.cli utils docs --name headscope --title "Command line" --output docs/cli.md
-	$(BIN)/python -c "from headscope.view.glossary import write_page; print(write_page(), end='')" > docs/glossary.md
+	$(BIN)/python docs/generate.py
 
-# Ten thousand bad inputs, and faults while a run works: the tables of docs/reliability.md.
+# Ten thousand bad inputs, and faults while a run works: the tables of docs/results/reliability.md.
 .PHONY: fuzz chaos
 fuzz: setup
 	$(BIN)/python -m tests.fuzz

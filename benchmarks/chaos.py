@@ -7,7 +7,7 @@ process measures nothing itself.)
 
 A small real model is measured over and over. A run that was killed, or met a full disk, is resumed,
 and must give the very tables of a run that was left alone; a file with a flipped bit must be
-refused, or be read as it was. The tables stand in docs/reliability.md.
+refused, or be read as it was. The tables stand in docs/results/reliability.md.
 """
 
 import errno

@@ -124,7 +124,7 @@ def test_no_link_between_pages_is_broken() -> None:
 
 
 def test_every_page_is_in_the_contents_and_in_llms_txt() -> None:
-    contents = set(re.findall(r"^[a-z][\w/]*$", (DOCS / "index.md").read_text(), re.MULTILINE))
+    contents = set(re.findall(r"^[a-z][\w/-]*$", (DOCS / "index.md").read_text(), re.MULTILINE))
     pages = {p.relative_to(DOCS).with_suffix("").as_posix() for p in DOCS.rglob("*.md")} - {"index"}
     listed = {p.removesuffix(".md") for p in LINK.findall((DOCS / "llms.txt").read_text())}
     assert contents == pages

@@ -1,4 +1,4 @@
-"""The campaign (`make fuzz`): thousands of seeded cases, counted; the table of docs/reliability.md.
+"""The campaign (`make fuzz`): thousands of seeded cases, counted; see docs/results/reliability.md.
 
     python -m tests.fuzz [NUMBER OF CASES] [FIRST SEED]
 

@@ -1,4 +1,4 @@
-"""docs/families.md, written by `python -m tests.models.family_page` (`make families`)."""
+"""docs/results/families.md, written by `python -m tests.models.family_page` (`make families`)."""
 
 import gc
 import sys
@@ -15,7 +15,7 @@ from tests.models.family_checks import NO_HEAD, Answer, examine
 
 __all__ = ["PAGE", "row_of"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "families.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "families.md"
 PAGE_TEXT = """\
 # Model families
 
@@ -27,11 +27,11 @@ Of {n} families, {tap} are seen by the tap, {fallback} by fallback, {refused} ar
 {not_tried} were not tried.
 
 - **seen**: *tap*, through transformers' AttentionInterface, one layer at a time; *fallback*, as
-  `output_attentions`, all layers of a batch at once (see [models.md](models.md)); *refused*, with
+  `output_attentions`, all layers of a batch at once (see [models](../models.md)); *refused*, with
   the reason. Weights equal the model's own `output_attentions` bit for bit, where it gives them
   (to 1e-6 where a sink scales what heads give outside of them: Granite), whatever the batch.
 - **layers**: those that have attention, where not all have. Tables use these numbers. A *learned
-  sink* takes attention that goes to no token (see [tables.md](tables.md)).
+  sink* takes attention that goes to no token (see [tables.md](../tables.md)).
 - **norm**: `--weights norm`. What all tokens add is what the output projection gives.
 - **gradient**: gradients equal autograd's with all maps kept. *{no_head}*: the family has no
   language-modelling head, or is an encoder-decoder, of which the encoder is measured.

@@ -24,7 +24,7 @@ def test_the_page_says_what_a_family_can_do(family: str) -> None:
 
 def test_every_text_family_has_a_row() -> None:
     if not any(f"transformers {transformers.__version__}." in line for line in LINES):
-        pytest.skip("docs/families.md was written with another version of transformers")
+        pytest.skip("docs/results/families.md was written with another version of transformers")
     rows = [line.split("|")[1].strip() for line in LINES if line.startswith("|")][2:]
     assert rows == text_families()[0]
 
