@@ -96,11 +96,11 @@ def _plug_ins(plural: str) -> dict[str, Entry]:
     """The entry points of installed packages, looked up once: it takes a while."""
     from importlib.metadata import entry_points  # slow to import; `--help` needs none of it
 
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for point in sorted(entry_points(group=f"headscope.{plural}"), key=lambda point: point.name):
         package = point.dist.name if point.dist else "a plug-in"
-        found[point.name] = Entry(point.value, f"from {package}", package)
-    return found
+        entries[point.name] = Entry(point.value, f"from {package}", package)
+    return entries
 
 
 @cache

@@ -52,13 +52,13 @@ def read_heads(heads: Any) -> Heads:
     """
     named = heads.split(",") if isinstance(heads, str) else heads
     named = list(named) if fits(named, Iterable[Any]) else [named]
-    found = [parse_head_name(head) if isinstance(head, str) else _as_pair(head) for head in named]
-    if not found or None in found:
+    pairs = [parse_head_name(head) if isinstance(head, str) else _as_pair(head) for head in named]
+    if not pairs or None in pairs:
         raise StudyError(
             f"--heads {shorten(heads)} cannot be read. Expected pairs of layer and head, counted "
             "from 1; separate them by commas, e.g. --heads 3-5,8-10."
         )
-    return tuple(head for head in found if head is not None)
+    return tuple(head for head in pairs if head is not None)
 
 
 def _as_pair(head: Any) -> tuple[int, int] | None:

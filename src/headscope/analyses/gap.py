@@ -106,8 +106,8 @@ class Gap(Analysis):
 
     def summarize(self, sums: Sums) -> Mapping[str, pd.DataFrame]:
         """Every head and baseline by gender; the best head and the baselines with their ratio."""
-        rows = [_head_row(sums, place) for place in range(len(CANDIDATES))]
-        rows += [_rule_row(sums, place) for place in range(len(SYSTEMS))]
+        rows = [_head_row(sums, index) for index in range(len(CANDIDATES))]
+        rows += [_rule_row(sums, index) for index in range(len(SYSTEMS))]
         return {
             "gap": system_table(sums, "gender", GROUPS),
             "gap-best": best_table(rows, BEST_COLUMNS),
@@ -133,26 +133,26 @@ def list_questions(example: Example, has_tokens: HasTokens) -> Iterator[Question
 def _head_row(sums: Sums, candidates: int) -> dict[str, object]:
     correct = {group: sums.values("correct", group)[..., candidates] for group in GROUPS}
     best, columns = best_head(correct["all"], sums.values("count", "all"), DIRECTIONS)
-    found = {g: correct[g].reshape(len(correct[g]), -1)[:, best.place] for g in GROUPS}
+    hits = {g: correct[g].reshape(len(correct[g]), -1)[:, best.place] for g in GROUPS}
     names = {"candidates": CANDIDATES[candidates], "system": "best head"}
-    return {**names, **columns, **_by_gender(sums, found)}
+    return {**names, **columns, **_by_gender(sums, hits)}
 
 
 def _rule_row(sums: Sums, system: int) -> dict[str, object]:
-    found = {group: sums.values("baseline", group)[:, system] for group in GROUPS}
+    hits = {group: sums.values("baseline", group)[:, system] for group in GROUPS}
     count = sums.values("count", "all")
-    value, low, high = map(float, proportion(found["all"], count))
+    value, low, high = map(float, proportion(hits["all"], count))
     names = {"candidates": CANDIDATES[0], "system": list(SYSTEMS)[system], "direction": None}
     scores = {"count": int(count.sum()), "accuracy": value, "low": low, "high": high}
     # nothing was chosen for a rule: held out it is the same
     heldout = {"heldout_accuracy": value, "heldout_low": low, "heldout_high": high}
-    return {**names, **scores, **heldout, **_by_gender(sums, found)}
+    return {**names, **scores, **heldout, **_by_gender(sums, hits)}
 
 
-def _by_gender(sums: Sums, found: Mapping[str, Found]) -> dict[str, object]:
+def _by_gender(sums: Sums, hits: Mapping[str, Found]) -> dict[str, object]:
     """The accuracy for each gender, and the ratio of the two with its interval."""
     shares = [
-        share(leave_one_out(found[gender]), leave_one_out(sums.values("count", gender)))
+        share(leave_one_out(hits[gender]), leave_one_out(sums.values("count", gender)))
         for gender in GENDERS
     ]
     below, above = align(*shares)  # masculine and feminine, [replicate] each

@@ -115,8 +115,8 @@ def _pair_table(
 ) -> pd.DataFrame:
     """Every head of the one model with every head of the other."""
     numbers = (part.ravel() for part in divergence)  # of [first, second]
-    one, other = np.repeat(first, len(second), axis=0), np.tile(second, (len(first), 1))
-    return pd.DataFrame(dict(zip(PAIR_COLUMNS, (*one.T, *other.T, *numbers), strict=True)))
+    heads, other = np.repeat(first, len(second), axis=0), np.tile(second, (len(first), 1))
+    return pd.DataFrame(dict(zip(PAIR_COLUMNS, (*heads.T, *other.T, *numbers), strict=True)))
 
 
 def _match_table(
@@ -126,16 +126,16 @@ def _match_table(
 ) -> pd.DataFrame:
     """The matched pairs, how sure they are, and each one's nearest head, matched or not."""
     point = divergence[0]
-    one, other = _assign(point)  # of unequal numbers, the fewer all match
-    nearest = point.argmin(axis=1)[one]  # of each matched head of the first model
-    table = pairs.iloc[one * len(second) + other].reset_index(drop=True)
+    matched, other = _assign(point)  # of unequal numbers, the fewer all match
+    nearest = point.argmin(axis=1)[matched]  # of each matched head of the first model
+    table = pairs.iloc[matched * len(second) + other].reset_index(drop=True)
     return table.assign(
-        support=_support(divergence[1:], one, other),
+        support=_support(divergence[1:], matched, other),
         nearest_layer_b=second[nearest, 0],
         nearest_head_b=second[nearest, 1],
-        nearest_divergence=point[one, nearest],
-        is_mutual=(nearest == other) & (point.argmin(axis=0)[other] == one),
-        mean_divergence=point.mean(axis=1)[one],
+        nearest_divergence=point[matched, nearest],
+        is_mutual=(nearest == other) & (point.argmin(axis=0)[other] == matched),
+        mean_divergence=point.mean(axis=1)[matched],
     )
 
 
@@ -143,22 +143,24 @@ def _assign(costs: Float[Array, "first second"]) -> tuple[NDArray[np.intp], NDAr
     """The rows and columns that are matched one to one at the lowest total."""
     from scipy.optimize import linear_sum_assignment  # slow to load: only for two models
 
-    one, other = linear_sum_assignment(costs)
-    return one, other
+    rows, other = linear_sum_assignment(costs)
+    return rows, other
 
 
 def _support(
-    draws: Float[Array, "replicate first second"], one: NDArray[np.intp], other: NDArray[np.intp]
+    draws: Float[Array, "replicate first second"],
+    matched: NDArray[np.intp],
+    other: NDArray[np.intp],
 ) -> Float[Array, " match"]:
     """The share of buckets without which the same two heads still match; none for one bucket."""
     whole = [draw for draw in draws if not np.isnan(draw).any()]
     if not whole:
-        return np.full(len(one), np.nan)
-    count = np.zeros(len(one))
+        return np.full(len(matched), np.nan)
+    count = np.zeros(len(matched))
     for draw in whole:
         is_matched = np.zeros(draw.shape, dtype=bool)
         is_matched[_assign(draw)] = True
-        count += is_matched[one, other]
+        count += is_matched[matched, other]
     return count / len(whole)
 
 
@@ -172,18 +174,18 @@ def _chance_table(sums: Sums, first: NDArray[np.int64], second: NDArray[np.int64
     distances.
     """
     above, rows = sums.values("divergence"), sums.values("rows")  # [bucket, ...]
-    own = _as_square(sums.values("within"), len(first))  # [bucket, head, head]
+    within = _as_square(sums.values("within"), len(first))  # [bucket, head, head]
     held_out = estimate(_held_out(above, rows))
     at_random = estimate(share(leave_one_out(above.mean(axis=(1, 2))), leave_one_out(rows)))
-    own_heads = estimate(_held_out(own, rows)) if len(first) > 1 else (np.nan,) * 3
-    distance, found = _find_again(above, rows)
-    one, other = _assign(above.sum(axis=0))
-    same = float((first[one] == second[other]).all(axis=1).mean())
+    own_heads = estimate(_held_out(within, rows)) if len(first) > 1 else (np.nan,) * 3
+    distance, refound = _find_again(above, rows)
+    matched, other = _assign(above.sum(axis=0))
+    same = float((first[matched] == second[other]).all(axis=1).mean())
     lines = [
         ("one to one, held out", *map(float, held_out), same),
         ("at random", *map(float, at_random), 1 / max(len(first), len(second))),
         ("first model, its own other heads", *map(float, own_heads), 0.0),
-        ("first model with itself, other documents", distance, np.nan, np.nan, found),
+        ("first model with itself, other documents", distance, np.nan, np.nan, refound),
     ]
     return pd.DataFrame(lines, columns=list(CHANCE_COLUMNS))
 
@@ -197,8 +199,8 @@ def _held_out(
     for fold in range(N_FOLDS):
         inside = folds == fold
         if rows[inside].sum() and rows[~inside].sum():
-            one, other = _assign(above[~inside].sum(axis=0))
-            scored[inside] = above[inside][:, one, other].mean(axis=1)
+            matched, other = _assign(above[~inside].sum(axis=0))
+            scored[inside] = above[inside][:, matched, other].mean(axis=1)
             is_scored |= inside
     return share(leave_one_out(scored), leave_one_out(np.where(is_scored, rows, 0.0)))
 
@@ -213,17 +215,17 @@ def _find_again(
     n_rows = [rows[part == half_of].sum() for part in (0, 1)]
     if not all(n_rows):
         return np.nan, np.nan
-    one, other = (half / n for half, n in zip(halves, n_rows, strict=True))  # [head, second]
-    apart = np.abs(one[:, None] - other).mean(axis=-1)  # [head, head]
-    heads, found = _assign(apart)
-    return float(np.diagonal(apart).mean()), float((heads == found).mean())
+    before, other = (half / n for half, n in zip(halves, n_rows, strict=True))  # [head, second]
+    apart = np.abs(before[:, None] - other).mean(axis=-1)  # [head, head]
+    heads, refound = _assign(apart)
+    return float(np.diagonal(apart).mean()), float((heads == refound).mean())
 
 
 def _as_square(pairs: Float[Array, "bucket pair"], n_heads: int) -> Array:
     """Pairs of heads as a matrix whose diagonal no match would choose."""
     square = np.zeros((len(pairs), n_heads, n_heads))
-    one, other = np.triu_indices(n_heads, 1)
-    square[:, one, other] = square[:, other, one] = pairs
+    rows, other = np.triu_indices(n_heads, 1)
+    square[:, rows, other] = square[:, other, rows] = pairs
     square[:, np.arange(n_heads), np.arange(n_heads)] = 1 + pairs.max(initial=0.0)
     return square
 

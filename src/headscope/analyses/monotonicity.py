@@ -111,8 +111,8 @@ def _powers(
     is_text: Bool[Tensor, "example token"], dtype: torch.dtype
 ) -> Float[Tensor, "example token power"]:
     """1, place and its square for each token of the text; places run from -1/2 to 1/2."""
-    place = torch.linspace(-0.5, 0.5, is_text.shape[1], dtype=dtype, device=is_text.device)
-    return torch.stack([place**0, place, place**2], dim=-1) * is_text[:, :, None]
+    position = torch.linspace(-0.5, 0.5, is_text.shape[1], dtype=dtype, device=is_text.device)
+    return torch.stack([position**0, position, position**2], dim=-1) * is_text[:, :, None]
 
 
 def _is_text(batch: Batch) -> Bool[Tensor, "example token"]:

@@ -112,7 +112,7 @@ class PartsOfSpeech(Analysis):
 
 def _find_sources(batch: Batch) -> Sources:
     has_tokens = words_with_tokens(batch)
-    found = {name: np.zeros(has_tokens.shape, bool) for name in (NOUNS, NOT_NOUNS)}
+    is_class = {name: np.zeros(has_tokens.shape, bool) for name in (NOUNS, NOT_NOUNS)}
     for i, encoding in enumerate(batch.encodings):
         for word, tag in enumerate(encoding.example.tags or ()):
             if not has_tokens[i, word]:
@@ -121,9 +121,9 @@ def _find_sources(batch: Batch) -> Sources:
             if tag not in PRONOUN_TAGS:
                 names.append(NOUNS if tag in NOUN_TAGS else NOT_NOUNS)
             for name in names:
-                found.setdefault(name, np.zeros(has_tokens.shape, bool))[i, word] = True
-    is_source = np.stack(list(found.values()), axis=1)
-    return Sources(list(found), torch.from_numpy(is_source).to(batch.device))
+                is_class.setdefault(name, np.zeros(has_tokens.shape, bool))[i, word] = True
+    is_source = np.stack(list(is_class.values()), axis=1)
+    return Sources(list(is_class), torch.from_numpy(is_source).to(batch.device))
 
 
 MOSTLY = 0.5

@@ -137,26 +137,26 @@ def _find_arcs(batch: Batch) -> Arcs:
         words = np.flatnonzero(has_tokens[i])
         if ROOT not in [tree.heads[word] for word in words]:
             continue  # the root word has no token: no tree can hang on it
-        place_of = {int(word): place for place, word in enumerate(words)}
+        place_of = {int(word): position for position, word in enumerate(words)}
         arcs.places[i, : len(words)] = words
-        for word, place in place_of.items():
-            arcs.gold[i, place] = ({ROOT: ROOT} | place_of).get(tree.heads[word], NO_HEAD)
+        for word, position in place_of.items():
+            arcs.gold[i, position] = ({ROOT: ROOT} | place_of).get(tree.heads[word], NO_HEAD)
             is_punctuation = tree.relations[word].partition(":")[0] == "punct"
-            arcs.is_scored[i, place] = tree.heads[word] in place_of and not is_punctuation
+            arcs.is_scored[i, position] = tree.heads[word] in place_of and not is_punctuation
     return arcs
 
 
 def _measure_baselines(arcs: Arcs) -> dict[str, Tensor]:
     """Trees that need no model: each word tied to its neighbour, or hung on the next word."""
-    place = np.arange(arcs.gold.shape[1])
-    is_next = (arcs.gold == place + 1) & arcs.is_scored
-    is_previous = (arcs.gold == place - 1) & arcs.is_scored
-    found = {
+    position = np.arange(arcs.gold.shape[1])
+    is_next = (arcs.gold == position + 1) & arcs.is_scored
+    is_previous = (arcs.gold == position - 1) & arcs.is_scored
+    hits = {
         "arcs": arcs.is_scored,
         "adjacent chain": is_next | is_previous,
         "right-branching": is_next,
     }
-    return {name: torch.from_numpy(mask.sum(axis=1).astype(float)) for name, mask in found.items()}
+    return {name: torch.from_numpy(mask.sum(axis=1).astype(float)) for name, mask in hits.items()}
 
 
 def answer_trees(tables: Tables) -> list[Answer]:

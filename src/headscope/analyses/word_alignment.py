@@ -232,8 +232,8 @@ def find_aligner(tables: Tables) -> list[NotableHead]:
         return []
     row = best.iloc[0]
     step = [*STEPS].index(row["step"])
-    place = int(row["layer"]) - 1, int(row["head"]) - 1
-    return [NotableHead("word alignment", "aligned", *place, (step,))]
+    head = int(row["layer"]) - 1, int(row["head"]) - 1
+    return [NotableHead("word alignment", "aligned", *head, (step,))]
 
 
 PRESENTATION = Presentation(CROSS, notable_heads=find_aligner, show=[

@@ -41,8 +41,8 @@ def parse_head_name(name: str) -> tuple[int, int] | None:
     >>> parse_head_name("8-10"), parse_head_name("0-1"), parse_head_name("1-" + "9" * 5000)
     ((7, 9), None, None)
     """
-    found = re.fullmatch(r"\s*([1-9][0-9]{0,8})-([1-9][0-9]{0,8})\s*", name)
-    return (int(found[1]) - 1, int(found[2]) - 1) if found else None
+    match = re.fullmatch(r"\s*([1-9][0-9]{0,8})-([1-9][0-9]{0,8})\s*", name)
+    return (int(match[1]) - 1, int(match[2]) - 1) if match else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ class ExampleCounts:
         return self.used + sum(self.skipped.values())
 
     def __add__(self, other: "ExampleCounts") -> "ExampleCounts":
-        one, two = self.skipped_ids, other.skipped_ids
+        first, two = self.skipped_ids, other.skipped_ids
         return ExampleCounts(
             used=self.used + other.used,
             truncated=self.truncated + other.truncated,
@@ -54,12 +54,12 @@ class ExampleCounts:
             unaligned_words=self.unaligned_words + other.unaligned_words,
             skipped=_add(self.skipped, other.skipped),
             skipped_ids={  # sorted: the same in whatever order shards are added
-                r: sorted({*one.get(r, []), *two.get(r, [])})[:SHOWN_IDS] for r in one | two
+                r: sorted({*first.get(r, []), *two.get(r, [])})[:SHOWN_IDS] for r in first | two
             },
             notes=_add(self.notes, other.notes),
             tokenization=_add(self.tokenization, other.tokenization),
         )
 
 
-def _add(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
-    return {key: one.get(key, 0) + two.get(key, 0) for key in (*one, *two)}
+def _add(first: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
+    return {key: first.get(key, 0) + two.get(key, 0) for key in (*first, *two)}

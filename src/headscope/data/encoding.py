@@ -30,8 +30,8 @@ class Memory:
         """What `build` gives, built the first time it is asked for."""
         if key not in self._memory:
             self._memory[key] = build()
-        found: T = self._memory[key]
-        return found
+        value: T = self._memory[key]
+        return value
 
 
 class TokenKind(IntEnum):
@@ -100,8 +100,8 @@ class Batch(Memory):
         """Mark the text tokens with one of these surfaces."""
 
         def build() -> Tensor:
-            found = [[surface in surfaces for surface in e.surfaces] for e in self.encodings]
-            return torch.tensor(found, device=self.device) & (self.kinds == TokenKind.TEXT)
+            is_member = [[surface in surfaces for surface in e.surfaces] for e in self.encodings]
+            return torch.tensor(is_member, device=self.device) & (self.kinds == TokenKind.TEXT)
 
         return self.remember(("surfaces", surfaces), build)
 

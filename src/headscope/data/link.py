@@ -22,7 +22,7 @@ def parse_links(text: str) -> tuple[Link, ...]:
     >>> parse_links("0-0 1p2")
     (Link(source=0, target=0, is_sure=True), Link(source=1, target=2, is_sure=False))
     """
-    found = [LINK.fullmatch(part) for part in text.split()]
-    if not all(found):
+    matches = [LINK.fullmatch(part) for part in text.split()]
+    if not all(matches):
         raise ValueError(f"{text!r:.60} is not an alignment in the Pharaoh format")
-    return tuple(Link(int(m[1]), int(m[3]), m[2] == "-") for m in found if m)
+    return tuple(Link(int(m[1]), int(m[3]), m[2] == "-") for m in matches if m)

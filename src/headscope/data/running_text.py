@@ -69,7 +69,7 @@ def lay_out(example: Example) -> tuple[str, list[Span]]:
     ('du lac', [(0, 1), (1, 2), (3, 6)])
     """
     words = example.surfaces or example.words or ()
-    spaces = example.spaces or [place > 0 for place in range(len(words))]
+    spaces = example.spaces or [index > 0 for index in range(len(words))]
     text, spans = "", []
     for word, space in zip(words, spaces, strict=True):
         text += " " * space
@@ -88,7 +88,7 @@ def align(offsets: Int[Ints, "token 2"], spans: Sequence[Span]) -> tuple[Int[Int
     >>> word_ids.tolist(), n_shared
     ([0, 1, 1], 1)
     """
-    places = np.array([place for place, (start, end) in enumerate(spans) if end > start], np.int64)
+    places = np.array([index for index, (start, end) in enumerate(spans) if end > start], np.int64)
     if not len(places):
         return np.full(len(offsets), -1), 0
     starts, ends = np.array(spans, np.int64)[places].T  # [word] each

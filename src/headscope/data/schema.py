@@ -101,14 +101,14 @@ class ManifestFile(Record):
     @model_validator(mode="after")
     def _check_passes(self) -> Self:
         """Counts of passes are whole; a pass repeats one that is there."""
-        for key, one in self.passes.items():
+        for key, record in self.passes.items():
             if key in self.counts:
                 CountsRecord.model_validate(self.counts[key])
-            if not {*one.analyses} <= self.analyses.keys():
+            if not {*record.analyses} <= self.analyses.keys():
                 raise ValueError(f"pass {shorten(key)} has an analysis that is not described")
-            if one.repeats is not None and one.repeats not in self.passes:
+            if record.repeats is not None and record.repeats not in self.passes:
                 raise ValueError(f"pass {shorten(key)} repeats one that is not there")
-            if one.repeats and key in self.counts and one.repeats not in self.counts:
+            if record.repeats and key in self.counts and record.repeats not in self.counts:
                 raise ValueError(f"pass {shorten(key)} has counts without those of what it repeats")
         return self
 
@@ -151,5 +151,5 @@ def check_schema(schema: type[Schema], values: dict[str, Any]) -> None:
         schema.model_validate_json(json.dumps(values))  # where a list may be a tuple
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = shorten(".".join(map(str, first["loc"])))
-        raise ValueError(f"{place}: {shorten(first['msg'])}") from error
+        path = shorten(".".join(map(str, first["loc"])))
+        raise ValueError(f"{path}: {shorten(first['msg'])}") from error

@@ -91,9 +91,9 @@ def join_kinds(parts: Mapping[str, Tables]) -> dict[str, pd.DataFrame]:
     names = dict.fromkeys(name for tables in parts.values() for name in tables)
     joined = {}
     for name in names:
-        own = {kind: tables[name] for kind, tables in parts.items() if name in tables}
-        kinds = [kind for kind, table in own.items() for _ in range(len(table))]
-        joined[name] = pd.concat(own.values(), ignore_index=True)
+        of_kind = {kind: tables[name] for kind, tables in parts.items() if name in tables}
+        kinds = [kind for kind, table in of_kind.items() for _ in range(len(table))]
+        joined[name] = pd.concat(of_kind.values(), ignore_index=True)
         joined[name].insert(0, KIND, pd.Series(kinds, dtype=object))
     return joined
 

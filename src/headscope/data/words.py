@@ -150,8 +150,8 @@ def visible_words(
 
 def _find_visible(attention: LayerAttention, query_pieces: str) -> Tensor:
     batch, (back, ahead) = attention.batch, attention.reach
-    place = torch.arange(batch.n_tokens, device=batch.device)
-    distance = place - place[:, None]  # [query, key]
+    position = torch.arange(batch.n_tokens, device=batch.device)
+    distance = position - position[:, None]  # [query, key]
     pairs = ((-back <= distance) & (distance <= ahead)).float().expand(len(batch), 1, -1, -1)
     pooled: Pooled = replace(attention, weights=pairs, readings={}).read(WordReading(query_pieces))
     n_words = count_words(batch)

@@ -78,7 +78,9 @@ class Geometry:
 
 def estimate_geometry(by_seed: Sequence[Geometry], measure: str) -> Estimate[float]:
     """A measure with its interval: over documents, and where there are several, over seeds."""
-    mean = Geometry(*(np.mean([getattr(one, part) for one in by_seed], axis=0) for part in PARTS))
+    mean = Geometry(
+        *(np.mean([getattr(geometry, part) for geometry in by_seed], axis=0) for part in PARTS)
+    )
     is_share = measure in ("uuas", "root_accuracy")
     bounds = (0.0 if is_share else -1.0, 1.0)
     if is_share:
@@ -86,7 +88,7 @@ def estimate_geometry(by_seed: Sequence[Geometry], measure: str) -> Estimate[flo
         value, low, high = (float(part) for part in proportion(sums[:, 0], sums[:, 1]))
     else:
         value, low, high = (float(p) for p in estimate(mean.replicates(measure), bounds))
-    values = np.array([one.value(measure) for one in by_seed])
+    values = np.array([geometry.value(measure) for geometry in by_seed])
     return add_spread(Estimate(value, low, high), values, bounds)
 
 
@@ -115,8 +117,8 @@ class GeometrySums:
             by_word = spearman(distances, sentence.distances).sum(axis=1)  # [prediction]
             of_depths = spearman(depths, sentence.depths)
         for i, sums in enumerate(self.all):
-            found = tree_edges(distances[i][np.ix_(words, words)])
-            sums.edges[bucket] += (found & edges).sum() / 2, edges.sum() / 2
+            predicted_edges = tree_edges(distances[i][np.ix_(words, words)])
+            sums.edges[bucket] += (predicted_edges & edges).sum() / 2, edges.sum() / 2
             if has_root:
                 shallowest = words[depths[i, words].argmin()]
                 sums.roots[bucket] += sentence.depths[shallowest] == 0, 1
@@ -137,13 +139,13 @@ def tree_edges(
     return is_edge
 
 
-def spearman(found: NDArray[np.floating], gold: NDArray[np.floating]) -> Float[Array, " ..."]:
+def spearman(predicted: NDArray[np.floating], gold: NDArray[np.floating]) -> Float[Array, " ..."]:
     """The rank correlation along the last axis; 0 where one of the two does not vary. There may be
     several found for each gold."""
-    one, other = (rankdata(part, axis=-1) for part in (found, gold))
-    one, other = (part - part.mean(axis=-1, keepdims=True) for part in (one, other))
-    size = np.sqrt((one**2).sum(axis=-1) * (other**2).sum(axis=-1))
-    products = (one * other).sum(axis=-1)
+    ranks, other = (rankdata(part, axis=-1) for part in (predicted, gold))
+    ranks, other = (part - part.mean(axis=-1, keepdims=True) for part in (ranks, other))
+    size = np.sqrt((ranks**2).sum(axis=-1) * (other**2).sum(axis=-1))
+    products = (ranks * other).sum(axis=-1)
     correlations: Array = np.divide(products, size, out=np.zeros(size.shape), where=size > 0)
     return correlations
 
@@ -206,16 +208,16 @@ def fit_layers(suite: Suite) -> list[LayerFit]:
 def list_structures(fits: Sequence[LayerFit], suites: Mapping[str, Suite]) -> list[Structure]:
     """Rows of all layers from the sample, of the probes that learned from all sentences (given by
     the suite of each), and of words in a chain."""
-    found: list[Structure] = []
+    structures: list[Structure] = []
     for fit in fits:
-        found.append(Structure(BY_LAYER, fit.layer, fit.sentences, fit.by_seed))
+        structures.append(Structure(BY_LAYER, fit.layer, fit.sentences, fit.by_seed))
     for name, suite in suites.items():
         model = suite.learned[name]
         if isinstance(model, StructuralProbe):
             by_seed = probe_geometry(model, suite.test)
-            found.append(Structure(name, model.hidden_layer, len(suite.train), by_seed))
+            structures.append(Structure(name, model.hidden_layer, len(suite.train), by_seed))
     test = next(iter(suites.values())).test
-    return [*found, Structure("linear-chain", None, 0, [chain_geometry(test)])]
+    return [*structures, Structure("linear-chain", None, 0, [chain_geometry(test)])]
 
 
 def choose_layer(fits: list[LayerFit]) -> int:

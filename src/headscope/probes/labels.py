@@ -40,7 +40,10 @@ class LabelProbe:
         """The relation of each word to the head that each seed chose."""
         assert batch.maps is not None
         names = np.array(self.relations)
-        best = [(arc_features(batch.maps, one) @ self.weights).argmax(-1).numpy() for one in heads]
+        best = [
+            (arc_features(batch.maps, of_seed) @ self.weights).argmax(-1).numpy()
+            for of_seed in heads
+        ]
         return np.stack([names[numbers] for numbers in best])
 
 
@@ -68,23 +71,23 @@ def fit_labels(treebank: ProbeTreebank, seed: int = 0) -> LabelProbe:
     def evaluate(vector: Array) -> tuple[float, Array]:
         return label_loss(vector, features, gold)
 
-    found = optimize.minimize(
+    minimum = optimize.minimize(
         evaluate,
         np.zeros(features.shape[1] * len(relations)),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": MOST_ITERATIONS, "ftol": 1e-7, "gtol": 1e-5},
     )
-    weights = torch.from_numpy(found.x).float().reshape(features.shape[1], -1)
+    weights = torch.from_numpy(minimum.x).float().reshape(features.shape[1], -1)
     return LabelProbe(relations, weights)
 
 
 def _arcs(treebank: ProbeTreebank, relations: list[str]) -> Iterator[tuple[Tensor, Tensor]]:
     """The features and relations of the arcs of each sentence."""
     number_of = {relation: number for number, relation in enumerate(relations)}
-    for place, sentence in zip(treebank.stored_at, treebank.sentences, strict=True):
+    for index, sentence in zip(treebank.stored_at, treebank.sentences, strict=True):
         is_arc = torch.from_numpy(sentence.heads > NO_HEAD)
-        maps = treebank.maps.sentence(int(place)).float()
+        maps = treebank.maps.sentence(int(index)).float()
         features = arc_features(maps[None], sentence.heads[None])[0]
         gold = torch.tensor([number_of[relation] for relation in sentence.relations])
         yield features[is_arc], gold[is_arc]

@@ -52,10 +52,10 @@ def minimize(
     # SciPy's first step has length 1; in these units that is a step of Newton's
     unit = float(np.linalg.norm(inverse @ gradient))
 
-    def evaluate(place: Vector) -> tuple[float, Vector]:
+    def evaluate(moved: Vector) -> tuple[float, Vector]:
         nonlocal gradient
-        is_start = not place.any()
-        value, gradient = at_start if is_start else function(start + unit * (inverse.T @ place))
+        is_start = not moved.any()
+        value, gradient = at_start if is_start else function(start + unit * (inverse.T @ moved))
         return value, unit * (inverse @ gradient)
 
     def stop_if_converged(intermediate_result: optimize.OptimizeResult) -> None:
@@ -64,7 +64,7 @@ def minimize(
         if norm <= tolerance:
             raise StopIteration
 
-    found = optimize.minimize(
+    result = optimize.minimize(
         evaluate,
         np.zeros_like(start),
         jac=True,
@@ -72,8 +72,8 @@ def minimize(
         callback=stop_if_converged,
         options={"maxcor": MEMORY, "maxiter": most_iterations, "ftol": 0.0, "gtol": 0.0},
     )
-    point, norm = start + unit * (inverse.T @ found.x), np.linalg.norm(factor @ found.jac) / unit
+    point, norm = start + unit * (inverse.T @ result.x), np.linalg.norm(factor @ result.jac) / unit
     # no step down any more, as rounding is in the way, is no convergence
     return Minimum(
-        point, float(found.fun), float(norm), found.nit, found.nfev, bool(norm <= tolerance)
+        point, float(result.fun), float(norm), result.nit, result.nfev, bool(norm <= tolerance)
     )

@@ -79,10 +79,10 @@ def fit_heads(
     tolerance: float = TOLERANCE,
 ) -> Part:
     """The probe over these heads, with weights of 0 for the others."""
-    own, _ = fit_attention_only(treebank.only(heads), tolerance, kinds=kinds)
+    probe, _ = fit_attention_only(treebank.only(heads), tolerance, kinds=kinds)
     weights = np.zeros((N_KINDS, treebank.maps.n_maps))
-    weights[:, list(heads)] = own.weights
-    return Part(name, tuple(heads), AttentionOnly(weights, own.root))
+    weights[:, list(heads)] = probe.weights
+    return Part(name, tuple(heads), AttentionOnly(weights, probe.root))
 
 
 def find_position_heads(treebank: ProbeTreebank) -> set[int]:
@@ -90,8 +90,8 @@ def find_position_heads(treebank: ProbeTreebank) -> set[int]:
     before, the word itself, or the word after."""
     total = torch.zeros(treebank.maps.n_maps, dtype=torch.float64)
     near = torch.zeros(3, treebank.maps.n_maps, dtype=torch.float64)
-    for place in treebank.stored_at:
-        cells = treebank.maps.sentence(int(place))
+    for index in treebank.stored_at:
+        cells = treebank.maps.sentence(int(index))
         n = len(cells)
         words = cells[:, :n].double()  # [word, other, map]
         total += words.sum((0, 1))
@@ -106,14 +106,16 @@ def greedy_path(treebank: ProbeTreebank, n_steps: int = GREEDY_STEPS) -> Iterato
     the curvature at zero of its own four weights."""
     n_maps = treebank.maps.n_maps
     curvature = compute_hessian(treebank, np.zeros(N_KINDS * n_maps + 1))
-    own = np.arange(N_KINDS)[:, None] * n_maps + np.arange(n_maps)  # [kind, map]: places of weights
-    blocks = np.stack([curvature[np.ix_(own[:, m], own[:, m])] for m in range(n_maps)])
+    positions = np.arange(N_KINDS)[:, None] * n_maps + np.arange(
+        n_maps
+    )  # [kind, map]: places of weights
+    blocks = np.stack([curvature[np.ix_(positions[:, m], positions[:, m])] for m in range(n_maps)])
     inverses = np.linalg.pinv(blocks)  # [map, kind, kind]
     heads: tuple[int, ...] = ()
     vector = np.zeros(N_KINDS * n_maps + 1)
     for _ in range(min(n_steps, n_maps)):
         _, gradient = loss_and_gradient(treebank, vector)
-        slopes = gradient[own].T  # [map, kind]
+        slopes = gradient[positions].T  # [map, kind]
         gain = np.einsum("mk,mkl,ml->m", slopes, inverses, slopes)
         gain[list(heads)] = -np.inf
         heads = (*heads, int(gain.argmax()))
@@ -165,21 +167,21 @@ def solve_l1(
     hessian: Matrix, gradient: Vector, point: Vector, penalties: Vector, n_sweeps: int = 100
 ) -> Vector:
     """The minimum of the quadratic model at a point plus the penalty, coordinate by coordinate."""
-    found, slopes = point.copy(), gradient.copy()  # slopes of the model at `found`
+    proposed, slopes = point.copy(), gradient.copy()  # slopes of the model at `found`
     diagonal = np.diag(hessian)
     for _ in range(n_sweeps):
         largest = 0.0
         for i, curve in enumerate(diagonal):
-            wanted = found[i] - slopes[i] / curve
+            wanted = proposed[i] - slopes[i] / curve
             new = np.sign(wanted) * max(abs(wanted) - penalties[i] / curve, 0.0)
-            change = new - found[i]
+            change = new - proposed[i]
             if change:
                 slopes += change * hessian[i]
-                found[i] = new
+                proposed[i] = new
                 largest = max(largest, abs(change) * np.sqrt(curve))
         if largest < 1e-6:
             break
-    return found
+    return proposed
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,8 +214,8 @@ def score_parts(probes: Sequence[AttentionOnly], treebank: ProbeTreebank) -> lis
         is_scored = batch.is_scored.numpy()
         for side, is_side in enumerate((np.ones_like(is_scored), is_behind, is_ahead)):
             is_counted = is_scored & is_side
-            found = (is_right & is_counted).sum(-1)  # [probe, sentence]
+            n_correct = (is_right & is_counted).sum(-1)  # [probe, sentence]
             for i, sentence in enumerate(batch.sentences):
-                correct[:, sentence.bucket, side] += found[:, i]
+                correct[:, sentence.bucket, side] += n_correct[:, i]
                 count[sentence.bucket, side] += is_counted[i].sum()
-    return [PartScores(one, count) for one in correct]
+    return [PartScores(of_probe, count) for of_probe in correct]

@@ -67,7 +67,7 @@ def score_probe(
     n_seeds = len(scorer.seeds[scorer.chosen]) if isinstance(scorer, NeuralScorer) else 1
     correct = np.zeros((n_seeds, n_sentences, len(SCORES)))
     count = np.zeros((n_sentences, len(SCORES)))
-    found = np.zeros((n_seeds, n_sentences, len(relations)))
+    of_relations = np.zeros((n_seeds, n_sentences, len(relations)))
     to_find = np.zeros((n_sentences, len(relations)))
     for group, batch in _batches(scorer, treebank, row_of):
         gold = np.zeros(batch.heads.shape, np.int64)  # the number of each word's relation
@@ -83,10 +83,10 @@ def score_probe(
         places = group[:, None].repeat(heads.shape[1], axis=1)
         np.add.at(to_find, (places, gold), heads > NO_HEAD)
         for seed in range(n_seeds):
-            np.add.at(found[seed], (places, gold), (heads > NO_HEAD) & (best[seed] == heads))
-    shares = (_share(one.sum(axis=0), count.sum(axis=0)) for one in correct)
+            np.add.at(of_relations[seed], (places, gold), (heads > NO_HEAD) & (best[seed] == heads))
+    shares = (_share(of_seed.sum(axis=0), count.sum(axis=0)) for of_seed in correct)
     buckets = np.array([sentence.bucket for sentence in treebank.sentences], np.int64)
-    means = (correct.mean(axis=0), count, relations, found.mean(axis=0), to_find)
+    means = (correct.mean(axis=0), count, relations, of_relations.mean(axis=0), to_find)
     return ProbeScores(treebank.n_documents, buckets, *means, by_seed=np.stack(list(shares)))
 
 
@@ -154,10 +154,10 @@ def compare_uas(scores: ProbeScores, others: ProbeScores) -> Difference:
 
 def _compare_over_documents(scores: ProbeScores, others: ProbeScores) -> tuple[Difference, int]:
     """The difference of two UAS, and how many buckets have words."""
-    (found, count), (other, _) = (
-        _sum_by_bucket(one.buckets, one.correct, one.count) for one in (scores, others)
+    (correct, count), (other, _) = (
+        _sum_by_bucket(part.buckets, part.correct, part.count) for part in (scores, others)
     )
-    paired = compare(found[:, UAS], other[:, UAS], count[:, UAS])
+    paired = compare(correct[:, UAS], other[:, UAS], count[:, UAS])
     return paired, int((count[:, UAS] > 0).sum())
 
 
@@ -165,8 +165,8 @@ def compare_relations(
     scores: ProbeScores, relation: int, found: Float[Array, " bucket"]
 ) -> Difference:
     """The share found of a relation minus that of another way to find it, paired by bucket."""
-    own, count = _sum_by_bucket(scores.buckets, scores.relation_correct, scores.relation_count)
-    return compare(own[:, relation], found, count[:, relation])
+    of_probe, count = _sum_by_bucket(scores.buckets, scores.relation_correct, scores.relation_count)
+    return compare(of_probe[:, relation], found, count[:, relation])
 
 
 def _estimate(buckets: NDArray[np.int64], correct: Array, count: Array) -> Estimate[Array]:

@@ -215,9 +215,9 @@ def open_store(path: Path, key: Mapping[str, Any]) -> WordMaps:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _refusal(path, f"cannot be read ({error})") from error
     for name, expected in key.items():
-        found = index.key.get(name)
-        if found != expected:
-            raise _refusal(path, f"belongs to another {name} ({found}, not {expected})")
+        stored = index.key.get(name)
+        if stored != expected:
+            raise _refusal(path, f"belongs to another {name} ({stored}, not {expected})")
     for name, expected in index.files.items():
         if sizes[name] != expected:
             wrong = f"is truncated: it has {sizes[name]} bytes of {name}, not {expected}"

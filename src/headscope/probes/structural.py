@@ -51,7 +51,9 @@ class StructuralProbe(NeuralScorer):
         self.register_buffer("scale", scale, persistent=False)
         size = (FIRST_DISTANCE / (2 * rank * len(scale))) ** 0.5
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        drawn = [size * torch.randn(2, len(scale), rank, generator=one) for one in generators]
+        drawn = [
+            size * torch.randn(2, len(scale), rank, generator=generator) for generator in generators
+        ]
         maps = torch.stack(drawn)  # [seed, distance or depth, dimension, rank]
         self.distance = nn.Parameter(maps[:, 0].clone())
         self.depth = nn.Parameter(maps[:, 1].clone())
@@ -72,7 +74,7 @@ class StructuralProbe(NeuralScorer):
         shape = batch.hidden.shape[:2]
         vectors = (batch.hidden / self.scale).flatten(0, 1)
         maps = self.of_seeds(self.distance), self.of_seeds(self.depth)
-        return [(vectors @ one).reshape(len(one), *shape, -1) for one in maps]
+        return [(vectors @ by_seed).reshape(len(by_seed), *shape, -1) for by_seed in maps]
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:
         """The scores of every candidate, ROOT last."""

@@ -106,8 +106,8 @@ class Suite:
         with self.locks[name]:
             if name not in self.shared:
                 self.shared[name] = make()
-        found: T = self.shared[name]
-        return found
+        value: T = self.shared[name]
+        return value
 
     @property
     def head_counts(self) -> baselines.HeadCounts:

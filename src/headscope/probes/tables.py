@@ -88,23 +88,23 @@ class Findings:
     test_documents: int = 0
 
 
-def build_tables(found: Findings) -> dict[str, pd.DataFrame]:
+def build_tables(findings: Findings) -> dict[str, pd.DataFrame]:
     """All tables; `documents` are those that were scored, of codes those that were coded."""
-    n_layers, n_heads = found.shape
+    n_layers, n_heads = findings.shape
     tables = {
-        "probes": probe_table(found.results),
-        "probe-differences": difference_table(found.results),
-        "probe-weights": weight_table(found.fitted, n_layers),
-        "probe-relations": relation_table(found.results, *found.counts, n_heads),
-        "probe-curve": curve_table(found.steps),
-        "probe-selectivity": selectivity_table(found.trusts),
-        "probe-description": description_table(found.trusts),
-        "probe-parts": part_table(found.parts, found.layer_numbers, n_heads),
-        "probe-structure": structure_table(found.structures),
+        "probes": probe_table(findings.results),
+        "probe-differences": difference_table(findings.results),
+        "probe-weights": weight_table(findings.fitted, n_layers),
+        "probe-relations": relation_table(findings.results, *findings.counts, n_heads),
+        "probe-curve": curve_table(findings.steps),
+        "probe-selectivity": selectivity_table(findings.trusts),
+        "probe-description": description_table(findings.trusts),
+        "probe-parts": part_table(findings.parts, findings.layer_numbers, n_heads),
+        "probe-structure": structure_table(findings.structures),
     }
-    tables["probe-weights"] = tables["probe-weights"].assign(documents=found.train_documents)
+    tables["probe-weights"] = tables["probe-weights"].assign(documents=findings.train_documents)
     return {
-        name: (table if "documents" in table else table.assign(documents=found.test_documents))[
+        name: (table if "documents" in table else table.assign(documents=findings.test_documents))[
             list(TABLES[name])
         ]
         for name, table in tables.items()
@@ -175,11 +175,11 @@ def relation_table(
             row |= zip(names, (part[i] for part in accuracy), strict=True)
             if relation in chosen and counts[i]:
                 head = chosen[relation]
-                found = on_test[relation][:, head.map, head.direction].astype(float)  # [bucket]
-                gain = compare_relations(result.scores, i, found)
+                by_bucket = on_test[relation][:, head.map, head.direction].astype(float)  # [bucket]
+                gain = compare_relations(result.scores, i, by_bucket)
                 row |= {"best_layer": head.map // n_heads + 1, "best_head": head.map % n_heads + 1}
                 row |= {"best_direction": DIRECTIONS[head.direction]}
-                row |= {"best_head_accuracy": found.sum() / counts[i], "gain": gain.value}
+                row |= {"best_head_accuracy": by_bucket.sum() / counts[i], "gain": gain.value}
                 row |= {"gain_low": gain.low, "gain_high": gain.high}
             rows.append(row)
     table = _table("probe-relations", rows)
@@ -203,7 +203,7 @@ def selectivity_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
         if trust.control is None:
             continue
         real, control = trust.curve[-1], trust.control
-        uas, on_control = (one.scores.shares[SCORES.index("uas")] for one in (real, control))
+        uas, on_control = (result.scores.shares[SCORES.index("uas")] for result in (real, control))
         gap = compare_uas(real.scores, control.scores)
         interval = (gap.value, gap.low, gap.high)
         rows.append((name, real.sentences, uas, on_control, *interval))

@@ -47,10 +47,10 @@ class Sentence:
         """Which others stand on the way from a word to ROOT, itself included."""
         ancestors = np.zeros((len(self), len(self)), dtype=bool)
         for word in range(len(self)):
-            place = word
-            while place >= 0:
-                ancestors[word, place] = True
-                place = int(self.heads[place])
+            ancestor = word
+            while ancestor >= 0:
+                ancestors[word, ancestor] = True
+                ancestor = int(self.heads[ancestor])
         return ancestors
 
     @cached_property

@@ -145,12 +145,14 @@ def find_sharpness(scorer: Scorer, treebank: ProbeTreebank, row_of: RowOf, seed:
     scored = [
         (scores, sample.sentences[i].heads) for i, scores in score_sentences(scorer, sample, row_of)
     ]
-    found = minimize_scalar(
-        lambda power: sum(head_bits(*one, float(np.exp(power))) for one in scored),
+    best = minimize_scalar(
+        lambda power: sum(
+            head_bits(*sentence_scores, float(np.exp(power))) for sentence_scores in scored
+        ),
         bounds=(-4.0, 4.0),
         method="bounded",
     )
-    return float(np.exp(found.x))
+    return float(np.exp(best.x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,10 +192,12 @@ def examine_probe(suite: Suite, name: str, probe: Probe) -> Trust:
 
 def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank, task: str = "") -> Scorer:
     """The probe after learning from these sentences, with one seed; no state is kept."""
-    own = suite.over(treebank, suite.test, suite.prefix, replace(suite.options, seeds=1))
-    own.open_state, own.report = lambda name: NoStateStore(), lambda *told: None
-    own = suite.samples.setdefault((task, len(treebank)), own)  # one fit serves several probes
-    return probe.learn(own)
+    smaller = suite.over(treebank, suite.test, suite.prefix, replace(suite.options, seeds=1))
+    smaller.open_state, smaller.report = lambda name: NoStateStore(), lambda *told: None
+    smaller = suite.samples.setdefault(
+        (task, len(treebank)), smaller
+    )  # one fit serves several probes
+    return probe.learn(smaller)
 
 
 def _score(suite: Suite, scorer: Scorer, n_learned: int, test: ProbeTreebank) -> ProbeResult:

@@ -38,7 +38,7 @@ class WordNet(NeuralScorer):
         shapes |= {"distance": N_FEATURES} if has_distances else {}
         drawn = [_draw(shapes, seed) for seed in seeds]
         self.weights = nn.ParameterDict(
-            {name: torch.stack([one[name] for one in drawn]) for name in drawn[0]}
+            {name: torch.stack([of_seed[name] for of_seed in drawn]) for name in drawn[0]}
         )
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "seed sentence word candidate"]:

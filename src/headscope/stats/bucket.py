@@ -47,11 +47,11 @@ def make_partitions(count: Float[Array, " bucket"]) -> Int[Ints, "partition buck
     array([0, 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1, 0])
     """
     order = np.lexsort((np.arange(len(count)), -count))
-    turn, place = np.divmod(np.arange(len(count)), N_FOLDS)
-    place = np.where(turn % 2, N_FOLDS - 1 - place, place)
+    turn, fold = np.divmod(np.arange(len(count)), N_FOLDS)
+    fold = np.where(turn % 2, N_FOLDS - 1 - fold, fold)
     ways = np.arange(N_PARTITIONS)[:, None]  # [partition, 1]
     folds = np.empty((N_PARTITIONS, len(count)), np.int64)
-    folds[:, order] = (place + ways * turn) % N_FOLDS
+    folds[:, order] = (fold + ways * turn) % N_FOLDS
     return folds
 
 

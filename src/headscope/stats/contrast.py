@@ -47,7 +47,7 @@ def log_ratio(above: Array, below: Array) -> Float[Array, "replicate ..."]:
 
 
 def correlate(
-    one: Float[Array, "replicate layer"], other: Float[Array, "replicate layer_"]
+    first: Float[Array, "replicate layer"], other: Float[Array, "replicate layer_"]
 ) -> Float[Array, " replicate"]:
     """Pearson's correlation of two curves over layers; NaN for fewer than three, or a flat one.
 
@@ -56,19 +56,19 @@ def correlate(
     >>> correlate(np.array([[1.0, 2.0, 4.0]]), np.array([[3.0, 5.0, 9.0]]))
     array([1.])
     """
-    n_layers = min(one.shape[1], other.shape[1])
+    n_layers = min(first.shape[1], other.shape[1])
     if n_layers < 3:
-        return np.full(len(one), np.nan)
-    one, other = (_at_depths(curve, n_layers) for curve in (one, other))
-    missing = np.isnan(one).all(axis=1) & np.isnan(other).all(axis=1)
-    parts = [np.where(np.isnan(curve), curve[:1], curve) for curve in (one, other)]
+        return np.full(len(first), np.nan)
+    first, other = (_at_depths(curve, n_layers) for curve in (first, other))
+    missing = np.isnan(first).all(axis=1) & np.isnan(other).all(axis=1)
+    parts = [np.where(np.isnan(curve), curve[:1], curve) for curve in (first, other)]
     parts = [part - part.mean(axis=1, keepdims=True) for part in parts]
     above = (parts[0] * parts[1]).sum(axis=1)
     below = np.sqrt((parts[0] ** 2).sum(axis=1) * (parts[1] ** 2).sum(axis=1))
-    found: Array = np.divide(
-        above, below, out=np.full(len(one), np.nan), where=~missing & (below > 1e-12)
+    correlations: Array = np.divide(
+        above, below, out=np.full(len(first), np.nan), where=~missing & (below > 1e-12)
     )
-    return found
+    return correlations
 
 
 def _at_depths(curve: Float[Array, "replicate layer"], n_layers: int) -> Array:

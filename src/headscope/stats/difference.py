@@ -31,15 +31,15 @@ class Differences(NamedTuple):
 
 
 def paired_difference(
-    one: Float[Array, "replicate number"], other: Float[Array, "replicate number"]
+    first: Float[Array, "replicate number"], other: Float[Array, "replicate number"]
 ) -> Differences:
     """Over the same documents: the same bucket is left out of both.
 
     The test is t over buckets; where there are few of them, all ways to flip the signs of their
     pseudo-values. Numbers that are the same without every bucket have no test.
     """
-    one, other = align(one, other)
-    replicates = one - other
+    first, other = align(first, other)
+    replicates = first - other
     value, low, high = estimate(replicates)
     n_buckets, error = count_buckets(replicates), standard_error(replicates)
     is_tested = (n_buckets > 1) & (error > 0)
@@ -53,12 +53,12 @@ def paired_difference(
 
 
 def unpaired_difference(
-    one: Float[Array, "replicate number"], other: Float[Array, "replicate number"]
+    first: Float[Array, "replicate number"], other: Float[Array, "replicate number"]
 ) -> Differences:
     """Over different documents: variances add, degrees of freedom by Welch and Satterthwaite."""
-    value = one[0] - other[0]
-    errors = np.stack([standard_error(one), standard_error(other)])  # [run, number]
-    freedoms = np.stack([count_buckets(one), count_buckets(other)]) - 1.0
+    value = first[0] - other[0]
+    errors = np.stack([standard_error(first), standard_error(other)])  # [run, number]
+    freedoms = np.stack([count_buckets(first), count_buckets(other)]) - 1.0
     variance = (errors**2).sum(axis=0)
     is_tested = (freedoms > 0).all(axis=0) & (variance > 0)
     share = np.divide(errors**4, freedoms, out=np.ones_like(errors), where=freedoms > 0)
@@ -69,10 +69,10 @@ def unpaired_difference(
     return Differences(value, value - half, value + half, p_value)
 
 
-def widen(one: Differences, other: Differences) -> Differences:
+def widen(first: Differences, other: Differences) -> Differences:
     """The first with an interval that holds both, and the larger p value."""
-    low, high = np.fmin(one.low, other.low), np.fmax(one.high, other.high)
-    return Differences(one.value, low, high, np.fmax(one.p_value, other.p_value))
+    low, high = np.fmin(first.low, other.low), np.fmax(first.high, other.high)
+    return Differences(first.value, low, high, np.fmax(first.p_value, other.p_value))
 
 
 class Best(NamedTuple):

@@ -81,11 +81,11 @@ class Ranking:
         if criterion not in self.ids:
             return []
         where: Any = (ENDS.index(end), slice(None), *place)
-        found = zip(self.ids[criterion][where], self.heights[criterion][where], strict=True)
+        examples = zip(self.ids[criterion][where], self.heights[criterion][where], strict=True)
         sign = 1 if end == ENDS[0] else -1
         return [
             (int(key), sign * round(height - TIE / 2, DECIMALS))
-            for key, height in found
+            for key, height in examples
             if np.isfinite(height)
         ]
 
@@ -111,8 +111,8 @@ class Ranking:
             entries = tuple(np.concatenate(pair, axis=1) for pair in zip(old, entries, strict=True))
         cells = heights.shape[2:]
         highest = keep_highest(*(_flatten(part, 2) for part in entries), MOST)
-        for part, found in zip(kept, highest, strict=True):
-            part[criterion] = found.reshape(len(ENDS), MOST, *cells)
+        for part, kept_of_part in zip(kept, highest, strict=True):
+            part[criterion] = kept_of_part.reshape(len(ENDS), MOST, *cells)
 
     def _keep_parts(
         self,
@@ -138,8 +138,8 @@ class Ranking:
             entries = tuple(np.concatenate(pair) for pair in zip(old, entries, strict=True))
         self.ranges[criterion] = ranges.astype(np.float32)
         cut = cut_ranges(*(_flatten(part, 1) for part in (*entries, self.ranges[criterion])))
-        for part, found in zip(kept, cut, strict=True):
-            part[criterion] = found.reshape(-1, *ranges.shape[1:])
+        for part, kept_of_part in zip(kept, cut, strict=True):
+            part[criterion] = kept_of_part.reshape(-1, *ranges.shape[1:])
 
 
 def _flatten(values: NDArray[Any], n_axes: int) -> NDArray[Any]:

@@ -49,7 +49,11 @@ def add_seeds(difference: Difference, n_buckets: int, *values: Float[Array, " se
 
     Degrees of freedom are Welch and Satterthwaite's. Without seeds it stays as it is.
     """
-    spreads = [(seed_spread(one) ** 2 / len(one), len(one) - 1) for one in values if len(one) > 1]
+    spreads = [
+        (seed_spread(by_seed) ** 2 / len(by_seed), len(by_seed) - 1)
+        for by_seed in values
+        if len(by_seed) > 1
+    ]
     if not any(variance > 0 for variance, _ in spreads) or not difference.error >= 0:
         return difference
     parts = [(difference.error**2, n_buckets - 1), *spreads]

@@ -75,8 +75,8 @@ class Tally:
         if name not in self.totals:
             self.totals[name] = np.zeros(shape)
         total, rest = self.totals[name], self.rests.get(name)
-        own = ExactSum(total[rows], None if rest is None else rest[rows])
-        total[rows], new_rest = add_exactly(own, added)
+        kept_rows = ExactSum(total[rows], None if rest is None else rest[rows])
+        total[rows], new_rest = add_exactly(kept_rows, added)
         if new_rest is not None:
             self.rests.setdefault(name, np.zeros(shape) if rest is None else rest)[rows] = new_rest
 

@@ -131,9 +131,9 @@ def check_source(source: Source[Any], examples: Sequence[Example] | None = None)
     lengths = Counter(map(len, encodings))
     group = [e for e in encodings if len(e) == lengths.most_common(1)[0][0]]
     together = _observe(source, group, require)
-    for place, encoding in enumerate(group):
+    for index, encoding in enumerate(group):
         for alone_layer, layer in zip(_observe(source, [encoding], require), together, strict=True):
-            is_close = torch.allclose(alone_layer[0], layer[place], atol=1e-2, rtol=1e-2)
+            is_close = torch.allclose(alone_layer[0], layer[index], atol=1e-2, rtol=1e-2)
             require(is_close, "what an example shows does not depend on its batch")
 
 
@@ -275,10 +275,10 @@ def _check_equivariance(
 def _in_order(table: pd.DataFrame) -> pd.DataFrame:
     """Of a pair of heads of one model the first one first."""
     if "head_a" in table:
-        one, other = ["layer_a", "head_a"], ["layer_b", "head_b"]
-        ends = [list(map(tuple, table[end].to_numpy())) for end in (one, other)]
+        first, other = ["layer_a", "head_a"], ["layer_b", "head_b"]
+        ends = [list(map(tuple, table[end].to_numpy())) for end in (first, other)]
         is_swapped = np.array([a > b for a, b in zip(*ends, strict=True)])
-        table.loc[is_swapped, one + other] = table.loc[is_swapped, other + one].to_numpy()
+        table.loc[is_swapped, first + other] = table.loc[is_swapped, other + first].to_numpy()
     return table
 
 
@@ -344,8 +344,8 @@ def _measure_whole(examples: Sequence[Example], analysis: Analysis, source: Made
     return _measure(examples, analysis, _Whole(**vars(source))).tallies[analysis.name]
 
 
-def _is_same(one: Tally, other: Tally) -> bool:
-    return one.totals.keys() == other.totals.keys() and all(
+def _is_same(first: Tally, other: Tally) -> bool:
+    return first.totals.keys() == other.totals.keys() and all(
         np.allclose(other.totals[key], total, rtol=1e-6, atol=1e-9)
-        for key, total in one.totals.items()
+        for key, total in first.totals.items()
     )

@@ -82,8 +82,8 @@ def random_tree(rng: np.random.Generator, n_words: int) -> Tree:
     """A tree in which every word but the root hangs on one that was placed before it."""
     order = rng.permutation(n_words)
     heads = [ROOT] * n_words
-    for place, word in enumerate(order[1:], start=1):
-        heads[word] = int(order[rng.integers(place)])
+    for index, word in enumerate(order[1:], start=1):
+        heads[word] = int(order[rng.integers(index)])
     relations = rng.choice(RELATIONS, n_words).tolist()
     named = [r if h != ROOT else "root" for r, h in zip(relations, heads, strict=True)]
     return Tree(tuple(heads), tuple(named))
@@ -175,12 +175,12 @@ class MadeSource(Source[Any]):
         def show(whole: Any) -> None:
             if not isinstance(whole, LayerAttention):
                 return observe(whole)
-            found = {reading: reading.begin(whole) for reading in readings}
+            totals = {reading: reading.begin(whole) for reading in readings}
             for part in cut_maps(whole.weights, n_rows):
-                for reading, so_far in found.items():
+                for reading, so_far in totals.items():
                     reading.add(so_far, part)
             empty, finite = whole.weights.to("meta"), whole.is_finite()
-            return observe(replace(whole, weights=empty, readings=found, finite=finite))
+            return observe(replace(whole, weights=empty, readings=totals, finite=finite))
 
         self.attend(batch, show)
 

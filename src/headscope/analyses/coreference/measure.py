@@ -215,8 +215,8 @@ class Coreference(Analysis):
             if has_tokens[mention.head] and (self.singletons or not mention.is_singleton)
         ]
         mentions.sort(key=lambda mention: (-mention.head, mention.start))  # last first
-        for place, mention in enumerate(mentions):
-            before = [other for other in mentions[place + 1 :] if other.head < mention.head]
+        for index, mention in enumerate(mentions):
+            before = [other for other in mentions[index + 1 :] if other.head < mention.head]
             answers = frozenset(m.head for m in before if m.cluster == mention.cluster)
             if answers:
                 n_words = mention.head - max(answers)
@@ -257,7 +257,7 @@ def score_rules(question: Question, words: Sequence[str]) -> Float[NDArray[np.fl
     """1 for each of SYSTEMS whose pick is right."""
     mention, candidates, answers, _ = question
     picked = [pick(mention, candidates, words) for pick in SYSTEMS.values()]
-    return np.array([float(found is not None and found.head in answers) for found in picked])
+    return np.array([float(choice is not None and choice.head in answers) for choice in picked])
 
 
 @dataclass(frozen=True)
@@ -337,9 +337,9 @@ def _best_table(sums: Sums, label: str, groups: Sequence[str]) -> accuracy.BestH
     rows, answers = [], {}
     for group in groups:
         count = sums.values("count", group)  # [bucket]
-        for place, name in enumerate(CANDIDATES if count.sum() > 0 else ()):
-            rows.append({label: group, "candidates": name, **_best_row(sums, group, place)})
-            answers[group, name] = sums.values("correct", group)[..., place], count
+        for index, name in enumerate(CANDIDATES if count.sum() > 0 else ()):
+            rows.append({label: group, "candidates": name, **_best_row(sums, group, index)})
+            answers[group, name] = sums.values("correct", group)[..., index], count
     best = accuracy.best_table(rows, [label, *BEST_COLUMNS])
     best = best.assign(p_value=holm(best["p_raw"].to_numpy(dtype=float)))
     return accuracy.BestHeads(best, answers)
@@ -361,8 +361,8 @@ def _best_row(sums: Sums, group: str, candidates: int) -> dict[str, object]:
 
 
 def _rules_with_singletons(sums: Sums, group: str) -> dict[str, float]:
-    found = sums.ratio("with singletons", "count", group).values  # [system]
-    return {f"{rule}_with_singletons": share for rule, share in zip(RULES, found, strict=True)}
+    shares = sums.ratio("with singletons", "count", group).values  # [system]
+    return {f"{rule}_with_singletons": share for rule, share in zip(RULES, shares, strict=True)}
 
 
 def _length_table(sums: Sums) -> pd.DataFrame:
@@ -380,16 +380,16 @@ def _contrast_table(sums: Sums) -> pd.DataFrame:
     Rows such as `nominal - pronoun` say how much more it gains over the rule there than here.
     """
     rows: list[tuple[object, ...]] = []
-    for place, candidates in enumerate(CANDIDATES):
-        gains = _gains(sums, place)
+    for index, candidates in enumerate(CANDIDATES):
+        gains = _gains(sums, index)
         parts = dict(gains)
         for other in [kind for kind in ("pronoun", "proper") if kind in gains and NOMINAL in gains]:
-            one, rest = align(gains[NOMINAL], gains[other])
-            parts[f"{NOMINAL} - {other}"] = one - rest
+            nominal, rest = align(gains[NOMINAL], gains[other])
+            parts[f"{NOMINAL} - {other}"] = nominal - rest
         for name, gain in parts.items():
-            found = estimate(gain)
+            difference = estimate(gain)
             rows += [
-                (candidates, name, rule, *(float(part[i]) for part in found))
+                (candidates, name, rule, *(float(part[i]) for part in difference))
                 for i, rule in enumerate(SYSTEMS)
             ]
     return pd.DataFrame(rows, columns=list(CONTRAST_COLUMNS))
@@ -408,8 +408,8 @@ def _gains(sums: Sums, candidates: int) -> dict[str, Float[Any, "replicate syste
         if not n.sum():
             continue
         heads = sums.values("correct", kind)[..., candidates].reshape(len(count), -1)
-        found = heads[buckets, chosen].mean(axis=0)[:, None]  # [bucket, 1]
+        n_correct = heads[buckets, chosen].mean(axis=0)[:, None]  # [bucket, 1]
         rules = sums.values("baseline", kind)  # [bucket, system]
-        more = (found - rules) * is_scored[:, None]  # [bucket, system]
+        more = (n_correct - rules) * is_scored[:, None]  # [bucket, system]
         gains[kind] = share(leave_one_out(more), leave_one_out(n)[:, None])
     return gains

@@ -129,8 +129,8 @@ def _build_table_2(corpus: str, best: pd.DataFrame, every: pd.DataFrame) -> Text
     among = {row["mention_type"]: row for row in _among_mentions(best).to_dict("records")}
     rows = {kind: among[kind] for kind in PAPER_TABLE_2 if kind in among}
     paper = {
-        called: [str(PAPER_TABLE_2[kind][place]) for kind in rows]
-        for place, called in enumerate(RULES.values())
+        called: [str(PAPER_TABLE_2[kind][index]) for kind in rows]
+        for index, called in enumerate(RULES.values())
     }
     paper[NEURAL] = ["83" if kind == "all" else "" for kind in rows]
     cells = {

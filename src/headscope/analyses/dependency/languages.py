@@ -32,13 +32,14 @@ def find_shared_heads(every: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
         serves = (lows > line).sum(axis=1)
         mean = by_bank.mean(axis=1)
         top = mean[serves == serves.max()].idxmax()
-        own = best[best["relation"] == relation].set_index("treebank")
-        is_best = [tuple(row[name] for name in HEAD) == top for row in own.to_dict("records")]
+        best_heads = best[best["relation"] == relation].set_index("treebank")
+        records = best_heads.to_dict("records")
+        is_best = [tuple(row[name] for name in HEAD) == top for row in records]
         rows.append(
             (
                 *(relation, by_bank.shape[1], *top, int(serves[top]), sum(is_best)),
                 *(mean[top], by_bank.loc[top].min(), _transfer(by_bank)),
-                own["heldout_accuracy"].mean(),
+                best_heads["heldout_accuracy"].mean(),
             )
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))

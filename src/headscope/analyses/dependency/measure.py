@@ -202,9 +202,9 @@ class Dependency(Analysis):
         moved = np.zeros((len(examples), self.null_arcs), np.int64)  # [arc, draw]
         for i, encoding in enumerate(batch.encodings):
             bits = np.random.Philox(key=[self.seed, encoding.example.key])
-            own = examples == i
-            random = np.random.Generator(bits).random((int(own.sum()), self.null_arcs))
-            moved[own] = _choose_fitting(has_tokens[i], lengths[own], random)
+            is_of_example = examples == i
+            random = np.random.Generator(bits).random((int(is_of_example.sum()), self.null_arcs))
+            moved[is_of_example] = _choose_fitting(has_tokens[i], lengths[is_of_example], random)
         parts = (examples, dependents, moved, moved + lengths[:, None])
         return NullArcs(*map(torch.from_numpy, parts))
 
@@ -266,11 +266,11 @@ def _predict_compiled(
 
     n_examples, n_heads, n_words = *pooled.shape[:2], visible.shape[1]
     shape = (n_examples, n_heads, len(DIRECTIONS), n_words)
-    found = Prediction(
+    prediction = Prediction(
         torch.empty(shape, dtype=torch.int64), torch.empty(shape), torch.zeros(shape)
     )
-    find_largest(pooled.numpy(), n_words, visible.numpy(), *(part.numpy() for part in found))
-    return found
+    find_largest(pooled.numpy(), n_words, visible.numpy(), *(part.numpy() for part in prediction))
+    return prediction
 
 
 def _find_seen(
@@ -304,7 +304,7 @@ def _count_found(
     possessives = [name for name in POSSESSIVES if name in gold.relations]
     if possessives:
         by_mark = find_by_mark()
-        either, marked = (_by_relation(found, gold) for found in (is_found | by_mark, by_mark))
+        either, marked = (_by_relation(hits, gold) for hits in (is_found | by_mark, by_mark))
     for name in possessives:
         counts[NO_RULE.format(name)] = counts[name]
         counts[name] = either[name]
@@ -334,10 +334,10 @@ def _count_choices(
     is_only = members * (siblings == 1)  # [example, word, relation]
     places = torch.arange(heads.shape[1], device=heads.device)
     chosen = rows.gather(-1, heads[:, None, None].expand(*rows.shape[:3], -1)) == places
-    found = torch.einsum("elhw,ewr->relh", chosen.to(is_only.dtype), is_only)
+    hits = torch.einsum("elhw,ewr->relh", chosen.to(is_only.dtype), is_only)
     counts = is_only.sum(1).unbind(1)  # each [example]
     return {
-        "choice": dict(zip(names, found, strict=True)),
+        "choice": dict(zip(names, hits, strict=True)),
         "choices": dict(zip(names, counts, strict=True)),
     }
 
@@ -383,16 +383,16 @@ def _measure_once(
     by_mark: Bool[Tensor, "example direction word"],
 ) -> dict[str, dict[str, Tensor]]:
     """What is the same in all layers: counts and lengths of arcs, and what each offset finds."""
-    place = torch.arange(gold.heads.shape[1], device=gold.heads.device)
+    position = torch.arange(gold.heads.shape[1], device=gold.heads.device)
     offsets = torch.tensor(OFFSETS, device=gold.heads.device)[:, None]
     heads, marks = gold.heads[:, None], gold.marks[:, None]
     # [example, direction, offset, word]
     is_found, is_found_by_mark = (
         (words + offsets == heads)[:, None] & seen[:, :, None]
-        for words, seen in ((place, is_seen), (marks, by_mark))
+        for words, seen in ((position, is_seen), (marks, by_mark))
     )
     is_word = torch.ones_like(gold.heads, dtype=torch.bool)
-    length = (place - gold.heads).abs().where(gold.heads >= 0, 0)  # [example, word]
+    length = (position - gold.heads).abs().where(gold.heads >= 0, 0)  # [example, word]
     return {
         "offset": _count_found(is_found, lambda: is_found_by_mark, gold),
         "count": _count_found(is_word, lambda: is_word, gold),

@@ -72,8 +72,8 @@ def make_tables(sums: Sums) -> dict[str, Summary]:
         every[column] = _ratios(sums, *ratio, n_heads)
     columns = ["relation", "layer", "head", "direction", "visible_share", "visible_accuracy"]
     rows = [_best_row(sums, relation) for relation in relations]
-    own = [name for name in TABLES["dependency-best"] if name not in columns[4:]]
-    best = accuracy.best_table(rows, own)
+    best_columns = [name for name in TABLES["dependency-best"] if name not in columns[4:]]
+    best = accuracy.best_table(rows, best_columns)
     best["p_value"] = correct_p(best["relation"], best["p_raw"])
     tables = {
         "dependency": every,
@@ -122,8 +122,8 @@ def _chance(sums: Sums, relation: str, accuracy: float, count: float) -> dict[st
 def pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
     """For each relation of two treebanks or more: mean, spread, and what to expect of another."""
     rows = []
-    for relation, found in best.groupby("relation", sort=False):
-        known = found[found["difference_error"] > 0]
+    for relation, rows_of_relation in best.groupby("relation", sort=False):
+        known = rows_of_relation[rows_of_relation["difference_error"] > 0]
         if len(known) > 1:
             accuracy = known["heldout_accuracy"].to_numpy(float)
             width = known["heldout_high"] - known["heldout_low"]
@@ -146,8 +146,8 @@ def pool_treebanks(best: pd.DataFrame) -> pd.DataFrame:
 def _list_relations(sums: Sums) -> list[str]:
     """The relations that were counted, most frequent first."""
     counts = {name: sums.values("count", name).sum() for name in sums.labels("count")}
-    found = [relation for relation, count in counts.items() if count > 0]
-    return sorted(found, key=lambda relation: (-counts[relation], relation))
+    relations = [relation for relation, count in counts.items() if count > 0]
+    return sorted(relations, key=lambda relation: (-counts[relation], relation))
 
 
 def _ratios(sums: Sums, above: str, below: str, n_heads: int) -> NDArray[np.float64]:
@@ -232,7 +232,7 @@ def _direction_table(sums: Sums, relations: Sequence[str]) -> pd.DataFrame:
         ]
         n_heldout = ways[0].heldout_count.sum()
         shares = [way.heldout.sum() / n_heldout if n_heldout else np.nan for way in ways]
-        found = compare(ways[0].heldout, ways[1].heldout, ways[0].heldout_count)
-        rows.append((relation, int(count.sum()), *shares, *found[:3], found.p_value))
+        difference = compare(ways[0].heldout, ways[1].heldout, ways[0].heldout_count)
+        rows.append((relation, int(count.sum()), *shares, *difference[:3], difference.p_value))
     table = pd.DataFrame(rows, columns=list(DIRECTION_COLUMNS))
     return table.assign(p_value=correct_p(table["relation"], table["p_value"]))

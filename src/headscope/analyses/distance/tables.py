@@ -74,9 +74,9 @@ class Pairs:
     @cached_property
     def _is_between(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which pairs are of the first and the last layer, and which of any two layers."""
-        one, other = (self.layer_of[end] for end in self.ends)
-        is_ends = (one == 0) & (other == len(self.n_heads) - 1) & (one != other)
-        return is_ends, one != other
+        lower, other = (self.layer_of[end] for end in self.ends)
+        is_ends = (lower == 0) & (other == len(self.n_heads) - 1) & (lower != other)
+        return is_ends, lower != other
 
     def square(self, pairs: Float[Array, " pair"]) -> Float[Array, "head other"]:
         """Values of pairs as a symmetric matrix with a zero diagonal."""
@@ -188,11 +188,11 @@ def nearest_table(distances: Distances) -> pd.DataFrame:
     np.fill_diagonal(value, np.inf)  # a head is no neighbour of its own
     n_nearest = min(N_NEAREST, len(value) - 1)
     heads = np.repeat(np.arange(len(value)), n_nearest)
-    found = value.argsort(axis=1, kind="stable")[:, :n_nearest].ravel()  # of [head, rank]
+    nearest = value.argsort(axis=1, kind="stable")[:, :n_nearest].ravel()  # of [head, rank]
     layer, head = distances.layer_of + 1, distances.head_of + 1
     ranks = np.tile(np.arange(1, n_nearest + 1), len(value))
-    numbers = (part[heads, found] for part in (value, *others))
-    columns = (layer[heads], head[heads], ranks, layer[found], head[found], *numbers)
+    numbers = (part[heads, nearest] for part in (value, *others))
+    columns = (layer[heads], head[heads], ranks, layer[nearest], head[nearest], *numbers)
     return pd.DataFrame(dict(zip(NEAREST_COLUMNS, columns, strict=True)))
 
 

@@ -124,7 +124,7 @@ def check_step(
         near: Verdict = "undecided"
         interval = ""
     else:
-        is_near = [place in places for place in range(int(low), int(high) + 1)]
+        is_near = [layer in places for layer in range(int(low), int(high) + 1)]
         near = "holds" if all(is_near) else "undecided" if any(is_near) else "does not hold"
         interval = f" [{low:.0f}-{high:.0f}]" if high > low else " (no other layer fits as well)"
     scaled = f"; layers 4-6 of 12 are here {name_layers(places, n_layers)}" * (
