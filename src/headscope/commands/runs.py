@@ -135,7 +135,7 @@ def layout(
 ) -> None:
     """Draw the map of a run's heads again, with other thresholds."""
     with talk.loading():
-        from headscope.engine.presented import redraw_map  # torch: only when needed
+        from headscope.engine.finish import redraw_map  # torch: only when needed
         from headscope.view.terminal import print_frame
     with talk.stage("map of heads"):
         drawn, derived = redraw_map(run, thresholds, clusters, seed)

@@ -9,19 +9,19 @@ from headscope.contracts import AttentionSource, CorpusRole
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example, stable_hash
-from headscope.data.head_view import ShownExample, write_examples
+from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables
+from headscope.engine.finish import NotableHead, find_notable_heads
 from headscope.engine.head_views import encode_whole, find_sides, kind_of, make_view, run_heads
 from headscope.engine.measure import Progress
 from headscope.engine.plan import Pass
-from headscope.engine.presented import NotableHead, find_notable_heads
 from headscope.engine.sample import Sample
 from headscope.engine.windows import cut_windows
 from headscope.models.encode import equal_length_batches
 from headscope.runs.tables import CORPUS_COLUMNS, rows_of_pass
 from headscope.stats.ranking import ENDS, MOST, Ranking
 
-__all__ = ["gather_examples", "merge_examples", "read_again", "write_examples"]
+__all__ = ["gather_examples", "merge_examples", "read_again"]
 
 DRAWN_UNITS = 30
 READ_AT_ONCE = 64
@@ -86,10 +86,7 @@ def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample
 
 
 def _request(
-    pass_: Pass,
-    rankings: Mapping[str, Ranking],
-    tables: Tables,
-    numbers: Sequence[int],
+    pass_: Pass, rankings: Mapping[str, Ranking], tables: Tables, numbers: Sequence[int]
 ) -> dict[int, list[Request]]:
     """By the hash of an example's id, what it is to be shown for.
 
@@ -99,12 +96,13 @@ def _request(
     number = 0
     for analysis in pass_.analyses:
         of_analysis = {name: tables[name] for name in analysis.tables if name in tables}
-        is_of_several = any(
-            set(CORPUS_COLUMNS) & set(table.columns) for table in of_analysis.values()
-        )
-        suffix = f" ({pass_.corpus.name})" if is_of_several else ""
-        read = (pass_.corpus.name, pass_.window, pass_.cut)
-        rows = {name: rows_of_pass(table, *read) for name, table in of_analysis.items()}
+        corpus = pass_.corpus.name
+        is_of_several = any({*CORPUS_COLUMNS} & {*table} for table in of_analysis.values())
+        suffix = f" ({corpus})" if is_of_several else ""
+        rows = {
+            name: rows_of_pass(table, corpus, pass_.window, pass_.cut)
+            for name, table in of_analysis.items()
+        }
         ranking = rankings.get(analysis.name, Ranking())
         for head in find_notable_heads(analysis.name, rows):
             titled = replace(head, title=head.title + suffix)
