@@ -3,7 +3,6 @@
 from logging import getLogger
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
 
 import torch
 
@@ -13,7 +12,7 @@ from headscope.models.anatomy import run
 from headscope.models.loaded import LoadedModel
 from headscope.models.tap import using_attention
 
-__all__ = ["Needs", "estimate_needs", "tell_needs"]
+__all__ = ["estimate_bytes", "estimate_seconds", "tell_needs"]
 
 log = getLogger("headscope")
 
@@ -24,13 +23,6 @@ COPIES = 4  # of a slice's weights: scores, scaled, masked, softmax
 WIDTHS = 8  # arrays of the hidden size that are alive in a layer
 
 
-class Needs(NamedTuple):
-    """What one input of the longest length takes."""
-
-    n_bytes: float  # above the model
-    seconds: float
-
-
 def tell_needs(source: object, n_tokens: int, slice_rows: int, n_rows: int) -> None:
     """Say what inputs of this length need, or that there is too little memory for them.
 
@@ -38,23 +30,22 @@ def tell_needs(source: object, n_tokens: int, slice_rows: int, n_rows: int) -> N
     """
     if n_tokens <= LONG or not isinstance(source, LoadedModel):
         return
-    needs = estimate_needs(source, n_tokens, slice_rows, n_rows)
-    free = _free_bytes()
-    if source.device.type == "cpu" and free is not None and needs.n_bytes > free:
+    n_bytes, free = estimate_bytes(source, n_tokens, slice_rows, n_rows), _free_bytes()
+    if source.device.type == "cpu" and free is not None and n_bytes > free:
         raise StudyError(
-            f"An input of {n_tokens} tokens needs about {needs.n_bytes / GB:.1f} GB in addition to "
+            f"An input of {n_tokens} tokens needs about {n_bytes / GB:.1f} GB in addition to "
             f"{source.name}, but only {free / GB:.1f} GB are free. Expected enough memory; "
             "use a smaller --max-tokens, --slice-rows or --rows."
         )
     log.warning(
         "An input of %s tokens, the longest that is read, takes about %.0f s and %.1f GB in "
         "addition to the model.",
-        f"{n_tokens:,}", needs.seconds, needs.n_bytes / GB,
+        f"{n_tokens:,}", estimate_seconds(source, n_tokens), n_bytes / GB,
     )  # fmt: skip
 
 
-def estimate_needs(source: LoadedModel, n_tokens: int, slice_rows: int, n_rows: int) -> Needs:
-    """Memory from the shapes; time from a short input, by the number of products."""
+def estimate_bytes(source: LoadedModel, n_tokens: int, slice_rows: int, n_rows: int) -> float:
+    """Memory for an input of so many tokens above that of the model, from the shapes."""
     config = source.model.config
     hidden = getattr(config, "hidden_size", 0)
     inner = getattr(config, "intermediate_size", 0) or 4 * hidden
@@ -62,13 +53,19 @@ def estimate_needs(source: LoadedModel, n_tokens: int, slice_rows: int, n_rows: 
     maps = COPIES * source.n_heads * rows * n_tokens
     kept = min(n_rows, n_tokens) * source.n_layers * source.n_heads * n_tokens
     states = n_tokens * (WIDTHS * hidden + 3 * inner)
+    return 4.0 * (maps + kept + states)
+
+
+def estimate_seconds(source: LoadedModel, n_tokens: int) -> float:
+    """Time for an input of so many tokens: that of a short one, by the number of products."""
     timed = min(TIMED_TOKENS, n_tokens)
-    more = _count_products(source, hidden, n_tokens) / _count_products(source, hidden, timed)
-    return Needs(4.0 * (maps + kept + states), _time_forward(source, timed) * more)
+    more = _count_products(source, n_tokens) / _count_products(source, timed)
+    return _time_forward(source, timed) * more
 
 
-def _count_products(source: LoadedModel, hidden: int, n_tokens: int) -> float:
+def _count_products(source: LoadedModel, n_tokens: int) -> float:
     """Products of a forward pass: each token with the weights, and with all other tokens."""
+    hidden = getattr(source.model.config, "hidden_size", 0)
     embedded = source.model.get_input_embeddings()
     n_looked_up = sum(weight.numel() for weight in embedded.parameters())
     n_weights = sum(weight.numel() for weight in source.model.parameters()) - n_looked_up
@@ -94,7 +91,7 @@ def _time_forward(source: LoadedModel, n_tokens: int) -> float:
 
 
 def _free_bytes() -> float | None:
-    """Memory that is free on this machine; None where nobody says so."""
+    """Free memory in bytes; None if unknown."""
     path = Path("/proc/meminfo")
     lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
     sizes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]

@@ -101,26 +101,29 @@ def open_models(
         models = open_models(model.name, tokenizer, options, replace(run, weights=PLAIN), watches)
         model.source = models.source
         return replace(models, source=_with_weights(models.source, run.weights))
+    source: AttentionSource
     with_head: LoadedModel | None = None
-    why, source = "", None
-    if not any(watch.is_costly for watch in watches):
-        source = open_source(model, tokenizer, options, run.seed)
-    elif isinstance(model, (str, Path)):
+    why, is_costly = "", any(watch.is_costly for watch in watches)
+    if is_costly and isinstance(model, (str, Path)):
         source, head = load_with_head(model, **vars(options), seed=run.seed)
         with_head, why = (None, str(head)) if isinstance(head, ModelError) else (head, "")
     else:
         source = open_source(model, tokenizer, options, run.seed)
-        try:
-            if not isinstance(source, LoadedModel):
-                raise StudyError(
-                    f"{source.name} is not a transformers model, so it has no loss. Expected one; "
-                    "leave the analysis out."
-                )
-            build_task(source)  # says what is missing
-            with_head = source
-        except HeadscopeError as error:
-            why = str(error)
+        if is_costly:
+            with_head, why = _find_head(source)
     return Models(_with_weights(source, run.weights), with_head, why)
+
+
+def _find_head(source: AttentionSource) -> tuple[LoadedModel | None, str]:
+    """The model in memory, if it has a head of language modelling; or why it has none."""
+    if not isinstance(source, LoadedModel):
+        why = "is not a transformers model, so it has no loss. Expected one; leave the analysis out"
+        return None, str(StudyError(f"{source.name} {why}."))
+    try:
+        build_task(source)  # says what is missing
+    except HeadscopeError as error:
+        return None, str(error)
+    return source, ""
 
 
 def _with_weights(source: AttentionSource, weights: str) -> AttentionSource:

@@ -37,16 +37,14 @@ def blame_package(analysis: Any, step: str) -> Iterator[None]:
 
 def check_values(analysis: Any, values: Mapping[str, Any], n_examples: int) -> None:
     """An error for sums that are not one finite number or array for each example."""
-    if not _find_package(analysis):
-        return
-    for name, value in values.items():
+    for name, value in values.items() if _find_package(analysis) else ():
         if len(value) != n_examples:
-            raise _make_error(
-                analysis,
-                f"`measure` gave {name!r} for {len(value)} examples in a batch of {n_examples}",
-            )
-        if not np.isfinite(value).all():
-            raise _make_error(analysis, f"`measure` gave {name!r} with NaN or infinity")
+            what = f"for {len(value)} examples in a batch of {n_examples}"
+        elif not np.isfinite(value).all():
+            what = "with NaN or infinity"
+        else:
+            continue
+        raise _make_error(analysis, f"`measure` gave {name!r} {what}")
 
 
 def check_tables(analysis: Any, tables: Any) -> dict[str, pd.DataFrame]:

@@ -14,7 +14,7 @@ from rich.progress import (
     TaskID,
     TextColumn,
     TimeRemainingColumn,
-)
+)  # fmt: skip
 from rich.text import Text
 
 from headscope.engine.measure import Progress as Advance
@@ -70,13 +70,7 @@ class Bars:
 @contextmanager
 def show_progress(is_shown: bool) -> Iterator[Bars]:
     """Bars while a block runs."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        RateColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
+    name, note = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
+    columns = (name, BarColumn(), MofNCompleteColumn(), RateColumn(), TimeRemainingColumn(), note)
     with Progress(*columns, console=Console(stderr=True), disable=not is_shown) as progress:
         yield Bars(progress)

@@ -4,7 +4,7 @@ No model library is loaded here, as `headscope analyze --help` asks for the opti
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -43,10 +43,7 @@ def read_names(names: Any) -> list[Any] | None:
         return None
     items = list(names) if fits(names, Iterable[Any]) else [names]
     split = [item.split(",") if isinstance(item, str) else [item] for item in items]
-    stripped = [
-        part.strip() if isinstance(part, str) else part for parts in split for part in parts
-    ]
-    return list(_unique(stripped))
+    return _unique([x.strip() if isinstance(x, str) else x for parts in split for x in parts])
 
 
 def analysis_kinds() -> dict[str, Any]:
@@ -109,7 +106,7 @@ def choose_analyses(
         names = list(only)
     for name in (name for name in [*(only or ()), *also] if isinstance(name, str)):
         ANALYSES.find(name).load_presentation()  # what cannot be shown is refused before any work
-    chosen = [
+    chosen: list[Any] = [
         build_analysis(item, options) if isinstance(item, str) else _check_object(item)
         for item in _unique([*names, *also])
     ]
@@ -119,23 +116,19 @@ def choose_analyses(
             "all that the data allows."
         )
     _refuse_idle_options(options, chosen)
-    return [_with_seed(analysis, seed) for analysis in chosen]
+    # Those that draw random numbers when they summarize get the run's seed.
+    return [
+        replace(analysis, seed=seed)
+        if any(f.name == "seed" for f in fields(analysis))
+        else analysis
+        for analysis in chosen
+    ]
 
 
-def _with_seed(analysis: Any, seed: int) -> Analysis:
-    """The analysis with the run's seed, where it draws random numbers when it summarizes."""
-    has_seed = is_dataclass(analysis) and any(field.name == "seed" for field in fields(analysis))
-    seeded: Analysis = replace(analysis, seed=seed) if has_seed else analysis
-    return seeded
-
-
-def _unique(items: Iterable[Any]) -> Iterator[Any]:
+def _unique(items: Iterable[Any]) -> list[Any]:
     """Each name once; objects as they are."""
-    seen: set[str] = set()
-    for item in items:
-        if not isinstance(item, str) or item not in seen:
-            yield item
-        seen |= {item} if isinstance(item, str) else set()
+    items = list(items)
+    return [x for i, x in enumerate(items) if not isinstance(x, str) or x not in items[:i]]
 
 
 def _refuse_idle_options(options: Mapping[str, Any], analyses: Collection[Any]) -> None:

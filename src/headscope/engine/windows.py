@@ -42,9 +42,8 @@ def cut_windows(
             counts.skip("no mentions", document.id)
     encodings = source.encode(with_mentions, UNLIMITED)
     for document, encoding in zip(with_mentions, encodings, strict=True):
-        n_words = len(document.words or ())
         of_words = encoding.word_ids[encoding.word_ids >= 0]
-        n_tokens = np.bincount(of_words, minlength=n_words)  # [word]
+        n_tokens = np.bincount(of_words, minlength=len(document.words or ()))  # [word]
         budget = max_tokens - (len(encoding) - len(of_words))  # without special tokens
         if is_truncated:
             bounds = _pack(n_tokens.tolist(), budget)[:2]
@@ -90,13 +89,12 @@ def _pack(sizes: Sequence[int], budget: int) -> list[int]:
 
 
 def _take(document: Example, start: int, end: int) -> Example:
-    spaces = document.spaces and (False, *document.spaces[start + 1 : end])
     inside = [m for m in document.mentions or () if start <= m.start and m.end <= end]
     return replace(
         document,
         id=f"{document.id}[{start}:{end}]",
         words=(document.words or ())[start:end],
-        spaces=spaces,
+        spaces=document.spaces and (False, *document.spaces[start + 1 : end]),
         tags=document.tags and document.tags[start:end],
         surfaces=document.surfaces and document.surfaces[start:end],
         mentions=tuple(mention.moved(-start) for mention in inside),
