@@ -14,9 +14,9 @@ from headscope.data.encoding import Batch, TokenKind
 from headscope.data.example import Example
 from headscope.errors import ModelError
 from headscope.models import seq2seq
+from headscope.models.load import make_untrained
 from headscope.models.loaded import wrap_model
 from headscope.models.seq2seq import Part, Seq2SeqModel
-from headscope.models.untrained import make_untrained
 from tests.models.tiny import SENTENCES, SMALL_DECODER, build_model, build_tokenizer
 
 ENCODER, DECODER, CROSS = AttentionKind

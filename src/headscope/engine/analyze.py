@@ -21,13 +21,13 @@ from headscope.engine.examples import gather_examples
 from headscope.engine.finish import finish_run
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import Progress, Result
-from headscope.engine.merge import SHARDS, Part, finish_part, part_of
+from headscope.engine.merge import SHARDS, finish_part
 from headscope.engine.needs import tell_needs
 from headscope.engine.open_models import open_models
 from headscope.engine.plan import Pass, describe_study, list_passes, plan, tell_left_out
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import choose_analyses, read_names, split_options
-from headscope.engine.sample import Sample, Shard, draw_sample, tell_samples
+from headscope.engine.sample import Part, Sample, Shard, draw_sample, part_of, tell_samples
 from headscope.engine.work import Group, Worker, locate, measure_on_cluster, open_worker
 from headscope.errors import InputError, ModelError, StudyError, shorten
 from headscope.models.loaded import refuse_offloaded

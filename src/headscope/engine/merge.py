@@ -3,10 +3,9 @@
 Parts of one run make that run, to the last bit. Runs over different corpora make one over all.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -19,55 +18,18 @@ from headscope.engine.checkpoint import Checkpoint, read_checkpoint, write_check
 from headscope.engine.examples import merge_examples
 from headscope.engine.finish import describe_counts, finish_run
 from headscope.engine.resolve import restore_analysis
-from headscope.engine.sample import Shard
-from headscope.errors import OutputError, StudyError, shorten
+from headscope.engine.sample import Part
+from headscope.errors import OutputError, StudyError
 from headscope.runs.folder import RunFolder
 from headscope.runs.manifest import find_difference, numbers_of
 from headscope.runs.run import Run, load_run
 
-__all__ = ["SHARDS", "Part", "finish_part", "merge_runs", "name_numbers", "part_of"]
+__all__ = ["SHARDS", "finish_part", "merge_runs", "name_numbers"]
 
 Manifests = Sequence[Mapping[str, Any]]
 
 SHARDS = "shards"  # how many each pass has, in the manifest of a part
 PART = "part"  # the status of one that is done
-
-
-@dataclass(frozen=True)
-class Part:
-    """One of several equal parts of a run, counted from 1."""
-
-    number: int
-    of: int
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Part":
-        """The part that "3/64" names."""
-        numbers = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
-        part = cls(int(numbers[1]), int(numbers[2])) if numbers else None
-        if part is None or not 1 <= part.number <= part.of:
-            raise StudyError(
-                f"--shard {shorten(text)} cannot be used. Expected the number of the part, counted "
-                f"from 1, and the number of parts; write, for example, 3/64."
-            )
-        return part
-
-
-def part_of(shards: Sequence[Shard], part: Part | None) -> Sequence[Shard]:
-    """The shards of one part: neighbours, so many that all parts are of about the same length."""
-    if part is None:
-        return shards
-    length = max(sum(shard.length for shard in shards), 1)
-    before, chosen = 0, []
-    for shard in shards:
-        middle = before + shard.length / 2
-        if min(int(middle * part.of / length), part.of - 1) == part.number - 1:
-            chosen.append(shard)
-        before += shard.length
-    return chosen
 
 
 def name_numbers(numbers: Collection[int]) -> str:

@@ -27,8 +27,8 @@ from headscope.engine.word_maps import StoredMaps
 from headscope.engine.work import locate
 from headscope.errors import ModelError, StudyError
 from headscope.models.hidden import HiddenStates, open_hidden_states
+from headscope.models.load import make_untrained
 from headscope.models.loaded import LoadedModel
-from headscope.models.untrained import make_untrained
 from headscope.options import (
     ClusterOptions,
     ModelOptions,

@@ -6,6 +6,7 @@ it begins and ends depends on the corpus and `--shard-examples` alone, so that a
 machine measures the same shards, and their sums are the same to the last bit.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,10 +19,12 @@ from numpy.typing import NDArray
 from headscope.contracts import CorpusRole
 from headscope.corpora.base import BaseCorpus
 from headscope.data.example import Example, stable_hash
-from headscope.errors import InputError, name_parameters, shorten
+from headscope.errors import InputError, StudyError, name_parameters, shorten
 from headscope.options import RunOptions, flag_of
 
-__all__ = ["Sample", "Shard", "cut_shards", "draw_sample", "hash_text", "tell_samples"]
+__all__ = [
+    "Part", "Sample", "Shard", "cut_shards", "draw_sample", "hash_text", "part_of", "tell_samples",
+]  # fmt: skip
 
 log = getLogger("headscope")
 
@@ -198,6 +201,43 @@ def cut_shards(
         shards.append(Shard(len(shards), start, stop, int(ends[stop] - ends[start])))
         start = stop
     return shards
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several equal parts of a run, counted from 1."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Part":
+        """The part that "3/64" names."""
+        numbers = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
+        part = cls(int(numbers[1]), int(numbers[2])) if numbers else None
+        if part is None or not 1 <= part.number <= part.of:
+            raise StudyError(
+                f"--shard {shorten(text)} cannot be used. Expected the number of the part, counted "
+                f"from 1, and the number of parts; write, for example, 3/64."
+            )
+        return part
+
+
+def part_of(shards: Sequence[Shard], part: Part | None) -> Sequence[Shard]:
+    """The shards of one part: neighbours, so many that all parts are of about the same length."""
+    if part is None:
+        return shards
+    length = max(sum(shard.length for shard in shards), 1)
+    before, chosen = 0, []
+    for shard in shards:
+        middle = before + shard.length / 2
+        if min(int(middle * part.of / length), part.of - 1) == part.number - 1:
+            chosen.append(shard)
+        before += shard.length
+    return chosen
 
 
 def tell_samples(samples: Iterable[tuple[CorpusRole, Sample]], options: RunOptions) -> None:

@@ -23,9 +23,9 @@ from headscope.models.ablation import AblationSource, mean_outputs
 from headscope.models.encode import equal_length_batches
 from headscope.models.gradients import GradientSource
 from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
+from headscope.models.load import make_untrained
 from headscope.models.loaded import LoadedModel
 from headscope.models.seq2seq import Seq2SeqModel
-from headscope.models.untrained import make_untrained
 from headscope.options import ModelOptions, RunOptions
 
 __all__ = [

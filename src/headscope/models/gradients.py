@@ -87,11 +87,18 @@ class GradientSource(ModelView):
 
         Found at a layer's first batch: it knows no capped scores (Gemma 2), no learned sinks.
         """
+        eager = find_eager(type(module))
         if module not in self._is_exact:
-            self._is_exact[module] = _is_exact(module, *args, **options)
+            with torch.no_grad():
+                given = eager(module, *args, **options)[0]
+                try:
+                    fast = _fast_attention(module, *args, **options)
+                    self._is_exact[module] = is_close(fast, given, given.dtype)
+                except Exception:  # it refuses what it knows that it cannot do
+                    self._is_exact[module] = False
         if self._is_exact[module]:
             return _fast_attention(module, *args, **options)
-        return find_eager(type(module))(module, *args, **options)[0]
+        return eager(module, *args, **options)[0]
 
 
 def _measure(
@@ -115,16 +122,6 @@ def _measure(
     columns = sum(size_rows(slice(start, start + SLICE_ROWS)).sum(2) for start in starts)
     shape = torch.empty(len(gradient), n_heads, n_tokens, n_tokens, device="meta")
     return LayerGradient(layer, shape, batch, is_visible, torch.as_tensor(columns))
-
-
-def _is_exact(module: nn.Module, *args: Any, **options: Any) -> bool:
-    """Whether fast attention gives what the model's own function gives."""
-    with torch.no_grad():
-        own = find_eager(type(module))(module, *args, **options)[0]
-        try:
-            return is_close(_fast_attention(module, *args, **options), own, own.dtype)
-        except Exception:  # it refuses what it knows that it cannot do
-            return False
 
 
 def _fast_attention(module: nn.Module, *args: Any, **options: Any) -> Tensor:

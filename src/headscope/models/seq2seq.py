@@ -21,10 +21,16 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.errors import ModelError
-from headscope.models.anatomy import ROUNDING, argument_names, eval_mode
+from headscope.models.anatomy import (
+    ROUNDING,
+    NormWeights,
+    argument_names,
+    eval_mode,
+    find_projections,
+    weights_digest,
+)
 from headscope.models.encode import special_names
-from headscope.models.loaded import LoadedModel, ModelView, weights_digest
-from headscope.models.norms import NormWeights, find_projections
+from headscope.models.loaded import LoadedModel, ModelView
 from headscope.models.tap import (
     TapOutput,
     at_least_float32,
@@ -114,13 +120,18 @@ class Seq2SeqModel(ModelView):
         observe: Callable[[LayerAttention], None],
     ) -> None:
         """Show each layer; its kind is told by its place in `order`, without one by its shape."""
-        shapes = _shapes(batch)
+        n_source, n_target = batch.n_tokens, batch.target.n_tokens
+        square, shapes = (n_target, n_target), {ENCODER: (n_source, n_source)}  # query, key
+        shapes |= {DECODER: square, CROSS: (n_target, n_source)}
         n_calls, n_layers = 0, Counter[AttentionKind]()
 
         def show(output: TapOutput) -> None:
             nonlocal n_calls
             shape = tuple(output.weights.shape[-2:])
-            kind = _kind_of(shape, shapes) if order is None else order[n_calls]
+            if order is None and shape not in shapes.values():
+                raise ModelError(f"attention of shape {shape} is none of {[*shapes.values()]}")
+            kinds = order[n_calls:] if order else [k for k in shapes if shapes[k] == shape]
+            kind = kinds[0]
             if output.weights.ndim != 4 or shape != shapes.get(kind):
                 raise ModelError(
                     f"{self.name} returns attention of shape {tuple(output.weights.shape)} for "
@@ -233,34 +244,17 @@ class OneKind(ModelView):
         self.whole.attend(batch, lambda layer: observe(layer) if layer.kind is self.kind else None)
 
 
-def _shapes(batch: Batch) -> dict[AttentionKind, tuple[int, int]]:
-    """How many queries and keys each kind of attention has."""
-    n_source, n_target = batch.n_tokens, batch.target.n_tokens
-    return {
-        ENCODER: (n_source, n_source),
-        DECODER: (n_target, n_target),
-        CROSS: (n_target, n_source),
-    }
-
-
-def _kind_of(
-    shape: tuple[int, ...], shapes: Mapping[AttentionKind, tuple[int, int]]
-) -> AttentionKind:
-    found = [kind for kind, known in shapes.items() if known == shape]
-    if not found:
-        raise ModelError(f"attention of shape {shape} is none of {list(shapes.values())}")
-    return found[0]
-
-
 def _count_parts(layers: Sequence[LayerAttention]) -> dict[AttentionKind, Part]:
     """Layers and heads of each kind, if there are all, and every row is a distribution."""
     parts: dict[AttentionKind, Part] = {}
     for kind in AttentionKind:
-        own = [layer.weights for layer in layers if layer.kind is kind]
-        heads = {weights.shape[1] for weights in own}
+        of_kind = [layer.weights for layer in layers if layer.kind is kind]
+        heads = {weights.shape[1] for weights in of_kind}
         if len(heads) != 1:
-            raise ModelError(f"{len(own)} layers of {kind} attention have {sorted(heads)} heads")
-        parts[kind] = Part(len(own), heads.pop())
+            raise ModelError(
+                f"{len(of_kind)} layers of {kind} attention have {sorted(heads)} heads"
+            )
+        parts[kind] = Part(len(of_kind), heads.pop())
     error = max(float((layer.weights.sum(-1) - 1).abs().max()) for layer in layers)
     if error > ROUNDING:
         raise ModelError(f"the sum of a row of weights differs from 1 by {error:.3g}")
