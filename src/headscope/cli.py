@@ -147,7 +147,6 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
 
 
 def _run_options_of_pairs() -> list[Option]:
-    """The options of a run that make sense for two models."""
     options = collect_options(RunOptions)
     options["max_tokens"] = replace(options["max_tokens"], shown_default="128")
     return [option for option in options.values() if option.name != "null"]

@@ -386,7 +386,6 @@ def require(is_met: bool, name: str, value: object, expected: str) -> None:
 
 
 def _require_positive(options: Any, *names: str) -> None:
-    """An error for one of these options that is less than 1; None is allowed."""
     for name in names:
         value = getattr(options, name)
         require(value is None or value > 0, name, value, "at least 1")

@@ -295,7 +295,7 @@ CORPORA = Registry(
             "example",
         ),
         "jsonl": Entry(
-            "headscope.corpora.jsonl:JsonlCorpus",
+            "headscope.corpora.text:JsonlCorpus",
             '.jsonl: {"id", "text", "text_pair"?, "alignment"?} or {"id", "words"}, one per line',
         ),
         "conllu": Entry(
@@ -307,11 +307,11 @@ CORPORA = Registry(
             ".conllu, .conllx, .conll as --text: two paragraphs make an example",
         ),
         "conllu-coref": Entry(
-            "headscope.corpora.conllu_coref:ConlluCoreference",
+            "headscope.corpora.coreference:ConlluCoreference",
             ".conllu as --coref: documents with mentions in Entity= brackets",
         ),
         "conll2012": Entry(
-            "headscope.corpora.conll2012:Conll2012",
+            "headscope.corpora.coreference:Conll2012",
             ".conll, *_conll as --coref: documents with mentions in the last column",
         ),
         "gap-tsv": Entry(

@@ -179,7 +179,6 @@ def run_models(file: Path, out: Path, report: bool, study: dict[str, Any]) -> No
 
 
 def _refuse_mixed(model: str | None, train: str | None) -> None:
-    """What cannot be given beside a list of models."""
     for given, what in ((model, f"MODEL {model}"), (train, f"--train {train}")):
         if given:
             raise StudyError(
@@ -189,7 +188,6 @@ def _refuse_mixed(model: str | None, train: str | None) -> None:
 
 
 def _refuse_untested(train: str | None, treebanks: list[str] | None, vectors: Path | None) -> None:
-    """Say before any work that the probes lack what they need, or need no vectors."""
     if train and not treebanks:
         raise StudyError(
             f"--train {train} was given without --treebank. Expected a treebank to score the "

@@ -136,8 +136,6 @@ def _draw_samples(
 
 @dataclass(frozen=True)
 class _Study:
-    """A checked plan with everything it needs in hand."""
-
     worker: Worker
     passes: Sequence[Pass]
     samples: Mapping[str, Sample]  # by pass

@@ -61,8 +61,6 @@ def analyze_models(
 
 @dataclass(frozen=True)
 class _ModelsWorker:
-    """Analyzes one model after the other."""
-
     study: Mapping[str, Any]
     resume: bool
     progress: bool

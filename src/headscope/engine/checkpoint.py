@@ -187,7 +187,6 @@ def _checksum(arrays: Mapping[str, Any], facts: str) -> str:
 
 
 def _damaged(path: Path, error: Exception) -> OutputError:
-    """The error for a file that is not what was written."""
     return OutputError(
         f"{path} is damaged ({shorten(str(error))}). Expected what the run kept there; remove the "
         "file to have it made again with --resume, or remove the folder and run the analysis again."

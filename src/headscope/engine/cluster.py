@@ -147,7 +147,6 @@ class Pool:
         return self._n_wanted
 
     def _n_gpus(self) -> float:
-        """Of a worker."""
         if self.options.gpus_per_worker is not None:
             return self.options.gpus_per_worker
         return 1.0 if self.ray.cluster_resources().get("GPU", 0) else 0.0
@@ -171,7 +170,6 @@ class Pool:
         self._pending[opened] = handle, None
 
     def _collect(self) -> Iterator[tuple[int, Any]]:
-        """What has come back by now."""
         done, _ = self.ray.wait(list(self._pending), timeout=LOOK_SECONDS)
         for ref in done:
             handle, number = self._pending.pop(ref)
@@ -324,7 +322,6 @@ def _no_cluster(address: str, reason: object) -> StudyError:
 
 
 def _explain_opening(error: BaseException) -> HeadscopeError:
-    """Why a worker could not be made, as the driver says it."""
     if isinstance(error, HeadscopeError):
         return type(error)(f"A worker cannot start: {error.args[0]}")
     return StudyError(

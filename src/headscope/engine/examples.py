@@ -138,7 +138,6 @@ def read_again(
 def _show(
     source: AttentionSource, encodings: Sequence[Encoding], requests: Mapping[int, list[Request]]
 ) -> Iterator[tuple[Request, ShownExample]]:
-    """What is to be shown of examples of one length, which the model reads together."""
     wanted = [
         (position, encoding, request)
         for position, encoding in enumerate(encodings)

@@ -241,7 +241,6 @@ def _pool(weights: Maps, owners: NDArray[np.int64]) -> Maps:
 
 
 def _gold_arcs(example: Example, relation: str | None, direction: str) -> list[tuple[int, int]]:
-    """The tree's arcs as pairs of words (from, to)."""
     if direction not in DIRECTIONS:
         raise StudyError(
             f"No direction {direction!r}.{suggest(direction, DIRECTIONS)} Expected "

@@ -102,7 +102,6 @@ def _join_parts(
 
 
 def _whole_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest of the run that a part is of."""
     options = {**manifest["options"], "shard": None}
     return {name: v for name, v in manifest.items() if name != SHARDS} | {"options": options}
 
@@ -232,7 +231,6 @@ def _join_passes(key: str, manifests: Manifests) -> dict[str, Any]:
 
 
 def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> None:
-    """Runs that cannot be added: of other models or options, or over the same examples twice."""
     if len(manifests) < 2:
         raise OutputError(
             "Only one run was given. Expected two or more; name all folders to merge."

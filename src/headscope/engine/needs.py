@@ -91,7 +91,6 @@ def _time_forward(source: LoadedModel, n_tokens: int) -> float:
 
 
 def _free_bytes() -> float | None:
-    """Free memory in bytes; None if unknown."""
     path = Path("/proc/meminfo")
     lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
     sizes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]

@@ -11,7 +11,7 @@ from logging import getLogger
 from typing import Any, NamedTuple
 
 from headscope.contracts import Analysis, Annotation, AttentionKind, CorpusRole, Source, Watch
-from headscope.corpora.base import BaseCorpus
+from headscope.corpora.collection import BaseCorpus
 from headscope.data.attention import heads_per_layer
 from headscope.data.table import KIND
 from headscope.engine.open_models import Models
@@ -279,7 +279,6 @@ def _has_kinds(pass_: Pass, models: Models) -> bool:
 
 
 def _split_by_kind(pass_: Pass, models: Models, left_out: Reasons) -> Pass:
-    """The pass with what measures each kind of attention, where an encoder-decoder is measured."""
     if not _has_kinds(pass_, models):
         return pass_
     by_kind: dict[AttentionKind, tuple[Analysis, ...]] = {}
@@ -307,7 +306,6 @@ def _why_not_of_kind(analysis: Analysis, kind: AttentionKind, part: Any) -> str 
 
 
 def _say_encoder_alone(pass_: Pass, models: Models) -> Reasons:
-    """Why the decoder is not measured on a corpus, if it is not."""
     is_plain = pass_.watch is Watch.ATTENTION
     if not (models.has_decoder and is_plain) or _has_kinds(pass_, models):
         return {}

@@ -12,7 +12,7 @@ from typing import Any
 
 from headscope.arguments import checked
 from headscope.contracts import Annotation, AttentionSource, CorpusRole
-from headscope.corpora.base import BaseCorpus
+from headscope.corpora.collection import BaseCorpus
 from headscope.corpora.lines import file_digest, read_lines
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.example import stable_hash
@@ -201,7 +201,6 @@ def _count_shared(train: Sample, test: Sample, is_allowed: bool = False) -> int:
 
 
 def _warn_of_other_labels(train: Sample, test: Sample) -> None:
-    """Say where the two treebanks seem to be annotated by different schemes."""
     known = {r for e in train if e.tree for r in e.tree.relations}
     counts = Counter(r for e in test if e.tree for r in e.tree.relations)
     unseen = {relation: n for relation, n in counts.items() if relation not in known}
@@ -221,8 +220,6 @@ def _warn_of_other_labels(train: Sample, test: Sample) -> None:
 
 @dataclass(frozen=True)
 class _ProbeStudy:
-    """Everything that training and scoring need, in hand."""
-
     source: AttentionSource
     store: Path
     samples: Mapping[str, Sample]
@@ -297,7 +294,6 @@ class _ProbeStudy:
         return suite.over(treebanks["train"], treebanks["test"], UNTRAINED_PREFIX)
 
     def _run_parts(self, suite: Suite) -> list[tuple[Part, PartScores, int]]:
-        """Parts of the attention, and norms in its place."""
         n_sentences = min(N_PARTS, len(suite.train))
         parts = list(fit_parts(suite.train, self.source.layer_numbers, self.options.seed))
         scores = score_parts([part.probe for part in parts], suite.test)

@@ -161,7 +161,6 @@ def _find_problem(name: str, kind: Any, others: Iterable[Any]) -> str:
 
 
 def _check_object(analysis: Any) -> Analysis:
-    """The analysis that Python was given, or an error for what is none."""
     kind = type(analysis)
     breach = _find_breach(kind.name if isinstance(analysis, Analysis) else "", kind, ())
     if isinstance(analysis, type):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.contracts import CorpusRole
-from headscope.corpora.base import BaseCorpus
+from headscope.corpora.collection import BaseCorpus
 from headscope.data.example import Example, stable_hash
 from headscope.errors import InputError, StudyError, name_parameters, shorten
 from headscope.options import RunOptions, flag_of

@@ -76,7 +76,6 @@ class StoredMaps:
         return ProbeTreebank.whole(sentences, maps)
 
     def _key(self, sample: Sample) -> dict[str, Any]:
-        """What the maps depend on."""
         if not self._model:
             self._model.update(self.source.describe())
         return {
@@ -167,7 +166,6 @@ def _open_worker(maps: StoredMaps) -> StoredMaps:
 
 
 def _measure_on_cluster(pool: Pool, shards: Iterable[list[Example]]) -> Iterator[Measured]:
-    """The maps of all batches in order, measured side by side."""
     waiting = ((examples,) for examples in shards)
     window = 4 * (pool.options.workers or 4)
     for _, maps in pool.run("measure_shard", lambda: next(waiting, None), window):

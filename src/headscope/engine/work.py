@@ -105,7 +105,6 @@ class Worker:
         return self._untrained[draw]
 
     def _open_source(self, pass_: Pass, means: Tensor | None) -> Source[Any]:
-        """The model as a pass watches it."""
         if pass_.draw is not None:
             untrained = self.make_untrained(pass_.draw)
             return Seq2SeqModel(untrained) if pass_.by_kind else untrained

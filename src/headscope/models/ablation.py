@@ -182,8 +182,6 @@ class AblationSource(ModelView):
     def _alter_copies(
         self, layer: int, copies: Sequence[tuple[int, str]], is_sink: Tensor
     ) -> Alter:
-        """The alteration of one head of the layer in each copy of a batch."""
-
         def alter(at: int, output: Tensor, weights: Tensor, values: Tensor) -> Tensor:
             if at != layer:
                 return output

@@ -173,7 +173,6 @@ def _find_sink(seen: Sequence[TapOutput], adds_values: bool) -> bool:
 
 
 def _adds_values(output: TapOutput, computed_in: torch.dtype) -> bool:
-    """Whether a layer's output is the sum of its values by its weights."""
     if output.values is None or output.output is None:
         return False
     return is_close(output.output, _sum_values(output), computed_in)
@@ -228,7 +227,6 @@ def _split_at_number(path: str) -> tuple[str, int]:
 
 
 def _refuse_other_inputs(model: PreTrainedModel, inputs: Inputs, name: str) -> None:
-    """An error for a model that does not run on text, by the name of what it also needs."""
     try:
         with eval_mode(model), torch.inference_mode():
             model(**inputs)

@@ -74,7 +74,6 @@ class Encoder:
         ]
 
     def _tokenize(self, *inputs: Any, **options: Any) -> Any:
-        """What the tokenizer makes of texts; bad files make it fail in ways of its own."""
         try:
             return self.tokenizer(
                 *inputs,
@@ -167,7 +166,6 @@ class Encoder:
     def _find_offsets(
         self, encoded: Any, row: int, given: Input, ids: Ints, added: Bools
     ) -> Int[Ints, "token 2"]:
-        """Where each token stands in the text."""
         if self._gives_offsets:
             return np.array(encoded["offset_mapping"][row], dtype=np.int64).reshape(-1, 2)
         text = given if isinstance(given, str) else " ".join(given)
@@ -227,7 +225,6 @@ class Encoder:
 
     @cached_property
     def _gives_offsets(self) -> bool:
-        """Whether the tokenizer says where its tokens stand."""
         if self.tokenizer.is_fast:
             return True
         try:

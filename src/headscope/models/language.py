@@ -71,7 +71,6 @@ class Task:
         return losses.sum(dim=1) / (targets != -100).sum(dim=1)
 
     def _mask(self, encoding: Encoding) -> tuple[Tensor, Tensor]:
-        """Chosen positions and the tokens put there, by the seed and the example's id alone."""
         tokenizer = self.source.encoder.tokenizer
         key = [self.seed ^ STREAM, encoding.example.key]
         rng = np.random.Generator(np.random.Philox(key=key))

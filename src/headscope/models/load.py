@@ -210,7 +210,6 @@ def _find_missing(model: PreTrainedModel, keys: Iterable[str]) -> list[str]:
 
 
 def _refuse_left_over(name: str, model: PreTrainedModel, unexpected: Iterable[str]) -> None:
-    """An error where the checkpoint has more layers than the configuration says."""
     prefix = rf"^(model\.|{re.escape(model.base_model_prefix)}\.)*"  # of a base model in its head's
 
     def as_pattern(key: str) -> str:
@@ -227,7 +226,6 @@ def _refuse_left_over(name: str, model: PreTrainedModel, unexpected: Iterable[st
 
 
 def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
-    """The class that loads a language model with its head, by what the checkpoint says it is."""
     config = AutoConfig.from_pretrained(path, **options)
     if config.is_encoder_decoder:
         raise ModelError(
@@ -248,7 +246,6 @@ def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
 
 
 def _read_dtype(dtype: str | torch.dtype, place: Place) -> Any:
-    """The type of the weights: by default the checkpoint's own, and float32 on a CPU."""
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
         raise ModelError(
@@ -323,7 +320,6 @@ def _hub_is_reachable() -> bool:
 
 @contextmanager
 def _explained(name: str, is_local: bool) -> Iterator[None]:
-    """Turn what transformers raises on loading into one clear error."""
     try:
         yield
     except HeadscopeError:

@@ -184,7 +184,6 @@ def _join_words(first: Encoding, second: Encoding) -> WordPairEncoding:
 
 
 def _attend_words(model: LoadedModel, batch: Batch, number: int) -> list[Tensor]:
-    """The word maps of every layer, `[example, head, word, other]`."""
     parts = [e.parts[number] for e in batch.encodings if isinstance(e, WordPairEncoding)]
     order = sorted(range(len(parts)), key=lambda i: len(parts[i]))
     maps: list[list[Tensor]] = [[] for _ in range(model.n_layers)]

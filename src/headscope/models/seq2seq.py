@@ -159,7 +159,6 @@ class Seq2SeqModel(ModelView):
             how(self.whole, {**self._inputs(batch), **extra}, show)
 
     def _inputs(self, batch: Batch) -> dict[str, Tensor]:
-        """What the whole model is called with."""
         known = argument_names(self.whole)
         inputs = {name: value for name, value in batch.inputs.items() if name in known}
         return {**inputs, "decoder_input_ids": batch.target.inputs["input_ids"]}
@@ -264,7 +263,6 @@ def _count_parts(layers: Sequence[LayerAttention]) -> dict[AttentionKind, Part]:
 def _observe_outputs(
     model: PreTrainedModel, inputs: Mapping[str, Any], observe: Callable[[TapOutput], None]
 ) -> None:
-    """Run the model and ask for all its maps at once."""
     with using_attention(model, "eager"), torch.inference_mode():
         outputs = model(**inputs, output_attentions=True, return_dict=True)
     for kind, name in OUTPUTS.items():

@@ -212,8 +212,6 @@ def _run(model: PreTrainedModel, inputs: Inputs, slicing: Slicing, attend: Atten
 
 @dataclass(frozen=True)
 class _Call:
-    """How an attention function was called."""
-
     module: nn.Module
     query: Tensor  # [example, head, query, part]
     key: Tensor  # [example, group, key, part]

@@ -119,7 +119,6 @@ class RunFolder:
             lock.release()
 
     def _remove(self) -> None:
-        """Take away what a new run wrote while it ran."""
         for file in (self.path / MANIFEST, *self.path.glob("tallies/*.safetensors")):
             file.unlink(missing_ok=True)
         with suppress(OSError):  # somebody else put something there

@@ -85,7 +85,6 @@ def _comparable(name: str, value: Any) -> Any:
 
 
 def _differences(before: Any, after: Any) -> str:
-    """What is not the same, by name where there are names."""
     if isinstance(before, dict) and isinstance(after, dict):
         names: Sequence[str] = [
             name for name in {**before, **after} if before.get(name) != after.get(name)

@@ -105,7 +105,6 @@ def _summarize(
 
 
 def _combine(analyses: Iterable[Any], tables: Frames) -> Frames:
-    """Let analyses say what follows from all their passes together."""
     for analysis in analyses:
         own = {name: tables[name] for name in analysis.tables if name in tables}
         if own:
