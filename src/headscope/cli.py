@@ -13,19 +13,26 @@ from typing import Annotated, Any
 import typer
 
 from headscope.commands import talk
-from headscope.commands.analyze import analyze
-from headscope.commands.compare import atlas, compare
-from headscope.commands.explore import explore
+from headscope.commands.analyze import analyze, probe
+from headscope.commands.explore import explore, show
 from headscope.commands.interrupt import (
     INTERRUPTED,
     catch_interrupts,
     end_interrupted,
     was_interrupted,
 )
-from headscope.commands.probe import probe
-from headscope.commands.runs import card, distance, layout, list_names, merge, report, table
+from headscope.commands.runs import (
+    atlas,
+    card,
+    compare,
+    distance,
+    layout,
+    list_names,
+    merge,
+    report,
+    table,
+)  # fmt: skip
 from headscope.commands.shared import RUN, expand_options
-from headscope.commands.show import show
 from headscope.contracts import Watch
 from headscope.errors import HeadscopeError, WriteError, on_command_line
 from headscope.options import (

@@ -16,7 +16,7 @@ from headscope.arguments import checked
 from headscope.contracts import Analysis
 from headscope.data.table import KIND, Tables, join_kinds, split_kinds
 from headscope.engine.checkpoint import Checkpoint
-from headscope.engine.plug_ins import PlugInError, blame_package, check_tables
+from headscope.engine.resolve import PlugInError, blame_package, check_tables
 from headscope.errors import StudyError, name_parameters
 from headscope.options import require
 from headscope.registry import load_presentations

@@ -1,6 +1,7 @@
 """One example through the model: what chosen heads do with it."""
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -83,18 +84,22 @@ def make_view(
     keys: Encoding | None = None,
 ) -> HeadView:
     """What a head does with an example, from its map between tokens; `arcs` are pairs of words."""
-    owners = _unit_of_each_token(encoding, by_words)
+    owners = _find_units(encoding, by_words)
     units, is_special = _name_units(encoding, owners, by_words, later_piece)
     if keys is not None:  # of cross attention, between tokens
         others = _name_units(keys, np.arange(len(keys)), False, later_piece)
         return HeadView(encoding.example.id, *head, units, is_special, weights, (), *others)
-    first_unit = _first_units(encoding, owners)
+    words = encoding.word_ids.tolist()
+    first_unit = {w: int(owners[i]) for i, w in reversed([*enumerate(words)]) if w >= 0}
     marked = tuple(
         (first_unit[start], first_unit[end])
         for start, end in arcs
         if start in first_unit and end in first_unit
     )
-    return HeadView(encoding.example.id, *head, units, is_special, _pool(weights, owners), marked)
+    # Sums over the tokens of a unit attended to, means over those of a unit that attends.
+    membership = (owners == np.arange(owners.max() + 1)[:, None]).astype(float)  # [unit, token]
+    pooled = membership / membership.sum(-1, keepdims=True) @ weights @ membership.T
+    return HeadView(encoding.example.id, *head, units, is_special, pooled, marked)
 
 
 def all_heads(source: AttentionSource, layer: int | None = None) -> list[tuple[int, int]]:
@@ -168,7 +173,7 @@ def run_heads(
     return maps
 
 
-def _unit_of_each_token(encoding: Encoding, by_words: bool) -> NDArray[np.int64]:
+def _find_units(encoding: Encoding, by_words: bool) -> NDArray[np.int64]:
     """The number of the unit each token is in: itself, or its word."""
     if not by_words:
         return np.arange(len(encoding))
@@ -177,15 +182,9 @@ def _unit_of_each_token(encoding: Encoding, by_words: bool) -> NDArray[np.int64]
             f"{encoding.example.id} is plain text, so its words are not known. Expected an example "
             "of words; give its words, or look at tokens."
         )
-    words = [
-        f"word {word}" if word >= 0 else f"token {position}" for position, word in _places(encoding)
-    ]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(words))}
-    return np.array([numbers[name] for name in words])
-
-
-def _places(encoding: Encoding) -> list[tuple[int, int]]:
-    return list(enumerate(encoding.word_ids.tolist()))
+    names = [(w, 0) if w >= 0 else (-1, i) for i, w in enumerate(encoding.word_ids.tolist())]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names])
 
 
 def _name_units(
@@ -210,10 +209,7 @@ def _find_later_pieces(encoding: Encoding) -> list[bool]:
     """Which tokens continue the word of the token before them."""
     words = encoding.word_ids.tolist()
     if max(words, default=-1) >= 0:
-        return [
-            position > 0 and word >= 0 and word == words[position - 1]
-            for position, word in _places(encoding)
-        ]
+        return [w >= 0 and w == before for before, w in pairwise([-1, *words])]
     text, end, later = encoding.example.text or "", 0, []
     for surface, kind in zip(encoding.surfaces, encoding.kinds, strict=True):
         start = text.casefold().find(surface.casefold(), end) if kind == TokenKind.TEXT else -1
@@ -223,23 +219,6 @@ def _find_later_pieces(encoding: Encoding) -> list[bool]:
     return later
 
 
-def _first_units(encoding: Encoding, owners: NDArray[np.int64]) -> dict[int, int]:
-    """The unit of each word's first piece; words without tokens have none."""
-    first_units: dict[int, int] = {}
-    for position, word in _places(encoding):
-        if word >= 0:
-            first_units.setdefault(word, int(owners[position]))
-    return first_units
-
-
-def _pool(weights: Maps, owners: NDArray[np.int64]) -> Maps:
-    """Sums over the tokens of a unit attended to, means over those of a unit that attends."""
-    membership = (owners == np.arange(owners.max() + 1)[:, None]).astype(float)  # [unit, token]
-    means = membership / membership.sum(-1, keepdims=True)
-    pooled: Maps = means @ weights @ membership.T  # [unit, unit]
-    return pooled
-
-
 def _gold_arcs(example: Example, relation: str | None, direction: str) -> list[tuple[int, int]]:
     if direction not in DIRECTIONS:
         raise StudyError(
@@ -247,24 +226,14 @@ def _gold_arcs(example: Example, relation: str | None, direction: str) -> list[t
             f"{' or '.join(DIRECTIONS)}; choose one."
         )
     tree = example.tree
-    if tree is None:
-        _refuse_relation(example, relation, [])
-        return []
-    words = [
-        word
-        for word, head in enumerate(tree.heads)
-        if head != ROOT and relation in (None, tree.relations[word])
-    ]
-    if not words:
-        _refuse_relation(example, relation, sorted(set(tree.relations) - {"root"}))
-    is_upward = direction == DIRECTIONS[0]
-    return [(w, tree.heads[w]) if is_upward else (tree.heads[w], w) for w in words]
-
-
-def _refuse_relation(example: Example, relation: str | None, known: Sequence[str]) -> None:
-    if relation is not None:
+    heads, relations = (tree.heads, tree.relations) if tree else ((), ())
+    words = [w for w, h in enumerate(heads) if h != ROOT and relation in (None, relations[w])]
+    if relation is not None and not words:
+        known = sorted(set(relations) - {"root"})
         has = f"one of its relations: {', '.join(known)}" if known else "a sentence with a tree"
         raise StudyError(
             f"{example.id} has no relation {relation!r}.{suggest(relation, known)} Expected {has}; "
             "choose another, or leave --relation out."
         )
+    is_upward = direction == DIRECTIONS[0]
+    return [(w, heads[w]) if is_upward else (heads[w], w) for w in words]
