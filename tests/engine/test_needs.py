@@ -3,7 +3,7 @@
 import pytest
 
 import headscope
-from headscope.engine import needs
+from headscope.engine import open_models as needs
 from headscope.errors import StudyError
 from headscope.models.loaded import wrap_model
 from tests.models.tiny import FAMILIES, build_model, build_tokenizer

@@ -191,7 +191,9 @@ def find_phrase_head(phrase: Phrase, tags: Sequence[str], start: int, end: int) 
         while inner := [c for c in phrase.children if c.start <= start and end <= c.end]:
             phrase = inner[0]
         within = [c for c in phrase.children if start <= c.start and c.end <= end]
-        first = next((c for c in within if _is_modified(c, tags, end)), None)
+        # A noun phrase that is followed by what modifies it; after 's the head follows instead.
+        noun_phrases = (c for c in within if c.label.startswith("NP") and c.end < end)
+        first = next((c for c in noun_phrases if tags[c.end - 1] != "POS"), None)
         if first:
             start, end = first.start, first.end
     covered = {word for child in within for word in range(child.start, child.end)}
@@ -203,12 +205,6 @@ def find_phrase_head(phrase: Phrase, tags: Sequence[str], start: int, end: int) 
         if nouns:
             return nouns[-1]
     return uncovered[-1]
-
-
-def _is_modified(phrase: Phrase, tags: Sequence[str], end: int) -> bool:
-    """Whether a noun phrase is followed by what modifies it; after 's the head follows instead."""
-    is_possessor = tags[phrase.end - 1] == "POS"
-    return phrase.label.startswith("NP") and phrase.end < end and not is_possessor
 
 
 def _refuse(path: Path, line: int, what: str) -> None:

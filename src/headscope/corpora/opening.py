@@ -136,7 +136,14 @@ def _open_list(items: Sequence[Any], skip_bad: bool) -> BaseCorpus:
     members: dict[str, BaseCorpus] = {}
     paths: set[str] = set()
     for key, item in zip(keys, items, strict=True):
-        for member_key, member in _open_members(key, item).items():
+        if is_corpus(item):
+            opened: dict[str, BaseCorpus] = {key: adopt(item)}
+        elif os.path.isdir(item):  # as many corpora as it has files
+            folder = _open_folder(Path(item), CorpusRole.TEXT)
+            opened = {f"{key}/{inner}": corpus for inner, corpus in folder.items()}
+        else:
+            opened = {key: _open(item, CorpusRole.TEXT)}
+        for member_key, member in opened.items():
             path = os.path.abspath(member.location) if member.location else member_key
             if member_key in members or path in paths:
                 raise InputError(
@@ -147,16 +154,6 @@ def _open_list(items: Sequence[Any], skip_bad: bool) -> BaseCorpus:
             paths.add(path)
     name = f"{os.path.basename(keys[0])} and {len(keys) - 1} more"
     return FilesCorpus(name, members, skip_bad)
-
-
-def _open_members(key: str, item: Any) -> dict[str, BaseCorpus]:
-    """The corpora of an item by key; a folder is as many as it has files."""
-    if is_corpus(item):
-        return {key: adopt(item)}
-    if os.path.isdir(item):
-        files = _open_folder(Path(item), CorpusRole.TEXT)
-        return {f"{key}/{inner}": corpus for inner, corpus in files.items()}
-    return {key: _open(item, CorpusRole.TEXT)}
 
 
 def _choose_keys(items: Sequence[Any]) -> list[str]:

@@ -11,19 +11,16 @@ from typing import Any
 from headscope.arguments import checked
 from headscope.contracts import Analysis, Annotation, CorpusRole, Watch
 from headscope.corpora.opening import CorporaLike, as_corpora
-from headscope.data.counts import ExampleCounts
 from headscope.data.example import Example
 from headscope.data.head_view import ShownExample, write_examples
 from headscope.data.table import split_kinds
 from headscope.engine.checkpoint import Checkpoint, SavedSums, StateFile
 from headscope.engine.cluster import Pool, find_ray, open_pool
-from headscope.engine.examples import gather_examples
 from headscope.engine.finish import finish_run
-from headscope.engine.head_views import refuse_absent_heads
-from headscope.engine.measure import Progress, Result
+from headscope.engine.head_views import gather_examples, refuse_absent_heads
+from headscope.engine.measure import Result
 from headscope.engine.merge import SHARDS, finish_part
-from headscope.engine.needs import tell_needs
-from headscope.engine.open_models import open_models
+from headscope.engine.open_models import open_models, tell_needs
 from headscope.engine.plan import Pass, describe_study, list_passes, plan, tell_left_out
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import choose_analyses, read_names, split_options
@@ -178,7 +175,14 @@ class _Study:
             assert self.folder is not None  # checked before
             return finish_part(self.folder, self.manifest, self._results, failed)
         for pass_ in self.passes:
-            _refuse_unused(pass_.corpus.name, self._results[pass_.key].result.counts)
+            counts = self._results[pass_.key].result.counts
+            reasons = "; ".join(f"{n} {reason}" for reason, n in counts.skipped.items())
+            if not counts.used:  # there would be nothing to say
+                raise InputError(
+                    f"No example of {pass_.corpus.name} could be measured "
+                    f"({shorten(reasons) or 'there is none'}). Expected at least one that the "
+                    "model can read; check the file, or raise --max-tokens."
+                )
         analyses = {a.name: a for pass_ in self.passes for a in pass_.analyses}
         with bars.stage("tables and map of heads"):
             run = finish_run(self.folder, self.manifest, analyses, self._results, failed)
@@ -196,7 +200,10 @@ class _Study:
         examples = self.samples[pass_.key].read(missing)
         measured: Iterator[tuple[Group, Result | str]]
         if pool is None:
-            measured = self._measure_here(pass_, means, examples, progress)
+            measured = (
+                ([(shard, some)], self.worker.measure(pass_, means, [some], progress))
+                for shard, some in examples
+            )
         else:
             measured = measure_on_cluster(pool, pass_, means, examples, len(missing), progress)
         with saved:
@@ -207,16 +214,6 @@ class _Study:
                     for shard, members in group:
                         yield _describe_failure(pass_, shard, members, result)
         self._results[pass_.key] = saved.checkpoint
-
-    def _measure_here(
-        self,
-        pass_: Pass,
-        means: Any,
-        shards: Iterable[tuple[Shard, list[Example]]],
-        progress: Progress,
-    ) -> Iterator[tuple[Group, Result]]:
-        for shard, examples in shards:
-            yield [(shard, examples)], self.worker.measure(pass_, means, [examples], progress)
 
     def _means(self, pass_: Pass, bars: Bars) -> Any:
         """The mean outputs of heads to alter: a pass of its own over all examples, kept."""
@@ -252,16 +249,6 @@ class _Study:
                     parts.get(kind or "", run.tables),
                     partial(bars.add, f"{pass_.key} (examples)"),
                 )
-
-
-def _refuse_unused(corpus: str, counts: ExampleCounts) -> None:
-    """An error where nothing of a corpus could be measured: there would be nothing to say."""
-    if not counts.used:
-        reasons = "; ".join(f"{n} {reason}" for reason, n in counts.skipped.items())
-        raise InputError(
-            f"No example of {corpus} could be measured ({shorten(reasons) or 'there is none'}). "
-            "Expected at least one that the model can read; check the file, or raise --max-tokens."
-        )
 
 
 def _describe_failure(

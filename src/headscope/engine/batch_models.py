@@ -10,7 +10,7 @@ from typing import Any
 from headscope.corpora.lines import read_lines
 from headscope.engine.analyze import analyze
 from headscope.engine.cluster import open_pool
-from headscope.engine.work import locate, package_versions
+from headscope.engine.work import locate, package_facts
 from headscope.errors import HeadscopeError, InputError, shorten
 from headscope.options import ClusterOptions, collect_options
 from headscope.runs.folder import RunFolder
@@ -54,7 +54,7 @@ def analyze_models(
     # A worker that dies is replaced, and the next one goes on with its model.
     recipe, names = partial(_ModelsWorker, study, resume=True, progress=False), list(folders)
     waiting = iter([(locate(name), folders[name].absolute()) for name in names])
-    with open_pool(cluster, recipe, package_versions()) as pool:
+    with open_pool(cluster, recipe, package_facts()) as pool:
         for number, reason in pool.run("analyze", lambda: next(waiting, None)):
             yield names[number], reason
 
@@ -66,7 +66,7 @@ class _ModelsWorker:
     progress: bool
 
     def facts(self) -> dict[str, str]:
-        return package_versions()
+        return package_facts()
 
     def analyze(self, name: str, folder: Path) -> str:
         """Why the model could not be analyzed; "" if it was."""

@@ -186,7 +186,12 @@ class Pool:
         """Why a task failed; its worker is kept, restarted or given up."""
         errors, cause = self.ray.exceptions, getattr(error, "cause", error)
         if number is None and isinstance(error, errors.RayTaskError):
-            raise _explain_opening(cause) from None
+            if isinstance(cause, HeadscopeError):
+                raise type(cause)(f"A worker cannot start: {cause.args[0]}") from None
+            raise StudyError(
+                f"A worker cannot start: {_reason(cause)}. Expected it to load the model; see its "
+                "messages above."
+            ) from None
         if isinstance(error, errors.RayTaskError):
             is_harmless = isinstance(cause, HARMLESS)
             if not is_harmless and not isinstance(cause, errors.RayError):  # it may be ill
@@ -318,15 +323,6 @@ def _no_cluster(address: str, reason: object) -> StudyError:
         f"No Ray cluster can be used at --ray {address} ({' '.join(str(reason).split())[:200]}). "
         "Expected HOST:PORT of its head node, with the same Ray and Python as here, auto on a "
         "machine of the cluster, or local; start one with `ray start --head`."
-    )
-
-
-def _explain_opening(error: BaseException) -> HeadscopeError:
-    if isinstance(error, HeadscopeError):
-        return type(error)(f"A worker cannot start: {error.args[0]}")
-    return StudyError(
-        f"A worker cannot start: {_reason(error)}. Expected it to load the model; see its messages "
-        "above."
     )
 
 

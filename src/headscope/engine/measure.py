@@ -27,7 +27,7 @@ from headscope.data.example import Example, stable_hash
 from headscope.data.reading import AnyReading, Reading
 from headscope.data.sampled_rows import SampledRows
 from headscope.engine.resolve import blame_package, check_values
-from headscope.engine.windows import cut_windows
+from headscope.engine.sample import cut_windows
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
 from headscope.options import RunOptions

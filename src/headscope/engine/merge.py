@@ -15,8 +15,8 @@ from headscope.arguments import checked
 from headscope.data.head_view import write_examples
 from headscope.data.table import KIND
 from headscope.engine.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from headscope.engine.examples import merge_examples
 from headscope.engine.finish import describe_counts, finish_run
+from headscope.engine.head_views import merge_examples
 from headscope.engine.resolve import restore_analysis
 from headscope.engine.sample import Part
 from headscope.errors import OutputError, StudyError
@@ -177,8 +177,14 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
     merged: dict[str, Checkpoint] = {}
     for key in keys:
         pairs = zip(stores, manifests, strict=True)
-        of_runs = [_read_sums(store, key) for store, m in pairs if key in m["passes"]]
-        merged[key] = Checkpoint(reduce(add, (checkpoint.result for checkpoint in of_runs)))
+        paths = [store.tally_path(key) for store, m in pairs if key in m["passes"]]
+        for path in paths:
+            if not path.exists():
+                raise OutputError(
+                    f"{path} is gone: without it the examples of {key} would be left out. Expected "
+                    "the sums that the run wrote; run the analysis again with --resume."
+                )
+        merged[key] = Checkpoint(reduce(add, (read_checkpoint(path).result for path in paths)))
     manifest = {
         **manifests[0],
         "analyses": described,
@@ -201,16 +207,6 @@ def _write(target: RunFolder, manifest: Mapping[str, Any], merged: Mapping[str, 
         for key, checkpoint in merged.items():
             write_checkpoint(target.tally_path(key), checkpoint)
         return finish_run(target, manifest, analyses, merged)
-
-
-def _read_sums(store: RunFolder, key: str) -> Checkpoint:
-    path = store.tally_path(key)
-    if not path.exists():
-        raise OutputError(
-            f"{path} is gone: without it the examples of {key} would be left out. Expected the "
-            "sums that the run wrote; run the analysis again with --resume."
-        )
-    return read_checkpoint(path)
 
 
 def _join_passes(key: str, manifests: Manifests) -> dict[str, Any]:

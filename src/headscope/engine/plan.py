@@ -99,7 +99,10 @@ def list_passes(
     for analysis in analyses:
         able = [i for i, pass_ in enumerate(passes) if analysis.needs <= pass_.corpus.provides]
         if not able:
-            lacking.append((analysis, _say_missing(analysis)))
+            needs = " and ".join(sorted(analysis.needs))
+            known = (MISSING[annotation] for annotation in MISSING if annotation in analysis.needs)
+            reason = next(known, f"no corpus with {needs} was given")
+            lacking.append((analysis, f"Skipped {analysis.name!r}: {reason}."))
         elif analysis.watches.is_costly:
             first, watch = passes[able[0]], analysis.watches
             key = f"{watch.value}-{first.key}"
@@ -123,13 +126,6 @@ def _list_windows(pass_: Pass, options: RunOptions) -> Iterator[Pass]:
         for window in COREF_WINDOWS if tokens is None else (tokens,):
             key = f"{pass_.key}-{window}" if tokens is None else pass_.key
             yield replace(pass_, key=key, window=window)
-
-
-def _say_missing(analysis: Analysis) -> str:
-    needs = " and ".join(sorted(analysis.needs))
-    reasons = [reason for annotation, reason in MISSING.items() if annotation in analysis.needs]
-    reason = reasons[0] if reasons else f"no corpus with {needs} was given"
-    return f"Skipped {analysis.name!r}: {reason}."
 
 
 def plan(
@@ -209,17 +205,13 @@ def _fit_windows(
 Rule = Callable[[Any, Pass, Models], Reason | None]
 
 
-def _need_two_models(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
-    if analysis.watches is Watch.MODEL_PAIR and models.source.emits is not Watch.MODEL_PAIR:
+def _need_two_models_or_layers(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
+    source = models.source
+    if analysis.watches is Watch.MODEL_PAIR and source.emits is not Watch.MODEL_PAIR:
         raise StudyError(
             f"Analysis {analysis.name!r} compares two models, and only {models.name} was "
             "given. Expected two; run `headscope distance MODEL_A MODEL_B --text FILE`."
         )
-    return None
-
-
-def _need_two_layers(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
-    source = models.source
     if source.n_layers > 1 or not analysis.compares_layers:
         return None
     why = (
@@ -228,7 +220,7 @@ def _need_two_layers(analysis: Any, pass_: Pass, models: Models) -> Reason | Non
         "analysis out (--only)."
     )
     error = f"Analysis {analysis.name!r} cannot run: {why}"
-    return Reason(_say_skipped(analysis, why), error, is_refused=True)
+    return Reason(f"Skipped {analysis.name!r}: {first_part(why)}", error, is_refused=True)
 
 
 def _need_gradients_or_heads(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
@@ -244,7 +236,7 @@ def _need_gradients_or_heads(analysis: Any, pass_: Pass, models: Models) -> Reas
                 "Expected one; leave the analysis out."
             )
         why = model.explain_fixed()
-    return Reason(_say_skipped(analysis, why), why) if why else None
+    return Reason(f"Skipped {analysis.name!r}: {first_part(why)}", why) if why else None
 
 
 def _need_decoder(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
@@ -267,9 +259,7 @@ def _need_decoder(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
     )
 
 
-RULES: Sequence[Rule] = (
-    _need_two_models, _need_two_layers, _need_gradients_or_heads, _need_decoder,
-)  # fmt: skip
+RULES: Sequence[Rule] = (_need_two_models_or_layers, _need_gradients_or_heads, _need_decoder)
 
 
 def _has_kinds(pass_: Pass, models: Models) -> bool:
@@ -372,11 +362,6 @@ def _describe(pass_: Pass, sample: Sample) -> dict[str, Any]:
         "draw": pass_.draw,
         "skipped_files": corpus.skipped_files,
     }
-
-
-def _say_skipped(analysis: Analysis, why: str) -> str:
-    """That an analysis is left out, with what an error says is wrong."""
-    return f"Skipped {analysis.name!r}: {first_part(why)}"
 
 
 def tell_left_out(left_out: Reasons) -> None:

@@ -45,7 +45,7 @@ from headscope.probes.parts import N_PARTS, Part, PartScores, fit_heads, fit_par
 from headscope.probes.structural import refuse_rank
 from headscope.probes.suite import Probe, Suite, run_probes, run_side_by_side
 from headscope.probes.tables import Findings, build_tables
-from headscope.probes.train import NoStateStore, StateStore, TrainingOptions, refuse_tiny
+from headscope.probes.train import NoStateStore, TrainingOptions, refuse_tiny
 from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.trust import examine_probe, list_steps
 from headscope.probes.vectors import WordVectors, read_vectors
@@ -235,13 +235,17 @@ class _ProbeStudy:
         self, probes: Mapping[str, Probe], vectors: Path | None, manifest: dict[str, Any]
     ) -> Run:
         treebanks = self._open_treebanks(self.source, self.samples, self.hidden)
-        words = _read_vectors(vectors, treebanks)
+        words, folder = _read_vectors(vectors, treebanks), self.folder
         suite = Suite(
             train=treebanks["train"],
             test=treebanks["test"],
             vectors=words,
             options=self.training,
-            open_state=self._open_state,
+            open_state=lambda name: (
+                StateFile(folder.path / "checkpoints" / f"{name}.safetensors")
+                if folder
+                else NoStateStore()
+            ),
             report=self.bars.report,
             compat=self.options.compat,
             rank=self.options.rank,
@@ -250,7 +254,13 @@ class _ProbeStudy:
         suite.layer = choose_layer(fits) if fits else 0
         suites = {"": suite}
         if any(probe.of_untrained for probe in probes.values()):
-            suites[UNTRAINED_PREFIX] = self._untrained_suite(suite)
+            assert isinstance(self.source, LoadedModel)  # else these probes are left out
+            untrained = make_untrained(self.source, self.options.seed)
+            of_layer = self.hidden and HiddenStates(
+                untrained, (suite.layer,), self.hidden.dimension
+            )
+            both = self._open_treebanks(untrained, self.samples, of_layer, is_untrained=True)
+            suites[UNTRAINED_PREFIX] = suite.over(both["train"], both["test"], UNTRAINED_PREFIX)
         by_probe = {
             name: suites[UNTRAINED_PREFIX if probe.of_untrained else ""]
             for name, probe in probes.items()
@@ -282,16 +292,9 @@ class _ProbeStudy:
             "counts": {part: dict(t.maps.index.counts) for part, t in treebanks.items()},
             "coverage": _coverage(words, treebanks),
         }
-        if self.folder:
-            self.folder.finish(tables, final)
-        return Run(tables, final, self.folder.path if self.folder else None)
-
-    def _untrained_suite(self, suite: Suite) -> Suite:
-        assert isinstance(self.source, LoadedModel)  # else these probes are left out
-        source = make_untrained(self.source, self.options.seed)
-        hidden = self.hidden and HiddenStates(source, (suite.layer,), self.hidden.dimension)
-        treebanks = self._open_treebanks(source, self.samples, hidden, is_untrained=True)
-        return suite.over(treebanks["train"], treebanks["test"], UNTRAINED_PREFIX)
+        if folder:
+            folder.finish(tables, final)
+        return Run(tables, final, folder.path if folder else None)
 
     def _run_parts(self, suite: Suite) -> list[tuple[Part, PartScores, int]]:
         n_sentences = min(N_PARTS, len(suite.train))
@@ -329,11 +332,6 @@ class _ProbeStudy:
             part: maps.treebank(sample, self.bars.add(f"{part}: {source.name}", sample.n_examples))
             for part, sample in samples.items()
         }
-
-    def _open_state(self, name: str) -> StateStore:
-        if self.folder is None:
-            return NoStateStore()
-        return StateFile(self.folder.path / "checkpoints" / f"{name}.safetensors")
 
 
 def _open_untrained(open_source: Callable[[], Any], seed: int) -> AttentionSource:

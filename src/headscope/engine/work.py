@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -27,10 +26,11 @@ from headscope.models.load import make_untrained
 from headscope.models.loaded import LoadedModel
 from headscope.models.seq2seq import Seq2SeqModel
 from headscope.options import ModelOptions, RunOptions
+from headscope.runs.manifest import package_versions
 
 __all__ = [
     "Group", "Groups", "Worker", "describe_source", "locate", "measure_on_cluster", "open_worker",
-    "package_versions",
+    "package_facts",
 ]  # fmt: skip
 
 
@@ -221,14 +221,13 @@ def locate(given: Any) -> Any:
 def describe_source(source: Source[Any]) -> dict[str, str]:
     """What numbers depend on: the packages and the model."""
     model: Mapping[str, Any] = source.describe()
-    return package_versions() | {
+    return package_facts() | {
         "digest of the model's weights": str(model["digest"]),
         "digest of its tokenizer": str(model.get("tokenizer")),
         "dtype of the model": str(model.get("dtype")),
     }
 
 
-def package_versions() -> dict[str, str]:
+def package_facts() -> dict[str, str]:
     """The versions of the packages that numbers depend on."""
-    packages = ("headscope", "torch", "transformers", "numpy")
-    return {f"version of {name}": version(name) for name in packages}
+    return {f"version of {name}": number for name, number in package_versions().items()}

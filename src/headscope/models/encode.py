@@ -46,7 +46,11 @@ class Encoder:
     _surfaces: dict[int, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if not self._gives_offsets and not self._marks_pieces():
+        if self._gives_offsets:
+            return
+        ids = self.tokenizer(["a b"], verbose=False)["input_ids"][0]
+        pieces = self.tokenizer.convert_ids_to_tokens(ids)
+        if sum(piece.startswith(MARK) for piece in pieces) != 2:
             raise ModelError(
                 f"{type(self.tokenizer).__name__} is a slow tokenizer, which does not give the "
                 f"positions of its tokens in the text, and its tokens are not the marked pieces of "
@@ -148,6 +152,12 @@ class Encoder:
         if spans is not None:
             words[~added], n_shared = align(offsets[~added], spans)
         units = self._find_units(given, encoded, row, offsets, added) if spans is None else words
+        if encoded.is_fast:
+            is_truncated = bool(encoded.encodings[row].overflowing)
+        else:
+            texts, tokenizer = [given], self.tokenizer
+            whole = tokenizer(text_target=texts) if is_target else tokenizer(texts, verbose=False)
+            is_truncated = len(whole["input_ids"][0]) > len(ids)
         return Encoding(
             example=example,
             inputs={
@@ -158,7 +168,7 @@ class Encoder:
             surfaces=surfaces,
             kinds=kinds,
             word_ids=words,
-            is_truncated=self._is_truncated(encoded, row, given, is_target),
+            is_truncated=is_truncated,
             n_shared=n_shared,
             tokenization=self._count(units, ids, surfaces, kinds == TokenKind.TEXT),
         )
@@ -209,19 +219,6 @@ class Encoder:
             "unknown pieces": int((is_piece & is_unknown).sum()),
             "single-character pieces": int((is_piece & is_single & ~is_unknown).sum()),
         }
-
-    def _is_truncated(self, encoded: Any, row: int, given: Input, is_target: bool) -> bool:
-        if encoded.is_fast:
-            return bool(encoded.encodings[row].overflowing)
-        texts, tokenizer = [given], self.tokenizer
-        whole = tokenizer(text_target=texts) if is_target else tokenizer(texts, verbose=False)
-        return len(whole["input_ids"][0]) > len(encoded["input_ids"][row])
-
-    def _marks_pieces(self) -> bool:
-        """Whether tokens are pieces with SentencePiece's mark before each word."""
-        ids = self.tokenizer(["a b"], verbose=False)["input_ids"][0]
-        pieces = self.tokenizer.convert_ids_to_tokens(ids)
-        return sum(piece.startswith(MARK) for piece in pieces) == 2
 
     @cached_property
     def _gives_offsets(self) -> bool:

@@ -73,21 +73,17 @@ class ModelPair(Source[LayerAttention]):
 
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
         """Run both and show their layers, numbered on from one model to the other."""
-        n_before = 0
+        # Rows of both are compared, so both have the key that a learned sink is.
+        n_before, has_sink = 0, self.first.has_sink or self.second.has_sink
 
         def show(attention: LayerAttention) -> None:
             layer = n_before + attention.layer
-            # rows of both are compared, so both have the key that a learned sink is
             shown = replace(attention, layer=layer, batch=batch, n_layers=self.n_layers)
-            observe(replace(shown, has_sink=self._has_sink))
+            observe(replace(shown, has_sink=has_sink))
 
         self.first.attend(_part(self.first, batch, FIRST), show)
         n_before = self.first.n_layers
         self.second.attend(_part(self.second, batch, SECOND), show)
-
-    @property
-    def _has_sink(self) -> bool:
-        return self.first.has_sink or self.second.has_sink
 
     def describe(self) -> dict[str, object]:
         """What the manifest says of both."""

@@ -190,7 +190,11 @@ def _gives_the_same(model: PreTrainedModel, inputs: Inputs, slicing: Slicing) ->
             joined[part.examples, :, part.rows, :n_keys] = part.weights
 
         sliced = _attend_in_slices(call, mask, 3, take, most_examples=1)
-        most = HALF_TOLERANCE if weights.dtype.itemsize < 4 else TOLERANCE + call.score_rounding
+        # How far rounding can move a score, and with it the weight: no score is larger than this.
+        longest = [float(vectors.norm(dim=-1).max()) for vectors in (call.query, call.key)]
+        largest = prod(longest) * (options.get("scaling") or 1.0)
+        rounding = largest * torch.finfo(call.query.dtype).eps
+        most = HALF_TOLERANCE if weights.dtype.itemsize < 4 else TOLERANCE + rounding
         for ours, whole in ((joined, weights), (sliced, output)):
             scale = max(1.0, float(whole.abs().max()))
             is_same.append(float((ours - whole).abs().max()) <= most * scale)
@@ -233,14 +237,6 @@ class _Call:
             options = {**self.options, "attention_mask": mask}
             return function(self.module, query, key, value, **options)
         return function(self.module, query, key, value, mask, *self.rest, **self.options)
-
-    @property
-    def score_rounding(self) -> float:
-        """How far rounding can move a score, and with it the weight: no score is larger than this
-        product of lengths."""
-        longest = [float(vectors.norm(dim=-1).max()) for vectors in (self.query, self.key)]
-        scale = self.options.get("scaling") or 1.0
-        return prod(longest) * scale * torch.finfo(self.query.dtype).eps
 
     @property
     def plain_scale(self) -> float | None:
