@@ -61,9 +61,9 @@ def wrap(text: str) -> str:
 def stage(name: str) -> Iterator[None]:
     """A bar without an end, for a stage that cannot be counted; on a terminal alone."""
     from rich.console import Console  # only where something is said
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = ("{task.description}", BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     is_shown = console.is_terminal and not is_quiet()
     with Progress(*columns, console=console, disable=not is_shown, transient=True) as progress:

@@ -30,14 +30,7 @@ from headscope.models.encode import equal_length_batches
 from headscope.models.hidden import HiddenStates, refuse_bad_states
 from headscope.models.loaded import LoadedModel
 from headscope.options import ClusterOptions, RunOptions
-from headscope.probes.store import (
-    N_SPECIAL,
-    StoreIndex,
-    WordMaps,
-    encode_weights,
-    open_store,
-    write_store,
-)
+from headscope.probes import store
 from headscope.probes.treebank import ProbeTreebank, keep_words
 
 __all__ = ["StoredMaps"]
@@ -70,7 +63,11 @@ class StoredMaps:
         key = self._key(sample)
         name = sha256(dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         path = self.folder / f"{sample.corpus.name}-{name}"
-        maps = open_store(path, key) if path.exists() else self._write(path, key, sample, progress)
+        maps = (
+            store.open_store(path, key)
+            if path.exists()
+            else self._write(path, key, sample, progress)
+        )
         kept = dict(zip(maps.ids, maps.index.kept, strict=True))
         sentences = {e.id: keep_words(e, kept[e.id]) for e in sample if e.id in kept}
         return ProbeTreebank.whole(sentences, maps)
@@ -93,7 +90,7 @@ class StoredMaps:
 
     def _write(
         self, path: Path, key: Mapping[str, Any], sample: Sample, progress: Progress
-    ) -> WordMaps:
+    ) -> store.WordMaps:
         shards = [s for _, s in sample.read(sample.shards(self.options.shard_examples))]
         index = self._plan(key, shards)
         log.info(
@@ -104,15 +101,17 @@ class StoredMaps:
         )
         if self.cluster is None or self.cluster.ray is None:
             batches = chain.from_iterable(map(self.measure, shards))
-            return write_store(path, index, _blocks(index, batches, progress))
+            return store.write_store(path, index, _blocks(index, batches, progress))
         without: Any = None  # a worker loads the model itself
         hidden = self.hidden and replace(self.hidden, source=without)
         recipe = partial(_open_worker, replace(self, source=without, hidden=hidden))
         with open_pool(self.cluster, recipe, self.facts()) as pool:
             maps = _measure_on_cluster(pool, shards)
-            return write_store(path, index, _blocks(index, maps, progress))
+            return store.write_store(path, index, _blocks(index, maps, progress))
 
-    def _plan(self, key: Mapping[str, Any], shards: Iterable[Sequence[Example]]) -> StoreIndex:
+    def _plan(
+        self, key: Mapping[str, Any], shards: Iterable[Sequence[Example]]
+    ) -> store.StoreIndex:
         """Which sentences stand where in the store; takes the tokenizer alone."""
         counts = ExampleCounts()
         encodings = [
@@ -125,7 +124,7 @@ class StoredMaps:
         kept = [sorted(set(encoding.word_ids.tolist()) - {-1}) for encoding in encodings]
         shape = self.source.n_layers, self.source.n_heads
         vectors = (self.hidden.layers, self.hidden.dimension) if self.hidden else ((), 0)
-        return StoreIndex(key, *shape, ids, kept, asdict(counts), *vectors)
+        return store.StoreIndex(key, *shape, ids, kept, asdict(counts), *vectors)
 
     def _batches(
         self, examples: Sequence[Example], counts: ExampleCounts
@@ -178,7 +177,7 @@ def _measure_on_cluster(pool: Pool, shards: Iterable[list[Example]]) -> Iterator
 
 
 def _blocks(
-    index: StoreIndex, batches: Iterable[Measured], progress: Progress
+    index: store.StoreIndex, batches: Iterable[Measured], progress: Progress
 ) -> Iterator[list[Tensor]]:
     """The numbers of each sentence, as a store keeps them."""
     kept = iter(index.kept)
@@ -200,7 +199,7 @@ def _measure_words(
         is_finite.append((numbers[attention.layer], attention.is_finite()))
         words = word_weights(attention, query_pieces)  # [example, head, word, other]
         special = _special_weights(attention, query_pieces)  # [example, head, word, special]
-        layers.append(encode_weights(torch.cat([words, special], dim=-1)))
+        layers.append(store.encode_weights(torch.cat([words, special], dim=-1)))
 
     if isinstance(source, LoadedModel):
         source.read(batch, [WordReading(query_pieces)], RunOptions.slice_rows, observe)
@@ -218,7 +217,7 @@ def _special_weights(
     to_special, _ = special_weights(attention, query_pieces)  # [example, head, word, special]
     is_special = kinds != TokenKind.TEXT
     numbers = is_special.cumsum(-1) - 1  # of each special token among them
-    columns = to_special.new_zeros(len(kinds), to_special.shape[-1], N_SPECIAL)
+    columns = to_special.new_zeros(len(kinds), to_special.shape[-1], store.N_SPECIAL)
     for column, kind in enumerate((TokenKind.CLS, TokenKind.SEP)):
         examples, tokens = (kinds == kind).nonzero(as_tuple=True)
         columns[examples, numbers[examples, tokens], column] = 1
@@ -231,8 +230,10 @@ def _choose_words(
     """The cells between these words, and from them to the special tokens."""
     n = len(words)
     if words != list(range(n)):
-        maps = maps[:, words][:, :, [*words, *range(maps.shape[2] - N_SPECIAL, maps.shape[2])]]
-    cells = torch.empty(n, n + N_SPECIAL, len(maps), dtype=maps.dtype)
+        maps = maps[:, words][
+            :, :, [*words, *range(maps.shape[2] - store.N_SPECIAL, maps.shape[2])]
+        ]
+    cells = torch.empty(n, n + store.N_SPECIAL, len(maps), dtype=maps.dtype)
     cells[:, :n] = maps[:, :n, :n].permute(1, 2, 0)
-    cells[:, n:] = maps[:, :n, -N_SPECIAL:].permute(1, 2, 0)
+    cells[:, n:] = maps[:, :n, -store.N_SPECIAL :].permute(1, 2, 0)
     return cells

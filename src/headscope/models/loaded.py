@@ -18,31 +18,9 @@ from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.data.reading import MapSlice, Reading
 from headscope.errors import ModelError, shorten
-from headscope.models.anatomy import (
-    PROBE,
-    PROBE_TOKENS,
-    AllSeen,
-    Anatomy,
-    NormWeights,
-    argument_names,
-    check_shape,
-    eval_mode,
-    examine,
-    find_projections,
-    observe_scaled,
-    run,
-    weights_digest,
-)
+from headscope.models import anatomy, tap
 from headscope.models.encode import Encoder, special_names
 from headscope.models.slices import SlicedLayer, Slicing, find_slicing, observe_slices
-from headscope.models.tap import (
-    NAME,
-    TapOutput,
-    at_least_float32,
-    observe_outputs,
-    observe_tap,
-    using_attention,
-)
 
 __all__ = ["WEIGHTS", "LoadedModel", "ModelView", "refuse_offloaded", "wrap_model"]
 
@@ -115,7 +93,7 @@ class LoadedModel(Source[LayerAttention]):
     @property
     def is_tapped(self) -> bool:
         """Whether the tap sees its attention, and so can change it."""
-        return self._anatomy.observe is not observe_outputs
+        return self._anatomy.observe is not tap.observe_outputs
 
     @property
     def is_sliced(self) -> bool:
@@ -149,8 +127,8 @@ class LoadedModel(Source[LayerAttention]):
     @contextmanager
     def prepared(self) -> Iterator[None]:
         """Ready for many batches: what each of them would set and take back is set once."""
-        name = NAME if self.is_tapped else "eager"
-        with eval_mode(self.model), using_attention(self.model, name):
+        name = tap.NAME if self.is_tapped else "eager"
+        with anatomy.eval_mode(self.model), tap.using_attention(self.model, name):
             yield
 
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
@@ -158,15 +136,15 @@ class LoadedModel(Source[LayerAttention]):
         is_norm, has_sink, layers = self.weights == "norm", self.has_sink, count()
         observe = self._stop_after_last(observe)
 
-        def show(output: TapOutput) -> None:
+        def show(output: tap.TapOutput) -> None:
             weights = self._norm_weights.compute(output) if is_norm else output.weights
             weights = weights.to(batch.device)  # a model may be spread over several devices
-            check_shape(weights, batch.n_tokens, self.name)
+            anatomy.check_shape(weights, batch.n_tokens, self.name)
             visible = output.visible.to(weights.device)
             layer = LayerAttention(next(layers), weights, batch, visible, has_sink)
             observe(replace(layer, n_layers=self.n_layers))
 
-        run(self._anatomy.observe, self.model, batch.inputs, show)
+        anatomy.run(self._anatomy.observe, self.model, batch.inputs, show)
 
     def read(
         self,
@@ -183,7 +161,7 @@ class LoadedModel(Source[LayerAttention]):
 
         def begin(layer: SlicedLayer) -> Callable[[MapSlice], None]:
             weights = torch.empty(layer.shape, dtype=layer.dtype, device="meta")
-            check_shape(weights, batch.n_tokens, self.name)
+            anatomy.check_shape(weights, batch.n_tokens, self.name)
             visible = layer.visible.to(batch.device)
             attention = LayerAttention(
                 next(layers), weights, batch, visible, self.has_sink, n_layers=self.n_layers
@@ -200,13 +178,13 @@ class LoadedModel(Source[LayerAttention]):
 
         def end(output: Tensor) -> None:
             # a weight that is no number makes the output of its row none
-            finite = torch.isfinite(at_least_float32(output).flatten(1).sum(1)).to(batch.device)
+            finite = torch.isfinite(tap.at_least_float32(output).flatten(1).sum(1)).to(batch.device)
             observe(replace(shown.pop(), finite=finite))
 
         def observe_all(model: PreTrainedModel, inputs: Any, show: Any) -> None:
             observe_slices(model, inputs, self._slicing, n_rows, begin, end)
 
-        return run(observe_all, self.model, batch.inputs, lambda output: None)
+        return anatomy.run(observe_all, self.model, batch.inputs, lambda output: None)
 
     def _stop_after_last(
         self, observe: Callable[[LayerAttention], None]
@@ -219,7 +197,7 @@ class LoadedModel(Source[LayerAttention]):
         def show(attention: LayerAttention) -> None:
             observe(attention)
             if attention.layer == self.n_layers - 1:
-                raise AllSeen
+                raise anatomy.AllSeen
 
         return show
 
@@ -229,9 +207,9 @@ class LoadedModel(Source[LayerAttention]):
 
     @cached_property
     def _slicing(self) -> Slicing:
-        if self._anatomy.observe is not observe_tap or self.device.type != "cpu":
+        if self._anatomy.observe is not tap.observe_tap or self.device.type != "cpu":
             return Slicing.NONE
-        with eval_mode(self.model):
+        with anatomy.eval_mode(self.model):
             return find_slicing(self.model, self.batch_of_probe().inputs)
 
     def describe(self) -> dict[str, object]:
@@ -240,7 +218,7 @@ class LoadedModel(Source[LayerAttention]):
             "name": self.name,
             "revision": self.revision,
             "class": type(self.model).__name__,
-            "digest": weights_digest(self.model),
+            "digest": anatomy.weights_digest(self.model),
             "tokenizer": self.encoder.digest(),
             "special_tokens": special_names(self.batch_of_probe().encodings[0]),
             "weights": self.weights,
@@ -266,7 +244,7 @@ class LoadedModel(Source[LayerAttention]):
     @property
     def scales_rows(self) -> bool:
         """Whether its weights are scaled as what its heads give is: by a sink outside of them."""
-        return self._anatomy.observe is observe_scaled
+        return self._anatomy.observe is anatomy.observe_scaled
 
     def explain_fixed(self) -> str:
         """Why what its heads give cannot be altered, in a message; "" where it can."""
@@ -284,8 +262,8 @@ class LoadedModel(Source[LayerAttention]):
         return list(stack) if isinstance(stack, nn.ModuleList) else []
 
     @cached_property
-    def _anatomy(self) -> Anatomy:
-        return examine(self.model, self.batch_of_probe().inputs, self.name)
+    def _anatomy(self) -> anatomy.Anatomy:
+        return anatomy.examine(self.model, self.batch_of_probe().inputs, self.name)
 
     def check_weights(self) -> None:
         """An error where the model cannot show the weights that are wanted."""
@@ -293,14 +271,16 @@ class LoadedModel(Source[LayerAttention]):
             _ = self._norm_weights
 
     @cached_property
-    def _norm_weights(self) -> NormWeights:
+    def _norm_weights(self) -> anatomy.NormWeights:
         if self._anatomy.why_fixed:
             raise ModelError(self.explain_fixed())
-        return NormWeights(find_projections(self.model, self.batch_of_probe().inputs))
+        return anatomy.NormWeights(
+            anatomy.find_projections(self.model, self.batch_of_probe().inputs)
+        )
 
     def batch_of_probe(self) -> Batch:
         """A few tokens, to see how the model behaves."""
-        return self.batch(self.encode([PROBE], min(PROBE_TOKENS, self.max_tokens)))
+        return self.batch(self.encode([anatomy.PROBE], min(anatomy.PROBE_TOKENS, self.max_tokens)))
 
 
 class ModelView(Source[Any]):
@@ -370,7 +350,7 @@ def wrap_model(
             f"configuration. Expected an encoder-decoder whose encoder is a "
             "transformers model (BART, Marian, T5); choose another model."
         )
-    encoder = Encoder(tokenizer, argument_names(model))
+    encoder = Encoder(tokenizer, anatomy.argument_names(model))
     return LoadedModel(name, model, encoder, revision, whole=whole)
 
 

@@ -21,23 +21,9 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.errors import ModelError
-from headscope.models.anatomy import (
-    ROUNDING,
-    NormWeights,
-    argument_names,
-    eval_mode,
-    find_projections,
-    weights_digest,
-)
+from headscope.models import anatomy, tap
 from headscope.models.encode import special_names
 from headscope.models.loaded import LoadedModel, ModelView
-from headscope.models.tap import (
-    TapOutput,
-    at_least_float32,
-    observe_tap,
-    using_attention,
-    visible_keys,
-)
 
 __all__ = ["OneKind", "Part", "Seq2SeqModel"]
 
@@ -99,7 +85,7 @@ class Seq2SeqModel(ModelView):
     def describe(self) -> dict[str, object]:
         """What the manifest says of the model; layers and heads are those of the encoder."""
         kinds = {kind.value: part._asdict() for kind, part in self.parts.items()}
-        how = "tap" if self._probed[0] is observe_tap else "output_attentions"
+        how = "tap" if self._probed[0] is tap.observe_tap else "output_attentions"
         (encoding,) = self.encode([PROBE], self.max_tokens)
         assert encoding.target is not None  # PROBE has one
         opening = special_names(encoding.target)["opening"]
@@ -107,7 +93,7 @@ class Seq2SeqModel(ModelView):
             **self.encoder.describe(),
             "special_tokens": {**special_names(encoding), "decoder opening": opening},
             "class": type(self.whole).__name__,
-            "digest": weights_digest(self.whole),
+            "digest": anatomy.weights_digest(self.whole),
             "attention": kinds,
             "seen_by": how,
         }
@@ -125,7 +111,7 @@ class Seq2SeqModel(ModelView):
         shapes |= {DECODER: square, CROSS: (n_target, n_source)}
         n_calls, n_layers = 0, Counter[AttentionKind]()
 
-        def show(output: TapOutput) -> None:
+        def show(output: tap.TapOutput) -> None:
             nonlocal n_calls
             shape = tuple(output.weights.shape[-2:])
             if order is None and shape not in shapes.values():
@@ -154,12 +140,12 @@ class Seq2SeqModel(ModelView):
             n_calls += 1
             n_layers[kind] += 1
 
-        extra = {"use_cache": False} if "use_cache" in argument_names(self.whole) else {}
-        with eval_mode(self.whole):
+        extra = {"use_cache": False} if "use_cache" in anatomy.argument_names(self.whole) else {}
+        with anatomy.eval_mode(self.whole):
             how(self.whole, {**self._inputs(batch), **extra}, show)
 
     def _inputs(self, batch: Batch) -> dict[str, Tensor]:
-        known = argument_names(self.whole)
+        known = anatomy.argument_names(self.whole)
         inputs = {name: value for name, value in batch.inputs.items() if name in known}
         return {**inputs, "decoder_input_ids": batch.target.inputs["input_ids"]}
 
@@ -179,9 +165,9 @@ class Seq2SeqModel(ModelView):
         return int(start)
 
     @cached_property
-    def _norm_weights(self) -> NormWeights:
+    def _norm_weights(self) -> anatomy.NormWeights:
         batch = self.batch(self.encode([PROBE], self.max_tokens))
-        return NormWeights(find_projections(self.whole, self._inputs(batch)))
+        return anatomy.NormWeights(anatomy.find_projections(self.whole, self._inputs(batch)))
 
     @cached_property
     def _probed(
@@ -195,7 +181,7 @@ class Seq2SeqModel(ModelView):
                 "Expected one that splits text into tokens; save the model with its own tokenizer."
             )
         failures = []
-        for how in (observe_tap, _observe_outputs):
+        for how in (tap.observe_tap, _observe_outputs):
             layers: list[LayerAttention] = []
             try:
                 self._run(how, None, batch, layers.append)
@@ -255,18 +241,18 @@ def _count_parts(layers: Sequence[LayerAttention]) -> dict[AttentionKind, Part]:
             )
         parts[kind] = Part(len(of_kind), heads.pop())
     error = max(float((layer.weights.sum(-1) - 1).abs().max()) for layer in layers)
-    if error > ROUNDING:
+    if error > anatomy.ROUNDING:
         raise ModelError(f"the sum of a row of weights differs from 1 by {error:.3g}")
     return parts
 
 
 def _observe_outputs(
-    model: PreTrainedModel, inputs: Mapping[str, Any], observe: Callable[[TapOutput], None]
+    model: PreTrainedModel, inputs: Mapping[str, Any], observe: Callable[[tap.TapOutput], None]
 ) -> None:
-    with using_attention(model, "eager"), torch.inference_mode():
+    with tap.using_attention(model, "eager"), torch.inference_mode():
         outputs = model(**inputs, output_attentions=True, return_dict=True)
     for kind, name in OUTPUTS.items():
         for weights in outputs.get(name) or ():
             causal = torch.ones_like(weights[:1, :1], dtype=torch.bool).tril()
-            visible = visible_keys(causal if kind is DECODER else None, weights)
-            observe(TapOutput(at_least_float32(weights), visible))
+            visible = tap.visible_keys(causal if kind is DECODER else None, weights)
+            observe(tap.TapOutput(tap.at_least_float32(weights), visible))

@@ -22,14 +22,7 @@ from transformers import AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
 from headscope.data.reading import MapSlice, is_compiled
-from headscope.models.tap import (
-    NAME,
-    Attention,
-    at_least_float32,
-    find_eager,
-    replaced_attention,
-    visible_pairs,
-)
+from headscope.models import tap
 
 __all__ = ["SlicedLayer", "Slicing", "find_slicing", "observe_slices"]
 
@@ -98,7 +91,7 @@ class RowMask:
         for first in range(0, n_queries, n_rows):
             last = min(first + n_rows, n_queries)
             mask, n_seen = self.rows(first, last)
-            if (pairs := visible_pairs(mask, last - first, n_seen)) is not None:
+            if (pairs := tap.visible_pairs(mask, last - first, n_seen)) is not None:
                 counts[first:last] = pairs.sum(-1)
         return counts
 
@@ -113,7 +106,7 @@ class RowMask:
             mask = eager_mask(**{**self.recipe, **part})
         elif mask is not None and mask.shape[-2] > 1:
             mask = mask[:, :, first:last]
-        pairs = visible_pairs(mask, last - first, self.shape[1])
+        pairs = tap.visible_pairs(mask, last - first, self.shape[1])
         if mask is None or pairs is None:
             return None, self.shape[1]
         seen = pairs.any(0).nonzero()
@@ -136,7 +129,7 @@ def _make_mask(*args: Any, **recipe: Any) -> Any:
     return RowMask(shape, torch.device(recipe.get("device", "cpu")), recipe=recipe)
 
 
-AttentionMaskInterface.register(NAME, _make_mask)
+AttentionMaskInterface.register(tap.NAME, _make_mask)
 
 
 def observe_slices(
@@ -204,11 +197,11 @@ def _gives_the_same(model: PreTrainedModel, inputs: Inputs, slicing: Slicing) ->
     return bool(is_same) and all(is_same)
 
 
-def _run(model: PreTrainedModel, inputs: Inputs, slicing: Slicing, attend: Attention) -> None:
+def _run(model: PreTrainedModel, inputs: Inputs, slicing: Slicing, attend: tap.Attention) -> None:
     """Run the model with `attend` in place of its attention function, and masks cut as it can."""
     token = _makes_row_masks.set(slicing is Slicing.ALL)
     try:
-        with replaced_attention(model, attend), torch.inference_mode():
+        with tap.replaced_attention(model, attend), torch.inference_mode():
             model(**inputs)
     finally:
         _makes_row_masks.reset(token)
@@ -232,7 +225,7 @@ class _Call:
     def eager(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        function = find_eager(type(self.module))
+        function = tap.find_eager(type(self.module))
         if self.is_named:
             options = {**self.options, "attention_mask": mask}
             return function(self.module, query, key, value, **options)
@@ -295,7 +288,7 @@ def _attend_in_slices(
             if output is None:
                 output = given.new_empty(n_examples, n_queries, *given.shape[2:])
             output[some, first:last] = given
-            take(MapSlice(at_least_float32(weights), start, first))
+            take(MapSlice(tap.at_least_float32(weights), start, first))
     assert output is not None  # there is a query
     return output
 
