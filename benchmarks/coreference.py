@@ -13,7 +13,7 @@ from headscope.contracts import CorpusRole
 from headscope.corpora.opening import open_corpus
 from headscope.data.counts import ExampleCounts
 from headscope.engine.measure import measure_examples
-from headscope.engine.windows import cut_windows
+from headscope.engine.sample import cut_windows
 from headscope.models.encode import equal_length_batches
 from headscope.models.load import load_model
 from headscope.options import RunOptions

@@ -22,9 +22,8 @@ from headscope.engine.sample import draw_sample
 from headscope.engine.word_maps import StoredMaps
 from headscope.models.encode import equal_length_batches
 from headscope.models.hidden import SPREAD_LAYERS, HiddenStates, open_hidden_states
-from headscope.models.load import load_model
+from headscope.models.load import load_model, make_untrained
 from headscope.models.loaded import LoadedModel
-from headscope.models.untrained import make_untrained
 from headscope.options import RunOptions
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.attention_only import AttentionOnly, fit_attention_only

@@ -25,10 +25,10 @@ from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Result
 from headscope.engine.merge import merge_runs
 from headscope.engine.open_models import open_models
-from headscope.engine.plan import list_passes, plan
+from headscope.engine.plan import Pass, list_passes, plan
 from headscope.engine.resolve import build_analysis
 from headscope.engine.sample import Sample, Shard, draw_sample
-from headscope.engine.work import Groups, PassWork, StudyRecipe, Worker, measure_on_cluster
+from headscope.engine.work import Groups, Worker, measure_on_cluster, open_worker
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.tally import Tally
@@ -117,7 +117,7 @@ def simulate(adding: float, seed: int = 0) -> Simulated:
     return Simulated(free / (measuring / N_WORKERS), busy / free, most_waiting)
 
 
-def make_work(source: Any, loading: ModelOptions) -> tuple[Worker, PassWork, Sample]:
+def make_work(source: Any, loading: ModelOptions) -> tuple[Worker, Pass, Sample]:
     """The measuring of some segments of an encyclopedia, as `analyze` does it."""
     options = RunOptions(limit=N_SEGMENTS)
     corpus = open_corpus(TEXT, CorpusRole.TEXT)
@@ -126,13 +126,13 @@ def make_work(source: Any, loading: ModelOptions) -> tuple[Worker, PassWork, Sam
     models = open_models(source, None, loading, options, [passes[0].watch])
     ((pass_,), _) = plan(passes, lacking, models, options, True)
     sample = draw_sample(corpus, N_SEGMENTS, 0).load_into_memory()
-    return Worker(models, options), PassWork.of(pass_), sample
+    return Worker(models, options), pass_, sample
 
 
 def compare_clusters(settings: Settings) -> Iterator[Row]:
     """One process of two threads, and the same by Ray: workers are up before the clock starts."""
     loading = ModelOptions(device="cpu")
-    worker, work, sample = make_work(str(MODEL), loading)
+    worker, pass_, sample = make_work(str(MODEL), loading)
     shards = halve(sample.shards(N_SEGMENTS))
     warm = [Shard(number, 0, N_WARM, 1) for number in range(4)]  # each worker has one at least
 
@@ -140,12 +140,14 @@ def compare_clusters(settings: Settings) -> Iterator[Row]:
         torch.set_num_threads(2)
         total = Result()
         for _, examples in sample.read(shards):
-            total += worker.measure(work, [examples])
+            total += worker.measure(pass_, None, [examples])
 
     def on_ray(pool: Pool, shards: Sequence[Shard] = shards) -> None:
         total = Result()
         examples = sample.read(shards)
-        for _, result in measure_on_cluster(pool, work, examples, len(shards), lambda n: None):
+        for _, result in measure_on_cluster(
+            pool, pass_, None, examples, len(shards), lambda n: None
+        ):
             assert isinstance(result, Result), result
             total += result
 
@@ -160,8 +162,8 @@ def compare_clusters(settings: Settings) -> Iterator[Row]:
 
     def open_workers(n_workers: int, n_threads: int) -> Any:
         options = ClusterOptions(ray="local", workers=n_workers, cpus_per_worker=n_threads)
-        recipe = StudyRecipe(options, str(MODEL), None, loading, worker.options, (work.watch,))
-        return open_pool(options, recipe, recipe.facts(worker))
+        given = (n_threads, str(MODEL), None, loading, worker.options, (pass_.watch,))
+        return open_pool(options, partial(open_worker, *given), worker.facts())
 
     with open_workers(1, 2) as pool:
         best = compare(pool)

@@ -144,7 +144,7 @@ def test_one_module_of_the_engine_knows_how_things_are_shown() -> None:
     engine = [module for module in MODULES if module.startswith("headscope.engine.")]
     loaded = {module: imports_of(MODULES[module].read_text(), module) for module in engine}
     shown = [m for m, own in loaded.items() if {room_of(o) for o in own} & {"view", "report"}]
-    assert shown == ["headscope.engine.presented"]
+    assert shown == ["headscope.engine.finish"]
 
 
 def test_every_room_has_a_rank_and_every_rank_a_room() -> None:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from headscope.data.tree import Tree as Tree
     from headscope.engine.analyze import analyze as analyze
     from headscope.engine.callback import HeadscopeCallback as HeadscopeCallback
+    from headscope.engine.finish import redraw_map as redraw_map
     from headscope.engine.merge import merge_runs as merge_runs
-    from headscope.engine.presented import redraw_map as redraw_map
     from headscope.engine.probe import probe as probe
     from headscope.errors import HeadscopeError as HeadscopeError
     from headscope.explore.show import show as show
@@ -73,7 +73,7 @@ _NAMES = {
     "data.tree": ("Tree",),
     "engine.analyze": ("analyze",),
     "engine.callback": ("HeadscopeCallback",),
-    "engine.presented": ("redraw_map",),
+    "engine.finish": ("redraw_map",),
     "comparison.match": ("match_models",),
     "engine.merge": ("merge_runs",),
     "engine.probe": ("probe",),

@@ -13,19 +13,26 @@ from typing import Annotated, Any
 import typer
 
 from headscope.commands import talk
-from headscope.commands.analyze import analyze
-from headscope.commands.compare import atlas, compare
-from headscope.commands.explore import explore
+from headscope.commands.analyze import analyze, probe
+from headscope.commands.explore import explore, show
 from headscope.commands.interrupt import (
     INTERRUPTED,
     catch_interrupts,
     end_interrupted,
     was_interrupted,
 )
-from headscope.commands.probe import probe
-from headscope.commands.runs import card, distance, layout, list_names, merge, report, table
+from headscope.commands.runs import (
+    atlas,
+    card,
+    compare,
+    distance,
+    layout,
+    list_names,
+    merge,
+    report,
+    table,
+)  # fmt: skip
 from headscope.commands.shared import RUN, expand_options
-from headscope.commands.show import show
 from headscope.contracts import Watch
 from headscope.errors import HeadscopeError, WriteError, on_command_line
 from headscope.options import (
@@ -107,6 +114,9 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(headscope)
+    of_run = collect_options(RunOptions)
+    of_run["max_tokens"] = replace(of_run["max_tokens"], shown_default="128")
+    of_pairs = [option for option in of_run.values() if option.name != "null"]
     panels: dict[Any, dict[str, Any]] = {
         analyze: {
             OF_ANALYSES: [],
@@ -121,7 +131,7 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
             OF_MODEL: [ModelOptions],
             OF_CLUSTER: [ClusterOptions],
         },
-        distance: {OF_ANALYSES: [], RUN: _run_options_of_pairs(), OF_MODEL: [ModelOptions]},
+        distance: {OF_ANALYSES: [], RUN: of_pairs, OF_MODEL: [ModelOptions]},
         layout: {"Thresholds": []},
     }
     if command in ("", analyze.__name__, distance.__name__):
@@ -134,7 +144,12 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
             panels[distance if is_of_pair else analyze][OF_ANALYSES].append(kind)
     if command in ("", layout.__name__):
         with talk.loading():
-            panels[layout]["Thresholds"] = list(_list_thresholds())
+            from headscope.view.behaviour import list_thresholds  # pandas: only for `layout`
+
+            panels[layout]["Thresholds"] = [
+                Option(t.name, float, t.default, t.help, flag_of(t.name), None, False, None, True)
+                for t in list_thresholds()
+            ]
     commands = (analyze, report, show, explore, card, probe, compare, distance, layout, merge)
     for function in (*commands, atlas, table):
         called = _explained("resume" in function.__annotations__)(function)
@@ -144,20 +159,6 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
     listing = talk.add_switches(_explained(can_resume=False)(list_names))
     app.command("list", add_help_option=False)(listing)
     return app
-
-
-def _run_options_of_pairs() -> list[Option]:
-    """The options of a run that make sense for two models."""
-    options = collect_options(RunOptions)
-    options["max_tokens"] = replace(options["max_tokens"], shown_default="128")
-    return [option for option in options.values() if option.name != "null"]
-
-
-def _list_thresholds() -> Iterator[Option]:
-    from headscope.view.behaviour import list_thresholds  # pandas: only for `layout`
-
-    for t in list_thresholds():
-        yield Option(t.name, float, t.default, t.help, flag_of(t.name), None, False, None, True)
 
 
 def _print_version(is_asked: bool) -> None:

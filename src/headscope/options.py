@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral
-from typing import Annotated, Any, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, get_args, get_type_hints
 
 from headscope.arguments import checked, fits, flag_of, require_type
 from headscope.errors import StudyError, shorten, suggest
@@ -151,7 +152,8 @@ def command_parameters(
     for option in options:
         kind: Any = option.type if option.parse is None else list[str] if option.repeat else str
         is_switch, shown = kind is bool, option.shown_default
-        if shown is None and not is_switch and not _is_empty(option.default):
+        is_empty = option.default is None or option.default in ((), "", [], {})
+        if shown is None and not is_switch and not is_empty:
             shown = str(option.default)
         flag = option.flag
         if is_switch and option.default:
@@ -163,7 +165,7 @@ def command_parameters(
             rich_help_panel=panel,
             hidden=shown_names is not None and option.name not in shown_names,
         )
-        optional: Any = kind if _is_optional(kind) else kind | None
+        optional: Any = kind if NoneType in get_args(kind) else kind | None
         parameters.append(
             inspect.Parameter(
                 option.name,
@@ -173,14 +175,6 @@ def command_parameters(
             )
         )
     return parameters
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or value in ((), "") or (isinstance(value, (dict, list)) and not value)
-
-
-def _is_optional(kind: Any) -> bool:
-    return type(None) in getattr(kind, "__args__", ())
 
 
 def _read_memory(text: str) -> dict[str, str]:
@@ -386,7 +380,6 @@ def require(is_met: bool, name: str, value: object, expected: str) -> None:
 
 
 def _require_positive(options: Any, *names: str) -> None:
-    """An error for one of these options that is less than 1; None is allowed."""
     for name in names:
         value = getattr(options, name)
         require(value is None or value > 0, name, value, "at least 1")

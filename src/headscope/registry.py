@@ -237,7 +237,7 @@ CORPORA = Registry("corpus", "corpora", {
         ".txt: a line is a paragraph, a blank line ends a document; two paragraphs make an "
         "example"),
     "jsonl": Entry(
-        "headscope.corpora.jsonl:JsonlCorpus",
+        "headscope.corpora.text:JsonlCorpus",
         '.jsonl: {"id", "text", "text_pair"?, "alignment"?} or {"id", "words"}, one per line'),
     "conllu": Entry(
         "headscope.corpora.conllu:ConlluTreebank",
@@ -246,10 +246,10 @@ CORPORA = Registry("corpus", "corpora", {
         "headscope.corpora.conllu:ConlluText",
         ".conllu, .conllx, .conll as --text: two paragraphs make an example"),
     "conllu-coref": Entry(
-        "headscope.corpora.conllu_coref:ConlluCoreference",
+        "headscope.corpora.coreference:ConlluCoreference",
         ".conllu as --coref: documents with mentions in Entity= brackets"),
     "conll2012": Entry(
-        "headscope.corpora.conll2012:Conll2012",
+        "headscope.corpora.coreference:Conll2012",
         ".conll, *_conll as --coref: documents with mentions in the last column"),
     "gap-tsv": Entry(
         "headscope.corpora.gap:GapCorpus",

@@ -19,8 +19,8 @@ from headscope.analyses.distance.layout import (
     scale_to_plane,
 )
 from headscope.engine.analyze import analyze
+from headscope.engine.finish import redraw_map
 from headscope.engine.merge import merge_runs
-from headscope.engine.presented import redraw_map
 from headscope.errors import StudyError
 from headscope.runs.run import Run, load_run
 from headscope.view.presentation import MapOptions

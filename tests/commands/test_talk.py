@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from headscope import cli
 from headscope.cli import build_app
 from headscope.commands import talk
-from headscope.commands.complete import (
+from headscope.commands.shared import (
     complete_analysis,
     complete_figure,
     complete_head,

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headscope.contracts import CorpusRole
-from headscope.corpora.conll2012 import Conll2012
-from headscope.corpora.conllu_coref import ConlluCoreference
+from headscope.corpora.coreference import Conll2012, ConlluCoreference
 from headscope.corpora.gap import GapCorpus
 from headscope.corpora.mentions import Brackets, Span
 from headscope.corpora.opening import open_corpus

@@ -14,7 +14,7 @@ from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.engine.measure import measure_examples
 from headscope.engine.resolve import build_analysis
-from headscope.engine.windows import cut_windows
+from headscope.engine.sample import cut_windows
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.options import RunOptions

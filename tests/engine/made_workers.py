@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +42,10 @@ class Doubler:
 
     folder: Path  # where it is noted which faults have come
     faults: Mapping[int, str] = field(default_factory=dict)
+    fact: str = "same"
+
+    def facts(self) -> dict[str, str]:
+        return {"version of headscope": "other" if self.fact == "other" else "same"}
 
     def double(self, number: int, seconds: float = 0.0) -> int:
         (self.folder / f"begun-{number}").write_text(str(os.getpid()))
@@ -71,23 +75,14 @@ class Doubler:
         return True
 
 
-@dataclass(frozen=True)
-class DoublerRecipe:
+def open_doubler(worker: Doubler, fact: str = "same") -> Doubler:
     """Makes a worker on each machine, each with a fact of its own if that is told."""
-
-    worker: Doubler
-    fact: str = "same"
-
-    def open(self) -> Doubler:
-        if self.fact == "blind":
-            raise InputError("no corpus here.")
-        if self.fact == "late":  # all but the first
-            time.sleep(1.0 * (self.worker.folder / "opened").exists())
-            (self.worker.folder / "opened").touch()
-        return self.worker
-
-    def facts(self, worker: Doubler) -> dict[str, str]:
-        return {"version of headscope": "other" if self.fact == "other" else "same"}
+    if fact == "blind":
+        raise InputError("no corpus here.")
+    if fact == "late":  # all but the first
+        time.sleep(1.0 * (worker.folder / "opened").exists())
+        (worker.folder / "opened").touch()
+    return replace(worker, fact=fact)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import pytest
 
 import headscope
 from headscope.analyses.position import Position
-from headscope.contracts import Analysis, Watch
 from headscope.corpora.collection import MemoryCorpus
 from headscope.engine import work as work_module
 from headscope.engine.analyze import analyze
@@ -240,19 +239,11 @@ def test_an_analysis_asked_for_by_name_needs_its_data() -> None:
         run(only="gap")
 
 
-class Loose(Analysis):
-    """What has all parts of an analysis, and no fields."""
-
-    name, watches, needs, tables = "loose", Watch.ATTENTION, frozenset[str](), {"loose": ("layer",)}
-    measure, summarize, sums = Position.measure, Position.summarize, Position.sums
-
-
 @pytest.mark.parametrize(
     ("item", "message"),
     [
         (3, r"only cannot be \[3\]\. Expected a text or an Analysis object"),
         (Position, "only cannot be .*Position.* Expected a text or an Analysis object"),
-        (Loose(), "it is not a dataclass"),
     ],
 )
 def test_what_is_no_analysis_is_refused(item: object, message: str) -> None:

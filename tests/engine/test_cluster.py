@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -16,20 +17,22 @@ import torch
 from typer.testing import CliRunner
 
 from headscope.cli import build_app
+from headscope.contracts import CorpusRole
 from headscope.corpora.collection import MemoryCorpus
 from headscope.engine import analyze as analyze_module
 from headscope.engine import checkpoint
 from headscope.engine.batch_models import analyze_models
 from headscope.engine.cluster import Handle, open_pool
 from headscope.engine.measure import Result
+from headscope.engine.plan import Pass
 from headscope.engine.sample import Shard, draw_sample
-from headscope.engine.word_maps import SourceRecipe, StoredMaps
+from headscope.engine.word_maps import StoredMaps
 from headscope.engine.work import measure_on_cluster
 from headscope.errors import InputError, StudyError, WriteError
-from headscope.options import ClusterOptions, ModelOptions, RunOptions
+from headscope.options import ClusterOptions, RunOptions
 from headscope.runs.run import load_run
 from tests.engine.made import EXAMPLES, run
-from tests.engine.made_workers import Doubler, DoublerRecipe, MeetingCorpus
+from tests.engine.made_workers import Doubler, MeetingCorpus, open_doubler
 from tests.engine.test_batch_models import COMMAND as MODELS_COMMAND
 from tests.engine.test_shards import tables_in
 from tests.making import MadeSource
@@ -59,7 +62,7 @@ def cluster() -> Iterator[Any]:
 def double(worker: Doubler, numbers: range, window: int | None = None, **more: Any) -> list[Any]:
     """What comes back from a pool, in the order in which it comes."""
     options = ClusterOptions(ray="auto", workers=more.pop("workers", None))
-    with open_pool(options, DoublerRecipe(worker, **more), FACTS) as pool:
+    with open_pool(options, partial(open_doubler, worker, **more), FACTS) as pool:
         waiting = ((number, 0.02) for number in numbers)
         return list(pool.run("double", lambda: next(waiting, None), window))
 
@@ -156,7 +159,7 @@ def test_a_node_with_a_full_disk_loses_what_it_cannot_keep_and_no_more(
     with small_disk(disk):
         room = {"object_store_memory": 80 << 20, "object_spilling_directory": str(disk)}
         node = cluster.add_node(num_cpus=2, **room)
-        with open_pool(options, DoublerRecipe(Doubler(tmp_path)), FACTS) as pool:
+        with open_pool(options, partial(open_doubler, Doubler(tmp_path)), FACTS) as pool:
             waiting = iter([(0, 1), (1, 120), (2, 1)])
             found = dict(pool.run("fill", lambda: next(waiting, None)))
         cluster.remove_node(node)
@@ -213,7 +216,7 @@ def test_ctrl_c_at_a_terminal_ends_the_workers(cluster: Any, tmp_path: Path) -> 
 
 def test_a_node_may_come_and_go(cluster: Any, tmp_path: Path) -> None:
     options = ClusterOptions(ray="auto")
-    with open_pool(options, DoublerRecipe(Doubler(tmp_path)), FACTS) as pool:
+    with open_pool(options, partial(open_doubler, Doubler(tmp_path)), FACTS) as pool:
         waiting = ((number, 0.3) for number in range(40))
         found, node, is_gone = {}, cluster.add_node(num_cpus=2), False
         for number, result in pool.run("double", lambda: next(waiting, None)):
@@ -248,12 +251,17 @@ def test_a_run_on_the_cluster_equals_one_without_and_either_resumes_the_other(
         assert tables_in(folder) == tables_in(tmp_path / "plain")
 
 
+def open_planted() -> MadeSource:
+    return PLANTED
+
+
 def test_the_store_of_probes_is_the_same_written_side_by_side(cluster: Any, tmp_path: Path) -> None:
     sample = draw_sample(MemoryCorpus(EXAMPLES), None, 0)
     options = RunOptions(shard_examples=5)
-    recipe = SourceRecipe(ClusterOptions(ray="auto", workers=1), PLANTED, None, ModelOptions(), 0)
-    for folder, workers in (("plain", None), ("ray", recipe)):
-        StoredMaps(PLANTED, tmp_path / folder, options, recipe=workers).treebank(sample)
+    ray = {"cluster": ClusterOptions(ray="auto", workers=1), "open_source": open_planted}
+    given: dict[str, dict[str, Any]] = {"plain": {}, "ray": ray}
+    for folder, on_cluster in given.items():
+        StoredMaps(PLANTED, tmp_path / folder, options, **on_cluster).treebank(sample)
     one, other = (next((tmp_path / f).rglob("maps.u16")).read_bytes() for f in ("plain", "ray"))
     assert one == other
 
@@ -272,6 +280,9 @@ def test_clusters_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -
         run(ray="local", **QUICK)
 
 
+PASS = Pass("text", CorpusRole.TEXT, None)
+
+
 class FakePool:
     """Does tasks here, the last one first; those that hold shard 5 fail."""
 
@@ -283,7 +294,7 @@ class FakePool:
     def run(self, method: str, take: Any) -> Iterator[tuple[int, Any]]:
         number, quick = 0, Result(seconds={"model": 0.0001})
         while (some := [task for _ in range(4) if (task := take())]) != []:
-            for place, (_, numbers) in reversed(list(enumerate(some))):
+            for place, (*_, numbers) in reversed(list(enumerate(some))):
                 yield number + place, "it fails" if 5 in numbers else quick
             number += len(some)
 
@@ -294,7 +305,7 @@ def test_large_sums_are_added_by_workers_and_a_bad_shard_is_found_among_others()
     sizes: list[int] = []
     pool: Any = FakePool()
     given: Any = ((shard, shard.number) for shard in shards)  # its number for its examples
-    for group, result in measure_on_cluster(pool, None, given, len(shards), lambda n: None):
+    for group, result in measure_on_cluster(pool, PASS, None, given, len(shards), lambda n: None):
         time.sleep(0.002)  # adding takes longer than measuring
         sizes.append(len(group))
         numbers = [shard.number for shard, _ in group]
@@ -309,18 +320,19 @@ def test_a_run_that_lacks_a_shard_says_so_and_resumes(
 ) -> None:
     whole = run(out=tmp_path / "whole", **QUICK)
 
-    def measure(worker: Any, work: Any, shards: Any, n_shards: int, progress: Any) -> Any:
+    def measure(worker: Any, pass_: Any, means: Any, shards: Any, *_: Any) -> Any:
         for shard, examples in shards:
             is_bad = shard.number == 1
-            yield [(shard, examples)], "MemoryError" if is_bad else worker.measure(work, [examples])
+            result = "MemoryError" if is_bad else worker.measure(pass_, means, [examples])
+            yield [(shard, examples)], result
 
     with monkeypatch.context() as patched:
         patched.setattr(torch, "set_num_threads", lambda n: None)  # those of this process
-        patched.setattr(analyze_module, "open_pool", lambda _, r, facts: nullcontext(r.open()))
+        patched.setattr(analyze_module, "open_pool", lambda _, r, facts: nullcontext(r()))
         patched.setattr(analyze_module, "measure_on_cluster", measure)
-        partial = run(out=tmp_path / "run", ray="local", **QUICK)
-    assert partial.manifest["status"] == "partial"
-    (failed,) = partial.manifest["failed"]
+        lacking = run(out=tmp_path / "run", ray="local", **QUICK)
+    assert lacking.manifest["status"] == "partial"
+    (failed,) = lacking.manifest["failed"]
     assert failed["documents"] == [f"made:{number}" for number in range(4, 8)]
     assert load_run(tmp_path / "run").manifest["counts"]["text"]["used"] == len(EXAMPLES) - 4
     again = run(out=tmp_path / "run", resume=True, **QUICK)

@@ -59,13 +59,13 @@ def test_the_mean_outputs_are_not_measured_again_by_a_run_that_goes_on(
 ) -> None:
     whole = ablate().tables["ablation"]
     with monkeypatch.context() as patched:
-        passes = count_calls(patched, analyze_module, "mean_outputs")
+        passes = count_calls(patched, work_module, "mean_outputs")
         count_calls(patched, work_module, "measure_examples", stop_after=1)
         with pytest.raises(KeyboardInterrupt):
             ablate(tmp_path / "run")
         assert len(passes) == 1
     assert (tmp_path / "run/tallies/changes-text-means.safetensors").exists()
-    monkeypatch.setattr(analyze_module, "mean_outputs", pytest.fail)
+    monkeypatch.setattr(work_module, "mean_outputs", pytest.fail)
     resumed = ablate(tmp_path / "run", resume=True).tables["ablation"]
     pd.testing.assert_frame_equal(resumed, whole, check_exact=True)
     again = ablate(tmp_path / "run", resume=True).tables["ablation"]

@@ -3,7 +3,7 @@
 import pytest
 
 import headscope
-from headscope.engine import needs
+from headscope.engine import open_models as needs
 from headscope.errors import StudyError
 from headscope.models.loaded import wrap_model
 from tests.models.tiny import FAMILIES, build_model, build_tokenizer
@@ -15,17 +15,17 @@ def small_model() -> object:
 
 def test_memory_grows_with_the_length_in_slices_and_with_its_square_in_whole_maps() -> None:
     source = small_model()
-    needed = [needs.estimate_needs(source, n, 128, 0).n_bytes for n in (4096, 8192)]  # type: ignore[arg-type]
+    needed = [needs.estimate_bytes(source, n, 128, 0) for n in (4096, 8192)]  # type: ignore[arg-type]
     assert needed[1] == pytest.approx(2 * needed[0])
-    whole = [needs.estimate_needs(source, n, n, 0).n_bytes for n in (4096, 8192)]  # type: ignore[arg-type]
+    whole = [needs.estimate_bytes(source, n, n, 0) for n in (4096, 8192)]  # type: ignore[arg-type]
     assert whole[1] > 3 * whole[0]
-    kept = needs.estimate_needs(source, 4096, 128, 32).n_bytes  # type: ignore[arg-type]
+    kept = needs.estimate_bytes(source, 4096, 128, 32)  # type: ignore[arg-type]
     assert kept > needed[0]
 
 
 def test_the_time_of_a_longer_input_is_longer() -> None:
     source = small_model()
-    short, long = (needs.estimate_needs(source, n, 128, 0).seconds for n in (256, 65536))  # type: ignore[arg-type]
+    short, long = (needs.estimate_seconds(source, n) for n in (256, 65536))  # type: ignore[arg-type]
     assert long > 10 * short > 0
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headscope import SUMS, Analysis
-from headscope.engine.plug_ins import PlugInError
+from headscope.engine.resolve import PlugInError
 from headscope.errors import StudyError
 from tests.engine.made import run
 

@@ -10,8 +10,8 @@ import pytest
 
 from headscope.corpora import lines
 from headscope.corpora.opening import open_corpus
-from headscope.engine.merge import Part, merge_runs, part_of
-from headscope.engine.sample import Shard, cut_shards, draw_sample
+from headscope.engine.merge import merge_runs
+from headscope.engine.sample import Part, Shard, cut_shards, draw_sample, part_of
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.runs.run import load_run
 from tests.engine.made import run

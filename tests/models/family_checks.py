@@ -19,10 +19,10 @@ from headscope.data.encoding import Batch
 from headscope.data.example import Example
 from headscope.errors import ModelError
 from headscope.models.ablation import MODES, AblationSource, mean_outputs
+from headscope.models.anatomy import find_projections
 from headscope.models.gradients import GradientSource
 from headscope.models.language import HiddenStateOutcome, build_task
 from headscope.models.loaded import LoadedModel, wrap_model
-from headscope.models.norms import find_projections
 from headscope.models.tap import TapOutput, observe_tap
 from tests.models.every_family import build, build_config
 from tests.models.tiny import SENTENCES, build_tokenizer

@@ -22,8 +22,9 @@ from transformers import (
 from headscope.data.example import Example
 from headscope.errors import ModelError
 from headscope.models import demo, load
+from headscope.models.anatomy import weights_digest
 from headscope.models.load import load_model, load_with_head
-from headscope.models.loaded import LoadedModel, weights_digest
+from headscope.models.loaded import LoadedModel
 from tests.models.test_families import see
 from tests.models.test_seq2seq import build as build_seq2seq
 from tests.models.tiny import (

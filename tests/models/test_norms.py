@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from headscope.errors import ModelError
+from headscope.models.anatomy import NormWeights, find_projections
 from headscope.models.loaded import wrap_model
-from headscope.models.norms import NormWeights, find_projections
 from headscope.models.tap import TapOutput, observe_tap
 from tests.models import every_family
 from tests.models.surgery import find_projection

@@ -3,8 +3,7 @@
 import pytest
 
 from headscope.data.example import Example
-from headscope.models.encode import Encoder
-from headscope.models.pieces import piece_offsets
+from headscope.models.encode import Encoder, piece_offsets
 from tests.models.slow import MarkedPieces
 
 INPUTS = frozenset({"input_ids", "attention_mask"})

@@ -14,9 +14,9 @@ from headscope.data.encoding import Batch, TokenKind
 from headscope.data.example import Example
 from headscope.errors import ModelError
 from headscope.models import seq2seq
+from headscope.models.load import make_untrained
 from headscope.models.loaded import wrap_model
 from headscope.models.seq2seq import Part, Seq2SeqModel
-from headscope.models.untrained import make_untrained
 from tests.models.tiny import SENTENCES, SMALL_DECODER, build_model, build_tokenizer
 
 ENCODER, DECODER, CROSS = AttentionKind
@@ -168,7 +168,7 @@ def test_what_the_tap_cannot_see_is_read_off_the_outputs(monkeypatch: pytest.Mon
     def fail(*args: Any) -> None:
         raise ModelError("no interface")
 
-    monkeypatch.setattr(seq2seq, "observe_tap", fail)
+    monkeypatch.setattr(seq2seq.tap, "observe_tap", fail)
     source = Seq2SeqModel(wrap_model(build("bart"), build_tokenizer("roberta"), "bart"))
     batch = source.batch(source.encode(PAIRS, 17))
     seen, own = see(source, batch), own_attentions("bart", batch)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from headscope.models.load import load_model
-from headscope.models.loaded import weights_digest, wrap_model
-from headscope.models.untrained import make_untrained
+from headscope.models.anatomy import weights_digest
+from headscope.models.load import load_model, make_untrained
+from headscope.models.loaded import wrap_model
 from tests.models.tiny import FAMILIES, build_model, build_tokenizer
 
 

@@ -21,8 +21,8 @@ from headscope.commands.shared import show_run
 from headscope.data.table import to_csv
 from headscope.engine.analyze import analyze
 from headscope.engine.checkpoint import StateFile, read_checkpoint
+from headscope.engine.finish import redraw_map
 from headscope.engine.merge import merge_runs
-from headscope.engine.presented import redraw_map
 from headscope.errors import HeadscopeError, InputError, ModelError, OutputError, on_command_line
 from headscope.files import seal
 from headscope.runs.folder import RunFolder

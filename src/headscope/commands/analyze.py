@@ -1,4 +1,4 @@
-"""`headscope analyze`: everything that the given data allows; and the probes with `--train`."""
+"""`headscope analyze`: all that the given data allows. `headscope probe`: heads together."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,11 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from headscope.commands import talk
-from headscope.commands.complete import complete_analysis
 from headscope.commands.shared import (
     FormatOption,
     MinCount,
+    Model,
     Resume,
+    complete_analysis,
+    complete_probe,
     name_folder,
     of_data,
     of_output,
@@ -23,7 +25,7 @@ from headscope.errors import StudyError
 from headscope.options import ClusterOptions, ModelOptions, ProbeOptions, collect_options
 from headscope.view.table import Format
 
-__all__ = ["analyze"]
+__all__ = ["analyze", "probe"]
 
 PARTIAL = 3  # the exit code of a run that lacks something
 
@@ -109,8 +111,13 @@ def analyze(
         **options,
     }
     if models is not None:
-        _refuse_mixed(model, train)
-        run_models(models, out or Path("runs"), report, study)
+        for given, what in ((model, f"MODEL {model}"), (train, f"--train {train}")):
+            if given:
+                raise StudyError(
+                    f"{what} was given together with --models. Expected only one of them; leave "
+                    "the other out."
+                )
+        _analyze_models(models, out or Path("runs"), report, study)
         return
     name = model or "demo"
     with talk.loading():
@@ -127,16 +134,8 @@ def analyze(
 
         of_probes = collect_options(ProbeOptions, ModelOptions, ClusterOptions)
         shared = {name: value for name, value in options.items() if name in of_probes}
-        run = probe_within(
-            run,
-            kept,
-            train=train,
-            test=treebank[0],
-            vectors=vectors,
-            resume=resume,
-            progress=not talk.is_quiet(),
-            **shared,
-        )
+        shared |= {"train": train, "test": treebank[0], "vectors": vectors, "resume": resume}
+        run = probe_within(run, kept, progress=not talk.is_quiet(), **shared)
     show_run(run, format, min_count)
     if report:
         show_report(run)
@@ -154,13 +153,10 @@ def _tell_partial(manifest: Mapping[str, Any]) -> None:
         raise typer.Exit(PARTIAL)
 
 
-def run_models(file: Path, out: Path, report: bool, study: dict[str, Any]) -> None:
+def _analyze_models(file: Path, out: Path, report: bool, study: dict[str, Any]) -> None:
     """Analyze many models, each into a folder in `out`; say at the end which could not be."""
     with talk.loading():
-        from headscope.engine.batch_models import (  # torch: only when needed
-            analyze_models,
-            read_models,
-        )
+        from headscope.engine.batch_models import analyze_models, read_models  # torch: as above
         from headscope.runs.run import load_run
 
     folders = {name: out / name_folder(name) for name in read_models(file)}
@@ -178,18 +174,7 @@ def run_models(file: Path, out: Path, report: bool, study: dict[str, Any]) -> No
         raise typer.Exit(PARTIAL)
 
 
-def _refuse_mixed(model: str | None, train: str | None) -> None:
-    """What cannot be given beside a list of models."""
-    for given, what in ((model, f"MODEL {model}"), (train, f"--train {train}")):
-        if given:
-            raise StudyError(
-                f"{what} was given together with --models. Expected only one of them; leave the "
-                f"other out."
-            )
-
-
 def _refuse_untested(train: str | None, treebanks: list[str] | None, vectors: Path | None) -> None:
-    """Say before any work that the probes lack what they need, or need no vectors."""
     if train and not treebanks:
         raise StudyError(
             f"--train {train} was given without --treebank. Expected a treebank to score the "
@@ -210,3 +195,48 @@ def _refuse_untested(train: str | None, treebanks: list[str] | None, vectors: Pa
             f"--vectors {vectors} is not a file. Expected word vectors as text (GloVe or word2vec, "
             "also .gz); check the path."
         )
+
+
+def probe(
+    model: Model,
+    train: Annotated[str, typer.Option(help="Treebank to learn from: .conllu (also .gz), folder.")],
+    test: Annotated[str, typer.Option(help="Treebank to score on.")],
+    vectors: Annotated[
+        Path | None, typer.Option(help="Word vectors: GloVe or word2vec text (also .gz).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="runs/probe-MODEL")
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Folder for stored attention.", show_default="'stores', next to --out"),
+    ] = None,
+    resume: Resume = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Run these probes only: NAME or NAME,NAME.", autocompletion=complete_probe
+        ),
+    ] = None,
+    min_count: MinCount = 50,
+    format: FormatOption = Format.TABLE,
+    **options: Any,
+) -> None:
+    """Train probes: how much syntax is in all heads of MODEL together?"""
+    with talk.loading():
+        from headscope.engine.probe import probe as run_probe  # torch: only when needed
+
+    run = run_probe(
+        model,
+        train=train,
+        test=test,
+        vectors=vectors,
+        out=out or Path("runs") / f"probe-{name_folder(model)}",
+        store=store,
+        resume=resume,
+        only=only,
+        progress=not talk.is_quiet(),
+        **options,
+    )
+    show_run(run, format, min_count)
+    show_report(run)

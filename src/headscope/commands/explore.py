@@ -1,4 +1,4 @@
-"""`headscope explore`: every head on any text, live in the browser, or as one file."""
+"""One text through a model: `headscope show` draws it, `headscope explore` is the live view."""
 
 import sys
 from collections.abc import Sequence
@@ -8,9 +8,32 @@ from typing import Annotated, Any
 import typer
 
 from headscope.commands import talk
-from headscope.commands.shared import Model
+from headscope.commands.shared import Model, name_folder
 
-__all__ = ["explore"]
+__all__ = ["explore", "show"]
+
+
+def show(
+    model: Model,
+    text: Annotated[str | None, typer.Argument(help="The text to look at, in quotes.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help=".svg, .html, .png or .pdf file.", show_default="MODEL-8-10.svg"),
+    ] = None,
+    **options: Any,
+) -> None:
+    """Draw what one head, a layer or all heads of MODEL attend to."""
+    from headscope.view.svg import refuse_ending
+
+    head, layer = options.get("head"), options.get("layer")
+    what = head.strip() if head else f"layer-{layer}" if layer is not None else "heads"
+    path = out or Path(f"{name_folder(model)}-{what}.svg")
+    refuse_ending(path)
+    with talk.loading():
+        from headscope.explore.show import show as draw  # torch: only when needed
+    with talk.stage("drawing"):
+        drawn = draw(model, text, **options).save(path)
+    typer.echo(drawn)
 
 
 def explore(

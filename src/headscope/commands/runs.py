@@ -1,4 +1,4 @@
-"""What is done with finished runs: report, card, table, merge, layout; two models; and lists."""
+"""What is done with finished runs; two models; and lists of what can be named."""
 
 from functools import partial
 from pathlib import Path
@@ -7,11 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from headscope.commands import talk
-from headscope.commands.complete import complete_figure, complete_head, complete_table
 from headscope.commands.shared import (
     FormatOption,
     Resume,
     RunFolderArgument,
+    complete_figure,
+    complete_head,
+    complete_table,
     name_folder,
     show_report,
     show_run,
@@ -24,7 +26,9 @@ of_figure = partial(typer.Option, rich_help_panel="One figure")
 REGISTRIES = {registry.plural: registry for registry in (ANALYSES, PROBES, CORPORA, MODELS)}
 KINDS = (*REGISTRIES, "tables", "figures", "claims")
 
-__all__ = ["card", "distance", "layout", "list_names", "merge", "report", "table"]
+__all__ = [
+    "atlas", "card", "compare", "distance", "layout", "list_names", "merge", "report", "table",
+]  # fmt: skip
 
 
 def report(
@@ -87,9 +91,9 @@ def card(
     """Print what a run knows about one head."""
     from headscope.runs.run import load_run  # pandas: only when it is needed
 
-    found = load_run(run).card(head)
-    rows = [("gist", found.gist), *((fact.topic, fact.text) for fact in found.facts)]
-    topic = found.title.lower() if format is Format.TABLE else "topic"
+    card = load_run(run).card(head)
+    rows = [("gist", card.gist), *((fact.topic, fact.text) for fact in card.facts)]
+    topic = card.title.lower() if format is Format.TABLE else "topic"
     print_table(TextTable((topic, "text"), tuple(rows)), format)
 
 
@@ -135,7 +139,7 @@ def layout(
 ) -> None:
     """Draw the map of a run's heads again, with other thresholds."""
     with talk.loading():
-        from headscope.engine.presented import redraw_map  # torch: only when needed
+        from headscope.engine.finish import redraw_map  # torch: only when needed
         from headscope.view.terminal import print_frame
     with talk.stage("map of heads"):
         drawn, derived = redraw_map(run, thresholds, clusters, seed)
@@ -148,6 +152,83 @@ def layout(
             talk.tell(note)
         talk.tell(f"Tables: {run}/tables ({' and '.join(part.tables)} written again)")
     show_report(drawn)
+
+
+def compare(
+    out: Annotated[Path, typer.Option(help="New folder for tables and compare.html.")],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders of runs. The others are compared with the first."),
+    ] = None,
+    series: Annotated[
+        str | None,
+        typer.Option(help='Runs of checkpoints, as a pattern in quotes: "runs/step-*".'),
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            help="Training steps of the --series runs in the order of their names, e.g. "
+            "0,1000,2000.",
+            show_default="from the names, or trainer_state.json",
+        ),
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Compare finished runs, with intervals and tests; no model runs."""
+    with talk.loading():
+        from headscope.comparison.compare import compare as compare_runs  # torch: only when needed
+        from headscope.comparison.load import find_runs
+        from headscope.comparison.series import compare_series
+        from headscope.view.terminal import print_frame
+
+    if bool(runs) == bool(series):
+        raise StudyError(
+            "Runs were given both ways, or not at all. Expected either folders of runs or --series "
+            '"runs/step-*"; give one of them.'
+        )
+    if series is None and steps is not None:
+        raise StudyError(
+            "--steps does nothing without --series. Expected both or neither; add "
+            "--series, or leave --steps out."
+        )
+    numbers: list[int] | None = None
+    if steps is not None:
+        try:
+            numbers = [int(part.replace("_", "")) for part in steps.split(",")]
+        except ValueError:
+            raise StudyError(
+                f"--steps {steps} cannot be read. Expected whole numbers separated by commas; "
+                "write, for example, 0,1000,2000."
+            ) from None
+    made: Any
+    with talk.stage("comparing runs"):
+        if series is not None:
+            made = compare_series(find_runs(series), steps=numbers, out=out)
+        else:
+            made = compare_runs(runs or [], out=out)
+    if series is not None:
+        print_frame(made.tables["onsets"], format)
+    elif format is not Format.TABLE:
+        print_frame(made.tables["measures"], format)
+    for answer in made.answers:
+        typer.echo(f"- {answer}", err=format is not Format.TABLE)
+    typer.echo(f"Page: {out / 'compare.html'}", err=True)
+    typer.echo(f"Tables: {out / 'tables'} (csv and parquet)", err=True)
+
+
+def atlas(
+    folder: Annotated[Path, typer.Argument(help="Folder with folders of runs, at any depth.")],
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for the site.", show_default="FOLDER/atlas")
+    ] = None,
+) -> None:
+    """Make a static site of many runs, with every report."""
+    with talk.loading():
+        from headscope.comparison.atlas import write_atlas  # torch: only when needed
+    with talk.stage("writing pages"):
+        made = write_atlas(folder, out)
+    typer.echo(made.index)
+    typer.echo(f"{len(made.runs)} runs, {len(made.left_out)} left out.", err=True)
 
 
 def distance(
@@ -214,14 +295,27 @@ def list_names(
     format: FormatOption = Format.TABLE,
 ) -> None:
     """List the analyses, tables, figures, claims, ... that can be named."""
-    more = {"tables": _list_tables, "figures": _list_figures, "claims": _list_claims}
     if kind not in KINDS:
         raise StudyError(
             f"There is no list of {kind!r}.{suggest(kind, KINDS)} Expected one of "
             f"{', '.join(KINDS)}; name one of them."
         )
-    if kind in more:
-        rows = more[kind]()
+    rows: list[tuple[str, str]]
+    if kind == "tables":
+        rows = [
+            (name, f"{analysis}: {', '.join(columns)}")
+            for analysis, entry in ANALYSES.entries().items()
+            for name, columns in entry.load().tables.items()
+        ]
+    elif kind == "figures":
+        from headscope.view.figure import list_figures  # altair: only when it is needed
+
+        figures = list_figures().values()
+        rows = [(f.name, f.title + f" ({f.paper})" * bool(f.paper)) for f in figures]
+    elif kind == "claims":
+        from headscope.view.claim import list_claims  # pandas: only when it is needed
+
+        rows = [(claim.name, f"{claim.says} (section {claim.section})") for claim in list_claims()]
     else:
         rows = [(name, entry.summary) for name, entry in REGISTRIES[kind].entries().items()]
     if kind == MODELS.plural:
@@ -229,24 +323,3 @@ def list_names(
         rows.append(("NAME", "a model on the Hugging Face hub, e.g. bert-base-uncased"))
         rows.append(("random-init:MODEL", "the embeddings of MODEL, all other weights random"))
     print_table(TextTable(("name", "what it is"), tuple(rows)), format)
-
-
-def _list_tables() -> list[tuple[str, str]]:
-    """Every table that an analysis writes, with its columns."""
-    return [
-        (name, f"{analysis}: {', '.join(columns)}")
-        for analysis, entry in ANALYSES.entries().items()
-        for name, columns in entry.load().tables.items()
-    ]
-
-
-def _list_figures() -> list[tuple[str, str]]:
-    from headscope.view.figure import list_figures  # altair: only when it is needed
-
-    return [(f.name, f.title + f" ({f.paper})" * bool(f.paper)) for f in list_figures().values()]
-
-
-def _list_claims() -> list[tuple[str, str]]:
-    from headscope.view.claim import list_claims  # pandas: only when it is needed
-
-    return [(claim.name, f"{claim.says} (section {claim.section})") for claim in list_claims()]

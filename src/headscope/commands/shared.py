@@ -1,4 +1,4 @@
-"""What commands share: options derived from dataclasses, and what is said of a run."""
+"""What commands share: options, names that a shell completes, and what is said of a run."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -9,30 +9,73 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headscope.commands import talk
-from headscope.commands.complete import complete_run
+from headscope.files import read_sealed
 from headscope.options import Option, collect_options, command_parameters
+from headscope.registry import ANALYSES, PROBES
 from headscope.view.table import Format
 
 if TYPE_CHECKING:
     from headscope.runs.run import Run
 
 __all__ = [
-    "RUN",
-    "FormatOption",
-    "MinCount",
-    "Model",
-    "OutOption",
-    "Resume",
-    "RunFolderArgument",
-    "expand_options",
-    "name_folder",
-    "of_data",
-    "of_output",
-    "of_run",
-    "show_counts",
-    "show_report",
-    "show_run",
-]
+    "RUN", "FormatOption", "MinCount", "Model", "Resume", "RunFolderArgument", "complete_analysis",
+    "complete_figure", "complete_head", "complete_probe", "complete_run", "complete_table",
+    "expand_options", "name_folder", "of_data", "of_output", "of_run", "show_report", "show_run",
+]  # fmt: skip
+
+
+def complete_run(incomplete: str) -> list[str]:
+    """Folders of runs, here and in `runs`."""
+    folder = Path(incomplete).parent if "/" in incomplete else Path()
+    manifests = [*folder.glob("*/manifest.json"), *Path("runs").glob("*/manifest.json")]
+    return _matching(sorted({str(path.parent) for path in manifests}), incomplete)
+
+
+def complete_head(context: typer.Context, incomplete: str) -> list[str]:
+    """The heads of the run that stands before."""
+    model = _read_manifest(context).get("model", {})
+    layers, heads = model.get("layer_numbers", ()), range(1, model.get("heads", 0) + 1)
+    return _matching((f"{layer}-{head}" for layer in layers for head in heads), incomplete)
+
+
+def complete_table(context: typer.Context, incomplete: str) -> list[str]:
+    """The tables of the run that stands before."""
+    return _matching(_read_manifest(context).get("tables", ()), incomplete)
+
+
+def complete_analysis(incomplete: str) -> list[str]:
+    """All analyses, after the last comma."""
+    return _after_comma(ANALYSES.entries(), incomplete)
+
+
+def complete_probe(incomplete: str) -> list[str]:
+    """All probes, after the last comma."""
+    return _after_comma(PROBES.entries(), incomplete)
+
+
+def complete_figure(incomplete: str) -> list[str]:
+    """All figures."""
+    from headscope.view.figure import list_figures  # altair: only when it is needed
+
+    return _matching(list_figures(), incomplete)
+
+
+def _after_comma(names: Iterable[str], incomplete: str) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _matching(names, last)]
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _read_manifest(context: typer.Context) -> dict[str, Any]:
+    """What the run that was typed says of itself; nothing where there is none."""
+    try:
+        return read_sealed(Path(str(context.params.get("run", ""))) / "manifest.json")
+    except (OSError, ValueError):
+        return {}
+
 
 DATA, RUN = "Data (each option may be repeated; .gz is read too)", "Run"  # panels of help
 of_data = partial(typer.Option, rich_help_panel=DATA)
@@ -45,7 +88,6 @@ MinCount = Annotated[
     int, of_output(help="Do not print relations with fewer than N words. Files keep all.")
 ]
 Model = Annotated[str, typer.Argument(help="A hub name, a local folder, a .gguf file, or 'demo'.")]
-OutOption = Annotated[Path | None, typer.Option(help="Folder for the results.")]
 Resume = Annotated[bool, of_run("--resume", help="Continue a stopped run in --out.")]
 RunFolderArgument = Annotated[
     Path, typer.Argument(help="Folder of a run.", autocompletion=complete_run)
@@ -60,8 +102,8 @@ def expand_options(
     """The command with its `**options` spelled out, panel by panel: those of some dataclasses, or
     options themselves. It is called with those that were given. Help has all of them, or those
     with the names `shown`."""
-    own = inspect.signature(command)
-    fixed = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    parameters = inspect.signature(command).parameters.values()
+    fixed = [p for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
     taken = {parameter.name for parameter in fixed}
     derived: list[inspect.Parameter] = []
     for panel, kinds in panels.items():
@@ -105,7 +147,7 @@ def show_run(run: "Run", format: Format, min_count: int = 50) -> None:
         answers = choose_answers(run.tables, model=run.manifest["model"])
         if answers:
             talk.tell(f"\nIn short:\n{describe_answers(answers)}\n")
-        show_counts(run)
+        _show_counts(run)
 
 
 def show_report(run: "Run") -> None:
@@ -115,7 +157,7 @@ def show_report(run: "Run") -> None:
     talk.tell(f"Report: {path}")
 
 
-def show_counts(run: "Run") -> None:
+def _show_counts(run: "Run") -> None:
     """What became of the examples, and where the tables are."""
     # pandas: only when it is needed
     from headscope.view.terminal import describe_counts, warn_of_few_documents

@@ -61,9 +61,9 @@ def wrap(text: str) -> str:
 def stage(name: str) -> Iterator[None]:
     """A bar without an end, for a stage that cannot be counted; on a terminal alone."""
     from rich.console import Console  # only where something is said
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = ("{task.description}", BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     is_shown = console.is_terminal and not is_quiet()
     with Progress(*columns, console=console, disable=not is_shown, transient=True) as progress:
@@ -105,10 +105,14 @@ def listen() -> Iterator[None]:
 def add_switches(command: Callable[..., None], hidden: Collection[str] = ()) -> Callable[..., None]:
     """The command with --quiet, --verbose and --help-all; help leaves out `hidden` options,
     unless they are required."""
-    fixed = [
-        _hide(p) if p.name in hidden and p.default is not p.empty else p
-        for p in inspect.signature(command).parameters.values()
-    ]
+    fixed = []
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name in hidden and parameter.default is not parameter.empty:
+            kind, told = get_args(parameter.annotation)
+            unseen = copy(told)
+            unseen.hidden = True
+            parameter = parameter.replace(annotation=Annotated[kind, unseen])
+        fixed.append(parameter)
     added = [
         _switch("quiet", "-q", SAYS_LESS),
         _switch("verbose", "-v", SAYS_MORE),
@@ -128,10 +132,10 @@ def declare(
     run: Callable[..., None], command: Callable[..., None], parameters: Iterable[inspect.Parameter]
 ) -> Callable[..., None]:
     """The function under the name of a command, with these parameters."""
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+    named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in own}
+    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in named}
     return run
 
 
@@ -145,13 +149,6 @@ def _switch(
     )
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=False, annotation=Annotated[bool, told])
-
-
-def _hide(parameter: inspect.Parameter) -> inspect.Parameter:
-    kind, told = get_args(parameter.annotation)
-    hidden = copy(told)
-    hidden.hidden = True
-    return parameter.replace(annotation=Annotated[kind, hidden])
 
 
 def _print_help(context: typer.Context, is_asked: bool) -> None:

@@ -15,11 +15,10 @@ from headscope.contracts import CorpusRole
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.attention import head_name
 from headscope.data.example import Example
-from headscope.data.head_view import ShownExample
+from headscope.data.head_view import ShownExample, write_examples
 from headscope.data.running_text import split_words
 from headscope.data.table import Tables
 from headscope.engine.analyze import analyze
-from headscope.engine.examples import write_examples
 from headscope.engine.head_views import view_heads
 from headscope.engine.resolve import split_options
 from headscope.models.load import load_model

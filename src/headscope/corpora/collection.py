@@ -1,24 +1,108 @@
-"""Corpora made of parts: files that are read one after the other, examples and tables in memory."""
+"""What every corpus can be asked; and corpora made of parts: of files, of examples, of a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
-from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.base import BaseCorpus
+from headscope.contracts import Annotation, Corpus, CorpusRole
 from headscope.corpora.document_names import LEAST_DOCUMENTS
 from headscope.data.example import Example
 from headscope.errors import InputError, shorten, suggest
 
-__all__ = ["FilesCorpus", "MemoryCorpus", "read_frame"]
+__all__ = ["BaseCorpus", "FilesCorpus", "MemoryCorpus", "adopt", "is_corpus", "read_frame"]
 
 ONE_A_FILE = "one a file"  # among files in which documents are unknown
 SHOWN_FILES = 20  # of those that cannot be read
 LONGEST_REASON = 400
 COLUMNS = ("text", "text_pair", "id", "document")  # of a table that are read
+
+
+class BaseCorpus:
+    """A corpus that need not say more than its name, what it provides, examples and a digest."""
+
+    if TYPE_CHECKING:  # each class has them; none here, as dataclasses take them for defaults
+
+        @property
+        def name(self) -> str: ...
+
+        @property
+        def provides(self) -> frozenset[str]: ...
+
+        def __iter__(self) -> Iterator[Example]: ...
+
+        def digest(self) -> str: ...
+
+    scheme: ClassVar[str] = ""  # with which its addresses begin
+
+    @property
+    def location(self) -> str:
+        """The path of its file; empty if it is not a file."""
+        return ""
+
+    @property
+    def documents(self) -> str:
+        """How documents are known, where that is not a fact of the format."""
+        return ""
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether blocks of sentences stand for documents."""
+        return False
+
+    @property
+    def mixes_targets(self) -> bool:
+        """Whether some of its files have targets and others have none."""
+        return False
+
+    @property
+    def skipped_files(self) -> Mapping[str, str]:
+        """The files that are left out, and why."""
+        return {}
+
+    def with_blocks(self, n_sentences: int) -> Self:
+        """The same corpus, with blocks of so many sentences where documents are unknown."""
+        return self
+
+
+@dataclass(frozen=True)
+class AdoptedCorpus(BaseCorpus):
+    """A corpus of a class that is not derived from `BaseCorpus`."""
+
+    corpus: Corpus
+
+    @property
+    def name(self) -> str:
+        return self.corpus.name
+
+    @property
+    def provides(self) -> frozenset[str]:
+        return self.corpus.provides
+
+    def __iter__(self) -> Iterator[Example]:
+        return iter(self.corpus)
+
+    def digest(self) -> str:
+        return self.corpus.digest()
+
+
+def adopt(corpus: Corpus) -> BaseCorpus:
+    """The corpus as one that can be asked all of `BaseCorpus`."""
+    return corpus if isinstance(corpus, BaseCorpus) else AdoptedCorpus(corpus)
+
+
+def is_corpus(item: object) -> TypeGuard[Corpus]:
+    """Whether it is a corpus, of whatever class."""
+    return isinstance(item, _Digested)
+
+
+@runtime_checkable
+class _Digested(Protocol):
+    def __iter__(self) -> Iterator[Example]: ...
+
+    def digest(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +130,6 @@ class FilesCorpus(BaseCorpus):
         return len({Annotation.TARGETS in provided for provided in self._provided()}) == 2
 
     def _provided(self) -> list[frozenset[str]]:
-        """What each file provides."""
         provided: list[frozenset[str]] = []
         for member in self._good_members.values():
             with suppress(InputError):  # told when it is read
@@ -127,7 +210,13 @@ class MemoryCorpus(BaseCorpus):
     def provides(self) -> frozenset[str]:
         examples = [item for item in self.items if isinstance(item, Example)]
         if len(examples) < len(self.items) or not all(example.words for example in examples):
-            return frozenset({Annotation.TEXT, *self._pairs(examples)})
+            is_all = len(examples) == len(self.items)
+            provides = {Annotation.TEXT}
+            if is_all and any(example.text_pair is not None for example in examples):
+                provides.add(Annotation.TARGETS)
+                if any(example.links is not None for example in examples):
+                    provides.add(Annotation.ALIGNMENTS)
+            return frozenset(provides)
         provides = {Annotation.TEXT, Annotation.WORDS}
         if all(example.tree for example in examples):
             provides.add(Annotation.DEPENDENCIES)
@@ -135,12 +224,6 @@ class MemoryCorpus(BaseCorpus):
         if has_mentions and self.role == CorpusRole.COREF:
             provides.add(Annotation.COREFERENCE)
         return frozenset(provides)
-
-    def _pairs(self, examples: Sequence[Example]) -> Iterator[str]:
-        if len(examples) == len(self.items) and any(e.text_pair is not None for e in examples):
-            yield Annotation.TARGETS
-            if any(e.links is not None for e in examples):
-                yield Annotation.ALIGNMENTS
 
     def __iter__(self) -> Iterator[Example]:
         for number, item in enumerate(self.items, start=1):
@@ -150,23 +233,18 @@ class MemoryCorpus(BaseCorpus):
                     "headscope.Example objects; convert it first."
                 )
             example = item if isinstance(item, Example) else Example(f"memory:{number}", text=item)
-            _refuse_half_characters(example, number)
+            texts = (example.id, example.document, example.text, example.text_pair)
+            try:
+                "".join([*filter(None, texts), *(example.words or ())]).encode()
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"Item {number} of the list has half a character (a lone surrogate). Expected "
+                    "text that UTF-8 can hold; decode it again, or replace the character."
+                ) from error
             yield example
 
     def digest(self) -> str:
         return sha256("\n".join(map(repr, self)).encode()).hexdigest()
-
-
-def _refuse_half_characters(example: Example, number: int) -> None:
-    """An error for text that no tokenizer takes: half of a pair of surrogates."""
-    texts = (example.id, example.document, example.text, example.text_pair)
-    try:
-        "".join([*filter(None, texts), *(example.words or ())]).encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"Item {number} of the list has half a character (a lone surrogate). Expected text "
-            "that UTF-8 can hold; decode it again, or replace the character."
-        ) from error
 
 
 def read_frame(table: Any) -> Iterator[Example]:
@@ -199,9 +277,9 @@ def _read_row(row: dict[str, Any], number: int) -> Example:
                 f"Row {number} of the table has no text in its column {name!r}: "
                 f"{shorten(row[name])}. Expected a string; leave such rows out (dropna)."
             )
-    own_id, document = row.get("id"), row.get("document")
+    given_id, document = row.get("id"), row.get("document")
     return Example(
-        f"table:{number}" if own_id is None else str(own_id),
+        f"table:{number}" if given_id is None else str(given_id),
         text=row["text"],
         text_pair=row.get("text_pair"),
         document=None if document is None else str(document),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.document_names import NEWDOC, Documents, DocumentScan
+from headscope.corpora.document_names import NEWDOC, Documents, find_documents
 from headscope.corpora.lines import FileCorpus, Lines
 from headscope.corpora.text import Paragraph, pair_paragraphs
 from headscope.data.example import Example
@@ -115,16 +115,17 @@ class ConlluFile(FileCorpus):
     @cached_property
     def _documents(self) -> Documents:
         """Found by a reading of its own: whether ids name documents shows at the end."""
-        scan = DocumentScan(self.block_sentences)
-        for has_text, group in groupby(Lines(self.path), key=lambda line: bool(line[1].strip())):
-            block = list(group) if has_text else []
-            comments = _read_comments(block)
-            if "newdoc" in comments:
-                scan.has_newdoc = True
-                break  # nothing else counts
-            if any(not line.startswith("#") for _, line in block):
-                scan.add(block[0][0], comments.get("sent_id", ""))
-        return scan.finish()
+
+        def list_blocks() -> Iterator[tuple[int, dict[str, str]]]:
+            for has_text, group in groupby(
+                Lines(self.path), key=lambda line: bool(line[1].strip())
+            ):
+                block = list(group) if has_text else []
+                comments = _read_comments(block)
+                if "newdoc" in comments or any(not line.startswith("#") for _, line in block):
+                    yield block[0][0], comments
+
+        return find_documents(list_blocks(), self.block_sentences)
 
 
 @dataclass(frozen=True)
@@ -259,6 +260,13 @@ def _read_block(
             )
         return None
     ranges = _read_ranges(file, others, len(rows))
+    words = [row[FORM] for row in rows]
+    surfaces = list(words)
+    after = ["SpaceAfter=No" not in row[MISC].split("|") for row in rows]  # spaces
+    for first, last, row in ranges:  # the words of a range stand together
+        after[first - 1 : last - 1] = [False] * (last - first)
+        after[last - 1] = "SpaceAfter=No" not in row[MISC].split("|")
+        surfaces[first - 1 : last] = split_surface(row[FORM], words[first - 1 : last])
     document, document_id = (before.document, before.document_id) if before else (0, None)
     if "newdoc" in comments:
         document, document_id = document + 1, comments["newdoc"] or None
@@ -269,9 +277,9 @@ def _read_block(
         comments,
         rows,
         lines,
-        spaces=_spaces_before(rows, ranges),
+        spaces=[False, *after[:-1]],
         others=others,
-        surfaces=_surfaces(rows, ranges),
+        surfaces=surfaces if surfaces != words else None,
     )
 
 
@@ -310,24 +318,6 @@ def _read_ranges(file: Lines, others: Iterable[tuple[int, list[str]]], n_words: 
             )
         ranges.append(Range(first, last, row))
     return ranges
-
-
-def _spaces_before(rows: list[list[str]], ranges: Sequence[Range]) -> list[bool]:
-    """Whether a space stands before each word; the words of a range stand together."""
-    after = ["SpaceAfter=No" not in row[MISC].split("|") for row in rows]
-    for first, last, row in ranges:
-        after[first - 1 : last - 1] = [False] * (last - first)
-        after[last - 1] = "SpaceAfter=No" not in row[MISC].split("|")
-    return [False, *after[:-1]]
-
-
-def _surfaces(rows: list[list[str]], ranges: Sequence[Range]) -> list[str] | None:
-    """The words as they stand in the running text; None where that is what they are."""
-    words = [row[FORM] for row in rows]
-    surfaces = list(words)
-    for first, last, row in ranges:
-        surfaces[first - 1 : last] = split_surface(row[FORM], words[first - 1 : last])
-    return surfaces if surfaces != words else None
 
 
 def split_surface(surface: str, words: Sequence[str]) -> list[str]:

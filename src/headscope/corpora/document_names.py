@@ -7,11 +7,12 @@ stand for them: neighbours are alike, so single sentences would make intervals t
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["LEAST_DOCUMENTS", "NEWDOC", "DocumentScan", "Documents", "SentenceId", "split_id"]
+__all__ = ["LEAST_DOCUMENTS", "NEWDOC", "Documents", "find_documents", "split_id"]
 
 NEWDOC, IDS = "from newdoc", "from sentence ids (guessed)"
 BLOCKS = "blocks of {} sentences (unknown)"
@@ -65,43 +66,31 @@ class Documents:
         return f"block {bisect_right(self.block_lines, line)}"
 
 
-@dataclass
-class DocumentScan:
-    """Finds out how the documents of a file are known, sentence after sentence."""
-
-    block_sentences: int
-    has_newdoc: bool = False
-    n_sentences: int = 0
-    _block_lines: list[int] = field(default_factory=list)
-    _last: dict[str, SentenceId] = field(default_factory=dict)  # of each document
-    _sizes: dict[str, int] = field(default_factory=dict)
-    _n_from_start: int = 0
-    _is_numbered: bool = True  # every id is a document and a number that rises in it
-
-    def add(self, line: int, sentence_id: str) -> None:
-        """Take in the first line of a sentence and its id."""
-        if self.n_sentences % self.block_sentences == 0:
-            self._block_lines.append(line)
-        self.n_sentences += 1
-        parts = split_id(sentence_id) if self._is_numbered else None
-        last = self._last.get(parts.document) if parts else None
-        self._is_numbered = parts is not None and (last is None or last < parts)
-        if parts is not None and self._is_numbered:
-            self._n_from_start += last is None and parts.number <= 1 and parts.paragraph <= 1
-            self._last[parts.document] = parts
-            self._sizes[parts.document] = self._sizes.get(parts.document, 0) + 1
-
-    def finish(self) -> Documents:
-        """The answer after the last sentence."""
-        if self.has_newdoc:
-            return Documents(NEWDOC)
-        n_documents = len(self._sizes)
-        is_document = (
-            self._is_numbered
-            and LEAST_DOCUMENTS <= n_documents < self.n_sentences
-            and max(self._sizes.values()) <= LARGEST_SHARE * self.n_sentences
-            and self._n_from_start >= FROM_START * n_documents
-        )
-        if is_document:
-            return Documents(IDS)
-        return Documents(BLOCKS.format(self.block_sentences), self._block_lines)
+def find_documents(
+    blocks: Iterable[tuple[int, Mapping[str, str]]], block_sentences: int
+) -> Documents:
+    """How the documents of a file are known, by the first line and the comments of each block."""
+    lines: list[int] = []
+    last: dict[str, SentenceId] = {}  # of each document
+    sizes: Counter[str] = Counter()
+    n_from_start, is_numbered = 0, True  # every id is a document and a number that rises in it
+    for line, comments in blocks:
+        if "newdoc" in comments:
+            return Documents(NEWDOC)  # nothing else counts
+        lines.append(line)
+        parts = split_id(comments.get("sent_id", "")) if is_numbered else None
+        before = last.get(parts.document) if parts else None
+        is_numbered = parts is not None and (before is None or before < parts)
+        if parts is not None and is_numbered:
+            n_from_start += before is None and parts.number <= 1 and parts.paragraph <= 1
+            last[parts.document] = parts
+            sizes[parts.document] += 1
+    is_document = (
+        is_numbered
+        and LEAST_DOCUMENTS <= len(sizes) < len(lines)
+        and max(sizes.values()) <= LARGEST_SHARE * len(lines)
+        and n_from_start >= FROM_START * len(sizes)
+    )
+    if is_document:
+        return Documents(IDS)
+    return Documents(BLOCKS.format(block_sentences), lines[::block_sentences])

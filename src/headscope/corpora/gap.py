@@ -54,7 +54,14 @@ class GapCorpus(FileCorpus):
         row = dict(zip(header, cells, strict=True))
         text = row["Text"]
         offsets = {name: _find(lines, row, name) for name in ("Pronoun", "A", "B")}
-        same = {name: _read_answer(lines, row, f"{name}-coref") for name in ("A", "B")}
+        same: dict[str, bool] = {}
+        for name in ("A", "B"):
+            answer = row[f"{name}-coref"]
+            if answer.upper() not in ANSWERS:
+                raise lines.error(
+                    f"{name}-coref is {shorten(answer)!r}. Expected TRUE or FALSE; fix it."
+                )
+            same[name] = ANSWERS[answer.upper()]
         _refuse_contradictions(lines, offsets, same)
         edges = {edge for start_and_end in offsets.values() for edge in start_and_end}
         words = _split_words(text, edges)
@@ -92,16 +99,9 @@ def _find(lines: Lines, row: Mapping[str, str], name: str) -> tuple[int, int]:
     return start, start + len(form.strip())
 
 
-def _read_answer(lines: Lines, row: Mapping[str, str], name: str) -> bool:
-    if row[name].upper() not in ANSWERS:
-        raise lines.error(f"{name} is {shorten(row[name])!r}. Expected TRUE or FALSE; fix it.")
-    return ANSWERS[row[name].upper()]
-
-
 def _refuse_contradictions(
     lines: Lines, offsets: Mapping[str, tuple[int, int]], same: Mapping[str, bool]
 ) -> None:
-    """Two antecedents, or spans that share text: the row cannot be scored."""
     if all(same.values()):
         raise lines.error(
             "A-coref and B-coref are both TRUE. Expected at most one antecedent; fix the row."

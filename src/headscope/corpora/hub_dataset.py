@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.base import BaseCorpus
+from headscope.corpora.collection import BaseCorpus
 from headscope.data.example import Example
 from headscope.errors import InputError, suggest
 
@@ -56,7 +56,8 @@ class HubDataset(BaseCorpus):
 
     def _texts(self) -> Iterator[str]:
         with self._explain_errors():
-            for number, row in enumerate(islice(self._rows, self._n_rows), start=1):
+            n_rows = int(self._split["rows"]) if self._split["rows"] else None
+            for number, row in enumerate(islice(self._rows, n_rows), start=1):
                 text = row[self._column]
                 if not isinstance(text, (str, type(None))):
                     raise InputError(
@@ -86,10 +87,6 @@ class HubDataset(BaseCorpus):
                 "train[:1000] for its first rows; change it."
             )
         return split
-
-    @property
-    def _n_rows(self) -> int | None:
-        return int(self._split["rows"]) if self._split["rows"] else None
 
     @cached_property
     def _rows(self) -> Any:
@@ -121,7 +118,6 @@ class HubDataset(BaseCorpus):
         return chosen
 
     def _open(self) -> Any:
-        """The splits by name, as streams."""
         with self._explain_errors():
             try:
                 from datasets.load import load_dataset  # an extra, and slow to import
@@ -142,7 +138,6 @@ class HubDataset(BaseCorpus):
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Turn whatever the library raises into one short error."""
         try:
             yield
         except (InputError, GeneratorExit):

@@ -10,7 +10,7 @@ import os
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BufferedReader
 from logging import getLogger
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from headscope.contracts import CorpusRole
-from headscope.corpora.base import BaseCorpus
+from headscope.corpora.collection import BaseCorpus
 from headscope.data.example import Example
 from headscope.errors import HeadscopeError, InputError, shorten
 
-__all__ = ["FileCorpus", "Lines", "file_digest", "guard", "read_lines", "strip_gz"]
+__all__ = ["FileCorpus", "Lines", "file_digest", "read_lines", "strip_gz"]
 
 LONGEST_LINE = 16_000_000  # bytes; a long novel has three million
 LONGEST_GAP = 1_000_000  # bytes of blank lines in a row; a small .gz can hold any number
@@ -68,28 +68,24 @@ class Lines:
         self.notes["notes of other kinds are not shown." if is_new else what] += 1
 
     def _read_line(self, stream: BufferedReader | gzip.GzipFile) -> bytes:
-        """The next line, or an error that says where the reading failed."""
         number = self.number + 1
         try:
             raw = stream.readline(LONGEST_LINE + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise self.error(
+            what = (
                 f"the gzip data is damaged ({error}). Expected a whole .gz file; compress it "
-                "again, or pass it uncompressed.",
-                number,
-            ) from error
-        except OSError as error:
-            raise self.error(
-                f"the rest of the file cannot be read ({error.strerror}). Expected a readable "
-                "file; check the disk or the network drive.",
-                number,
-            ) from error
-        if len(raw) > LONGEST_LINE:
-            raise self.error(
-                f"this line is longer than {LONGEST_LINE:,} bytes. Expected lines of text; "
-                "break it into several.",
-                number,
+                "again, or pass it uncompressed."
             )
+            raise self.error(what, number) from error
+        except OSError as error:
+            what = (
+                f"the rest of the file cannot be read ({error.strerror}). Expected a readable "
+                "file; check the disk or the network drive."
+            )
+            raise self.error(what, number) from error
+        if len(raw) > LONGEST_LINE:
+            what = f"this line is longer than {LONGEST_LINE:,} bytes. Expected lines of text; "
+            raise self.error(f"{what}break it into several.", number)
         return raw
 
     def _decode(self, raw: bytes) -> str:
@@ -113,19 +109,6 @@ class Lines:
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Each line with its number, counted from 1, without its line end."""
     return iter(Lines(path))
-
-
-def guard(lines: Lines, examples: Iterable[Example]) -> Iterator[Example]:
-    """The examples that a reader makes of lines; any failure of it is an error with the line."""
-    try:
-        yield from examples
-    except HeadscopeError:
-        raise
-    except Exception as error:  # whatever it is: the file did not suit the reader
-        raise lines.error(
-            f"the file cannot be read from here on ({type(error).__name__}: {shorten(str(error))})."
-            " Expected the format described in docs/corpora.md; fix or remove the line."
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -154,9 +137,18 @@ class FileCorpus(BaseCorpus):
 
     def __iter__(self) -> Iterator[Example]:
         lines, is_empty = Lines(self.path), True
-        for example in guard(lines, self.read(lines)):
-            is_empty = False
-            yield example
+        try:
+            for example in self.read(lines):
+                is_empty = False
+                yield example
+        except (HeadscopeError, GeneratorExit):
+            raise
+        except Exception as error:  # whatever it is: the file did not suit the reader
+            reason = f"{type(error).__name__}: {shorten(str(error))}"
+            raise lines.error(
+                f"the file cannot be read from here on ({reason}). Expected the format described "
+                "in docs/corpora.md; fix or remove the line."
+            ) from error
         if is_empty:
             raise self.empty()
         if lines.digest is not None:  # it was read to its end
@@ -202,14 +194,11 @@ def open_bytes(path: Path) -> BufferedReader | gzip.GzipFile:
             )
         return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
     except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise InputError(
-            f"{path} cannot be read: {_reason(error)}. Expected a readable file; check the path "
+            f"{path} cannot be read: {reason}. Expected a readable file; check the path "
             "and its permissions."
         ) from error
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def file_digest(path: Path) -> str:

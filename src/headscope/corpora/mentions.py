@@ -95,15 +95,12 @@ def find_head_in_tree(parents: Sequence[int], start: int, end: int) -> int:
     >>> find_head_in_tree([1, 4, 3, 1, ROOT], 0, 4)  # "the keeper of lighthouses", then a verb
     1
     """
+
+    def depth(word: int) -> int:
+        return 0 if parents[word] == ROOT else 1 + depth(parents[word])
+
     tops = [word for word in range(start, end) if not start <= parents[word] < end]
-    return min(tops, key=lambda word: (_depth(parents, word), word))
-
-
-def _depth(parents: Sequence[int], word: int) -> int:
-    depth = 0
-    while parents[word] != ROOT:
-        word, depth = parents[word], depth + 1
-    return depth
+    return min(tops, key=lambda word: (depth(word), word))
 
 
 def guess_head(words: Sequence[str], start: int, end: int) -> int:
@@ -127,27 +124,22 @@ class Agreement(NamedTuple):
     person: str | None = None
 
 
-def _pronouns(words: str, *agreement: str | None) -> Mapping[str, Agreement]:
-    return {word: Agreement(*agreement) for word in words.split()}
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 PRONOUNS: Mapping[str, Agreement] = {
-    **_pronouns("i me my mine myself", "singular", None, "1"),
-    **_pronouns("we us our ours ourselves", "plural", None, "1"),
-    **_pronouns("you your yours yourself yourselves", None, None, "2"),
-    **_pronouns("he him his himself", "singular", "masculine", "3"),
-    **_pronouns("she her hers herself", "singular", "feminine", "3"),
-    **_pronouns("it its itself this that", "singular", "neuter", "3"),
-    **_pronouns("they them their theirs themselves these those", "plural", None, "3"),
-    **_pronouns("one oneself who whom whose which", None, None, "3"),
+    word: Agreement(*agreement)
+    for words, *agreement in (
+        ("i me my mine myself", "singular", None, "1"),
+        ("we us our ours ourselves", "plural", None, "1"),
+        ("you your yours yourself yourselves", None, None, "2"),
+        ("he him his himself", "singular", "masculine", "3"),
+        ("she her hers herself", "singular", "feminine", "3"),
+        ("it its itself this that", "singular", "neuter", "3"),
+        ("they them their theirs themselves these those", "plural", None, "3"),
+        ("one oneself who whom whose which", None, None, "3"),
+    )
+    for word in str(words).split()
 }
 
-MASCULINE = _words(
-    """
+MASCULINE_WORDS = """
     man men boy boys father fathers son sons brother brothers husband husbands uncle uncles nephew
     grandfather grandson king kings prince princes duke lord gentleman gentlemen guy guys actor monk
     priest mr mr. sir dad daddy widower waiter policeman fisherman chairman spokesman adam alan
@@ -156,10 +148,8 @@ MASCULINE = _words(
     jack james jason jeff jim joe john jonathan joseph kevin larry mark martin matthew michael mike
     nick patrick paul peter philip ralph richard rick robert roger ronald sam scott simon stephen
     steve steven stuart ted thomas tim timothy tom tony victor walter william
-    """
-)
-FEMININE = _words(
-    """
+"""
+FEMININE_WORDS = """
     woman women girl girls mother mothers daughter daughters sister sisters wife wives aunt aunts
     niece grandmother granddaughter queen queens princess princesses duchess lady ladies actress nun
     mrs mrs. ms ms. miss madam mom mum widow waitress policewoman chairwoman spokeswoman alice
@@ -169,9 +159,9 @@ FEMININE = _words(
     lisa lucy margaret maria marie martha mary michelle nancy nicole olivia pamela patricia rachel
     rebecca rose ruth sandra sara sarah sharon sophie stephanie susan teresa theresa victoria
     virginia
-    """
-)
-
+"""
+MASCULINE, FEMININE = frozenset(MASCULINE_WORDS.split()), frozenset(FEMININE_WORDS.split())
+GENDERED = MASCULINE | FEMININE
 FEATURES = {"Sing": "singular", "Plur": "plural", "Masc": "masculine", "Fem": "feminine"}
 FEATURES |= {"Neut": "neuter", "1": "1", "2": "2", "3": "3"}
 PENN_NUMBER = {"NN": "singular", "NNP": "singular", "NNS": "plural", "NNPS": "plural"}
@@ -189,23 +179,13 @@ def find_agreement(
     by_word = pronoun or Agreement(person="3")
     is_joined = len(words) > 1 and "and" in [word.lower() for word in words]
     marked = FEATURES.get(features.get("Number", "")) or PENN_NUMBER.get(tag or "")
+    named = [words[head].lower(), words[0].lower()]  # else by the title or first name before it
+    genders = ("masculine" if w in MASCULINE else "feminine" for w in named if w in GENDERED)
     return Agreement(
         number="plural" if is_joined else marked or by_word.number,
-        gender=FEATURES.get(features.get("Gender", ""))
-        or by_word.gender
-        or _gender_of(words, head),
+        gender=FEATURES.get(features.get("Gender", "")) or by_word.gender or next(genders, None),
         person=FEATURES.get(features.get("Person", "")) or by_word.person,
     )
-
-
-def _gender_of(words: Sequence[str], head: int) -> str | None:
-    """By the head word, else by the title or first name before it."""
-    for word in (words[head].lower(), words[0].lower()):
-        if word in MASCULINE:
-            return "masculine"
-        if word in FEMININE:
-            return "feminine"
-    return None
 
 
 @dataclass
@@ -295,7 +275,13 @@ def build_document(
     words = list(chain.from_iterable(sentence.words for sentence in sentences))
     forms = tuple(word.form for word in words)
     starts = list(accumulate((len(sentence.words) for sentence in sentences[:-1]), initial=0))
-    finder = find_head or _find_by_trees(sentences, starts) or partial(guess_head, forms)
+    if find_head is None and all(sentence.heads is not None for sentence in sentences):
+        parents = [
+            head if head == ROOT else start + head
+            for start, sentence in zip(starts, sentences, strict=True)
+            for head in sentence.heads or ()
+        ]
+        find_head = partial(find_head_in_tree, parents)
     spaces = [
         space or (i == 0 and start > 0)  # sentences stand apart
         for start, sentence in zip(starts, sentences, strict=True)
@@ -311,21 +297,10 @@ def build_document(
         words=forms,
         spaces=tuple(spaces),
         surfaces=tuple(surfaces) if any(s.surfaces for s in sentences) else None,
-        mentions=describe_mentions(words, spans, finder),
+        mentions=describe_mentions(words, spans, find_head or partial(guess_head, forms)),
         sentences=tuple(starts),
         document=id,
     )
-
-
-def _find_by_trees(
-    sentences: Iterable[DocumentSentence], starts: Sequence[int]
-) -> HeadFinder | None:
-    parents: list[int] = []
-    for start, sentence in zip(starts, sentences, strict=True):
-        if sentence.heads is None:
-            return None
-        parents += [head if head == ROOT else start + head for head in sentence.heads]
-    return partial(find_head_in_tree, parents)
 
 
 def require_mentions(documents: Iterable[Example], path: Path, expected: str) -> Iterator[Example]:

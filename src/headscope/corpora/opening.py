@@ -3,13 +3,20 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headscope.arguments import checked, fits
 from headscope.contracts import Corpus, CorpusRole
-from headscope.corpora.base import BaseCorpus, adopt, is_corpus
-from headscope.corpora.collection import FilesCorpus, MemoryCorpus, read_frame
+from headscope.corpora.collection import (
+    BaseCorpus,
+    FilesCorpus,
+    MemoryCorpus,
+    adopt,
+    is_corpus,
+    read_frame,
+)
 from headscope.corpora.lines import FileCorpus, strip_gz
 from headscope.data.example import Example
 from headscope.errors import InputError, StudyError, shorten, suggest
@@ -45,7 +52,13 @@ def open_corpus(name: str | Path, role: CorpusRole | str, skip_bad: bool = False
 
 def _open(name: str | Path, role: CorpusRole, skip_bad: bool = False) -> BaseCorpus:
     if kind := _find_scheme(name):
-        return _open_address(str(name), kind, role)
+        if role not in kind.roles:
+            raise InputError(
+                f"{name} cannot be read as {role}. Expected {', '.join(sorted(kind.roles))}; pass "
+                "it there, or give a file."
+            )
+        of_address: BaseCorpus = kind(str(name))
+        return of_address
     if os.path.isdir(name):
         return FilesCorpus(_base_name(name), _open_folder(Path(name), role), skip_bad)
     formats, named = _load_formats(role), _load_named()
@@ -54,9 +67,13 @@ def _open(name: str | Path, role: CorpusRole, skip_bad: bool = False) -> BaseCor
     if str(name) in named:
         target = named[str(name)]
         return _open_file(target, role, formats) if isinstance(target, Path) else adopt(target())
+    near = list(named)
+    with suppress(OSError, ValueError):  # there is nothing to suggest
+        parent = Path(name).parent
+        near += [str(parent / beside) for beside in os.listdir(parent)]
     raise InputError(
         f"No corpus {shorten(str(name), 200)!r}: there is no such file or folder."
-        f"{suggest(str(name), [*named, *_neighbours(Path(name))])} Expected a path "
+        f"{suggest(str(name), near)} Expected a path "
         f"({', '.join(formats)}, also .gz) or a name: {', '.join(named)}."
         + (" In Python, pass texts as hs.texts([...])." if role is CorpusRole.TEXT else "")
     )
@@ -102,7 +119,6 @@ def as_corpora(items: CorporaLike, role: CorpusRole, skip_bad: bool = False) -> 
 
 
 def _open_list(items: Sequence[Any], skip_bad: bool) -> BaseCorpus:
-    """One corpus of text: of files in this order, or of texts and examples."""
     formats, named = _load_formats(CorpusRole.TEXT), _load_named()
     are_corpora = [_names_corpus(item, formats, named) for item in items]
     if not any(are_corpora):
@@ -120,7 +136,14 @@ def _open_list(items: Sequence[Any], skip_bad: bool) -> BaseCorpus:
     members: dict[str, BaseCorpus] = {}
     paths: set[str] = set()
     for key, item in zip(keys, items, strict=True):
-        for member_key, member in _open_members(key, item).items():
+        if is_corpus(item):
+            opened: dict[str, BaseCorpus] = {key: adopt(item)}
+        elif os.path.isdir(item):  # as many corpora as it has files
+            folder = _open_folder(Path(item), CorpusRole.TEXT)
+            opened = {f"{key}/{inner}": corpus for inner, corpus in folder.items()}
+        else:
+            opened = {key: _open(item, CorpusRole.TEXT)}
+        for member_key, member in opened.items():
             path = os.path.abspath(member.location) if member.location else member_key
             if member_key in members or path in paths:
                 raise InputError(
@@ -133,16 +156,6 @@ def _open_list(items: Sequence[Any], skip_bad: bool) -> BaseCorpus:
     return FilesCorpus(name, members, skip_bad)
 
 
-def _open_members(key: str, item: Any) -> dict[str, BaseCorpus]:
-    """The corpora of an item by key; a folder is as many as it has files."""
-    if is_corpus(item):
-        return {key: adopt(item)}
-    if os.path.isdir(item):
-        files = _open_folder(Path(item), CorpusRole.TEXT)
-        return {f"{key}/{inner}": corpus for inner, corpus in files.items()}
-    return {key: _open(item, CorpusRole.TEXT)}
-
-
 def _choose_keys(items: Sequence[Any]) -> list[str]:
     """What the ids of each item begin with: its name, or its path where names are alike.
 
@@ -150,10 +163,10 @@ def _choose_keys(items: Sequence[Any]) -> list[str]:
     ['one.txt', 'two.txt']
     """
     names = [item.name if is_corpus(item) else _base_name(item) for item in items]
-    files = (i for i, item in enumerate(items) if not is_corpus(item) and os.path.exists(item))
-    paths = {i: os.path.abspath(items[i]) for i in files}
-    if len(set(names)) == len(names) or not paths:
+    files = [i for i, item in enumerate(items) if not is_corpus(item) and os.path.exists(item)]
+    if len(set(names)) == len(names) or not files:
         return names
+    paths = {i: os.path.abspath(items[i]) for i in files}
     common = os.path.commonpath([os.path.dirname(path) for path in paths.values()])
     return [os.path.relpath(paths[i], common) if i in paths else n for i, n in enumerate(names)]
 
@@ -185,18 +198,7 @@ def _find_scheme(item: object) -> Any:
 
 
 def _reads(item: Any, kind: type) -> bool:
-    """Whether a registered item is a class of this kind."""
     return isinstance(item, type) and issubclass(item, kind)
-
-
-def _open_address(address: str, kind: Any, role: CorpusRole) -> BaseCorpus:
-    if role not in kind.roles:
-        raise InputError(
-            f"{address} cannot be read as {role}. Expected {', '.join(sorted(kind.roles))}; pass "
-            f"it there, or give a file."
-        )
-    corpus: BaseCorpus = kind(address)
-    return corpus
 
 
 def _open_file(path: Path, role: CorpusRole, formats: Formats) -> BaseCorpus:
@@ -284,11 +286,3 @@ def _load_named() -> dict[str, Any]:
 
 def _base_name(path: str | Path) -> str:
     return os.path.basename(os.path.abspath(path))
-
-
-def _neighbours(path: Path) -> list[str]:
-    parent = path.parent
-    try:
-        return [str(parent / name) for name in os.listdir(parent)]
-    except (OSError, ValueError):  # there is nothing to suggest
-        return []

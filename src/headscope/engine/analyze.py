@@ -12,23 +12,21 @@ from headscope.arguments import checked
 from headscope.contracts import Analysis, Annotation, CorpusRole, Watch
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.example import Example
+from headscope.data.head_view import ShownExample, write_examples
 from headscope.data.table import split_kinds
 from headscope.engine.checkpoint import Checkpoint, SavedSums, StateFile
 from headscope.engine.cluster import Pool, find_ray, open_pool
-from headscope.engine.examples import gather_examples, write_examples
 from headscope.engine.finish import finish_run
-from headscope.engine.head_views import refuse_absent_heads
-from headscope.engine.measure import Progress, Result
-from headscope.engine.merge import SHARDS, Part, finish_part, part_of, refuse_lacking
-from headscope.engine.needs import tell_needs
-from headscope.engine.open_models import open_models
+from headscope.engine.head_views import gather_examples, refuse_absent_heads
+from headscope.engine.measure import Result
+from headscope.engine.merge import SHARDS, finish_part
+from headscope.engine.open_models import open_models, tell_needs
 from headscope.engine.plan import Pass, describe_study, list_passes, plan, tell_left_out
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import choose_analyses, read_names, split_options
-from headscope.engine.sample import Sample, Shard, draw_sample, refuse_unused, tell_samples
-from headscope.engine.work import Group, PassWork, StudyRecipe, Worker, measure_on_cluster
-from headscope.errors import ModelError, StudyError
-from headscope.models.ablation import mean_outputs
+from headscope.engine.sample import Part, Sample, Shard, draw_sample, part_of, tell_samples
+from headscope.engine.work import Group, Worker, locate, measure_on_cluster, open_worker
+from headscope.errors import InputError, ModelError, StudyError, shorten
 from headscope.models.loaded import refuse_offloaded
 from headscope.options import RunOptions
 from headscope.runs.folder import RunFolder
@@ -78,7 +76,6 @@ def analyze(
         find_ray(cluster)
     folder = RunFolder(Path(out)) if out is not None else None
     chosen = read_names(only)
-    is_explicit = chosen is not None
     analyses = choose_analyses(chosen, read_names(also) or (), of_analyses, run.seed)
     given = {CorpusRole.TEXT: text, CorpusRole.TREEBANK: treebank, CorpusRole.COREF: coref}
     corpora = [
@@ -89,30 +86,38 @@ def analyze(
     ]
     if folder and not resume:  # what was typed is checked first: a wrong name is the likelier slip
         folder.refuse_if_taken()
-    readings, lacking = list_passes(analyses, corpora, run, is_explicit)
+    readings, lacking = list_passes(analyses, corpora, run, chosen is not None)
     with show_progress(progress) as bars, bars.stage("reading corpora"):
         drawn = _draw_samples(readings, run)
     tell_samples(drawn.values(), run)
     with show_progress(progress) as bars, bars.stage("loading the model"):
         watches = tuple(pass_.watch for pass_ in readings)
         models = open_models(model, tokenizer, loading, run, watches)
-    passes, left_out = plan(readings, lacking, models, run, is_explicit)
+    passes, left_out = plan(readings, lacking, models, run, chosen is not None)
     tell_left_out(left_out)
     samples = {pass_.key: drawn[id(pass_.corpus)][1] for pass_ in passes}
-    if models.has_decoder:  # an encoder that is measured alone does not read targets
-        for pass_ in passes:
-            if not pass_.by_kind and Annotation.TARGETS in pass_.corpus.provides:
-                samples[pass_.key] = replace(samples[pass_.key], without_targets=True)
+    for pass_ in passes if models.has_decoder else ():
+        if not pass_.by_kind and Annotation.TARGETS in pass_.corpus.provides:
+            # an encoder that is measured alone does not read targets
+            samples[pass_.key] = replace(samples[pass_.key], without_targets=True)
     whole = models.whole if any(pass_.by_kind for pass_ in passes) else None
     manifest = describe_study(whole or models.source, passes, samples, run, left_out)
+    shards = {key: sample.shards(run.shard_examples) for key, sample in samples.items()}
     if part:
-        shards = {pass_.key: samples[pass_.key].shards(run.shard_examples) for pass_ in passes}
-        manifest[SHARDS] = {key: len(own) for key, own in shards.items()}
-    recipe = None
+        manifest[SHARDS] = {key: len(of_pass) for key, of_pass in shards.items()}
+    worker = Worker(models, run)
+    study = _Study(worker, passes, samples, shards, manifest, folder, part)
+    study.check()
+    pool: Any = nullcontext()
     if cluster.ray is not None:
-        recipe = StudyRecipe(cluster, model, tokenizer, loading, run, watches)
-    study = _Study(Worker(models, run), passes, samples, manifest, folder, part, recipe)
-    return study.run(resume, progress)
+        of_worker = (cluster.cpus_per_worker, locate(model), tokenizer, loading, run, watches)
+        pool = open_pool(cluster, partial(open_worker, *of_worker), worker.facts())
+    begun = folder.begin(manifest, resume) if folder else nullcontext()
+    with begun, show_progress(progress) as bars, pool as workers:
+        finished = study.run(bars, workers)
+    if folder and not part:
+        write_examples(folder.path, finished.examples)
+    return finished
 
 
 def _draw_samples(
@@ -128,41 +133,16 @@ def _draw_samples(
 
 @dataclass(frozen=True)
 class _Study:
-    """A checked plan with everything it needs in hand."""
-
     worker: Worker
     passes: Sequence[Pass]
     samples: Mapping[str, Sample]  # by pass
+    shards: Mapping[str, Sequence[Shard]]  # by pass
     manifest: dict[str, Any]
     folder: RunFolder | None
     part: Part | None
-    recipe: StudyRecipe | None = None  # what makes workers of a cluster, if one is to be used
     _results: dict[str, Checkpoint] = field(default_factory=dict)
 
-    def run(self, resume: bool, has_progress: bool) -> Run:
-        self._check()
-        begun = self.folder.begin(self.manifest, resume) if self.folder else nullcontext()
-        with begun, show_progress(has_progress) as bars, self._open_cluster() as pool:
-            failed = [f for pass_ in self.passes for f in self._run_pass(pass_, bars, pool)]
-            analyses = {a.name: a for p in self.passes for a in p.analyses}
-            if failed and not any(done.shards for done in self._results.values()):
-                raise ModelError(
-                    f"No shard could be measured: {failed[0]['reason']} Expected at least one; see "
-                    f"the workers' messages above, or try without --ray."
-                )
-            if self.part:
-                refuse_lacking(self.folder, failed)
-                return finish_part(self.folder, self.manifest, self._results)
-            for pass_ in self.passes:
-                refuse_unused(pass_.corpus.name, self._results[pass_.key].result.counts)
-            with bars.stage("tables and map of heads"):
-                run = finish_run(self.folder, self.manifest, analyses, self._results, failed)
-            shown = list(self._gather(run, bars)) if self.worker.options.examples else []
-        if self.folder:
-            write_examples(self.folder.path, shown)
-        return replace(run, examples=shown)
-
-    def _check(self) -> None:
+    def check(self) -> None:
         """Say what cannot be done before any work."""
         models, options = self.worker.models, self.worker.options
         for pass_ in self.passes:
@@ -176,40 +156,56 @@ class _Study:
                 refuse_absent_heads(models.source, pass_.analyses[0].altered_heads() or ())
             if pass_.draw == 1:
                 self.worker.make_untrained(pass_.draw)
-            if not self._own_shards(pass_):
+            if not part_of(self.shards[pass_.key], self.part):
                 log.warning(
                     "%s: part %s has nothing to measure because there are %d shards in all. "
                     "Take fewer parts, or smaller shards (--shard-examples) in every part.",
-                    pass_.key, self.part, len(self._shards(pass_)),
+                    pass_.key, self.part, len(self.shards[pass_.key]),
                 )  # fmt: skip
 
-    def _shards(self, pass_: Pass) -> list[Shard]:
-        return self.samples[pass_.key].shards(self.worker.options.shard_examples)
-
-    def _own_shards(self, pass_: Pass) -> list[Shard]:
-        """The shards that this job measures."""
-        shards = self._shards(pass_)
-        return part_of(shards, self.part) if self.part else shards
-
-    def _open_cluster(self) -> Any:
-        if self.recipe is None:
-            return nullcontext()
-        return open_pool(self.recipe.options, self.recipe, self.recipe.facts(self.worker))
+    def run(self, bars: Bars, pool: Pool | None) -> Run:
+        """Measure all passes, and turn their sums into a run, or into a finished part of one."""
+        failed = [f for pass_ in self.passes for f in self._run_pass(pass_, bars, pool)]
+        if failed and not any(checkpoint.shards for checkpoint in self._results.values()):
+            raise ModelError(
+                f"No shard could be measured: {failed[0]['reason']} Expected at least one; see "
+                f"the workers' messages above, or try without --ray."
+            )
+        if self.part:
+            assert self.folder is not None  # checked before
+            return finish_part(self.folder, self.manifest, self._results, failed)
+        for pass_ in self.passes:
+            counts = self._results[pass_.key].result.counts
+            reasons = "; ".join(f"{n} {reason}" for reason, n in counts.skipped.items())
+            if not counts.used:  # there would be nothing to say
+                raise InputError(
+                    f"No example of {pass_.corpus.name} could be measured "
+                    f"({shorten(reasons) or 'there is none'}). Expected at least one that the "
+                    "model can read; check the file, or raise --max-tokens."
+                )
+        analyses = {a.name: a for pass_ in self.passes for a in pass_.analyses}
+        with bars.stage("tables and map of heads"):
+            run = finish_run(self.folder, self.manifest, analyses, self._results, failed)
+        shown = list(self._gather(run, bars)) if self.worker.options.examples else []
+        return replace(run, examples=shown)
 
     def _run_pass(self, pass_: Pass, bars: Bars, pool: Pool | None) -> Iterator[dict[str, Any]]:
         """Measure what is not yet measured; gives what the manifest says of what could not be."""
-        work = PassWork.of(pass_, self._means(pass_, bars))
-        shards = self._own_shards(pass_)
+        means = self._means(pass_, bars) if pass_.watch is Watch.CHANGE else None
+        shards = part_of(self.shards[pass_.key], self.part)
         progress = bars.add(pass_.key, sum(map(len, shards)), pass_.role.unit)
         saved = SavedSums(self.folder.tally_path(pass_.key) if self.folder else None)
         progress(sum(len(shard) for shard in shards if shard.number in saved.shards))
         missing = [shard for shard in shards if shard.number not in saved.shards]
         examples = self.samples[pass_.key].read(missing)
-        measured: Iterator[tuple[Group, Result | str]] = (
-            self._measure_here(work, examples, progress)
-            if pool is None
-            else measure_on_cluster(pool, work, examples, len(missing), progress)
-        )
+        measured: Iterator[tuple[Group, Result | str]]
+        if pool is None:
+            measured = (
+                ([(shard, some)], self.worker.measure(pass_, means, [some], progress))
+                for shard, some in examples
+            )
+        else:
+            measured = measure_on_cluster(pool, pass_, means, examples, len(missing), progress)
         with saved:
             for group, result in measured:
                 if isinstance(result, Result):
@@ -219,30 +215,21 @@ class _Study:
                         yield _describe_failure(pass_, shard, members, result)
         self._results[pass_.key] = saved.checkpoint
 
-    def _measure_here(
-        self, work: PassWork, shards: Iterable[tuple[Shard, list[Example]]], progress: Progress
-    ) -> Iterator[tuple[Group, Result]]:
-        for shard, examples in shards:
-            yield [(shard, examples)], self.worker.measure(work, [examples], progress)
-
     def _means(self, pass_: Pass, bars: Bars) -> Any:
         """The mean outputs of heads to alter: a pass of its own over all examples, kept."""
-        if pass_.watch is not Watch.CHANGE:
-            return None
-        model, sample = self.worker.outcome().source, self.samples[pass_.key]
-        key = f"{pass_.key}-means"
+        key, sample = f"{pass_.key}-means", self.samples[pass_.key]
         file = StateFile(self.folder.tally_path(key)) if self.folder else None
         saved = file.load() if file else None
         if saved is not None:
-            return saved[0]["means"].to(model.device)
-        shards = (examples for _, examples in sample.read(self._shards(pass_)))
-        batches = self.worker.batches(shards, model, pass_.max_tokens)
-        means = mean_outputs(model, batches, progress=bars.add(key, sample.n_examples))
+            return saved[0]["means"].to(self.worker.outcome().source.device)
+        shards = (examples for _, examples in sample.read(self.shards[pass_.key]))
+        progress = bars.add(key, sample.n_examples)
+        means = self.worker.mean_outputs(shards, pass_.max_tokens, progress)
         if file:
             file.save({"means": means}, {})
         return means
 
-    def _gather(self, run: Run, bars: Bars) -> Iterator[Any]:
+    def _gather(self, run: Run, bars: Bars) -> Iterator[ShownExample]:
         """The examples that show notable heads; not once more in longer windows."""
         read: set[int] = set()
         parts, models = split_kinds(run.tables), self.worker.models
@@ -252,7 +239,6 @@ class _Study:
                 continue
             read.add(id(pass_.corpus))
             rankings = self._results[pass_.key].result.rankings
-            start_bar = partial(bars.add, f"{pass_.key} (examples)")
             for kind, analyses in pass_.by_kind.items() or [(None, pass_.analyses)]:
                 names = {a.name: tally_name(kind, a.name) if kind else a.name for a in analyses}
                 yield from gather_examples(
@@ -261,7 +247,7 @@ class _Study:
                     self.samples[pass_.key],
                     {a: rankings[name] for a, name in names.items() if name in rankings},
                     parts.get(kind or "", run.tables),
-                    start_bar,
+                    partial(bars.add, f"{pass_.key} (examples)"),
                 )
 
 

@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from headscope.corpora.lines import read_lines
 from headscope.engine.analyze import analyze
 from headscope.engine.cluster import open_pool
-from headscope.engine.work import locate, package_versions
+from headscope.engine.work import locate, package_facts
 from headscope.errors import HeadscopeError, InputError, shorten
 from headscope.options import ClusterOptions, collect_options
 from headscope.runs.folder import RunFolder
@@ -41,7 +42,7 @@ def analyze_models(
     cluster = ClusterOptions(**{n: v for n, v in options.items() if n in of_cluster})
     study = {n: v for n, v in options.items() if n not in of_cluster}
     if cluster.ray is None:
-        worker = ModelsWorker(study, resume, progress)
+        worker = _ModelsWorker(study, resume, progress)
         for name, folder in folders.items():
             yield name, worker.analyze(name, folder)
         return
@@ -51,22 +52,21 @@ def analyze_models(
         items = study.get(name)
         study[name] = [locate(item) for item in items] if isinstance(items, list) else locate(items)
     # A worker that dies is replaced, and the next one goes on with its model.
-    recipe = ModelsRecipe(ModelsWorker(study, resume=True, progress=False))
-    facts, names = recipe.facts(recipe.worker), list(folders)
-    tasks = [(locate(name), folders[name].absolute()) for name in names]
-    with open_pool(cluster, recipe, facts) as pool:
-        waiting = iter(tasks)
+    recipe, names = partial(_ModelsWorker, study, resume=True, progress=False), list(folders)
+    waiting = iter([(locate(name), folders[name].absolute()) for name in names])
+    with open_pool(cluster, recipe, package_facts()) as pool:
         for number, reason in pool.run("analyze", lambda: next(waiting, None)):
             yield names[number], reason
 
 
 @dataclass(frozen=True)
-class ModelsWorker:
-    """Analyzes one model after the other."""
-
+class _ModelsWorker:
     study: Mapping[str, Any]
     resume: bool
     progress: bool
+
+    def facts(self) -> dict[str, str]:
+        return package_facts()
 
     def analyze(self, name: str, folder: Path) -> str:
         """Why the model could not be analyzed; "" if it was."""
@@ -76,16 +76,3 @@ class ModelsWorker:
             is_known = isinstance(error, HeadscopeError)
             return str(error) if is_known else f"{type(error).__name__}: {error}"
         return ""
-
-
-@dataclass(frozen=True)
-class ModelsRecipe:
-    """Makes workers that analyze models."""
-
-    worker: ModelsWorker
-
-    def open(self) -> ModelsWorker:
-        return self.worker
-
-    def facts(self, worker: ModelsWorker) -> dict[str, str]:
-        return package_versions()

@@ -47,9 +47,7 @@ class HeadscopeCallback(TrainerCallback):
     ) -> None:
         require(every > 0, "every", every, "at least 1")
         given = {CorpusRole.TEXT: text, CorpusRole.TREEBANK: treebank, CorpusRole.COREF: coref}
-        self.corpora: dict[
-            str, Any
-        ] = {  # opened here: what cannot be read is told before any training
+        self.corpora: dict[str, Any] = {  # what cannot be read is told before any training
             str(role): as_corpora(items, role) for role, items in given.items() if items is not None
         }
         if not self.corpora:
@@ -65,7 +63,8 @@ class HeadscopeCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
     ) -> None:
         first = state.global_step  # training that goes on from a checkpoint has measured it
-        taken = {step: path for path in self.out.glob("step-*") if (step := _step_of(path)) >= 0}
+        steps = ((path.name.removeprefix("step-"), path) for path in self.out.glob("step-*"))
+        taken = {int(number): path for number, path in steps if number.isdecimal()}
         late = [path for step, path in sorted(taken.items()) if step > first or step == 0 == first]
         if state.is_world_process_zero and late:
             raise OutputError(
@@ -104,9 +103,3 @@ class HeadscopeCallback(TrainerCallback):
             folder = self.out / f"step-{step}"
             analyze(model, tokenizer=tokenizer, out=folder, **self.corpora, **self.options)
         self.folders[step] = folder
-
-
-def _step_of(path: Path) -> int:
-    """The step in a folder's name; -1 where there is none."""
-    number = path.name.removeprefix("step-")
-    return int(number) if number.isdecimal() else -1

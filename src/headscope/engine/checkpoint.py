@@ -1,10 +1,9 @@
 """What a run keeps between steps in files of numbers: the sums of a pass, the state of a probe."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from itertools import groupby
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -24,17 +23,14 @@ from headscope.stats.ranking import Ranking
 from headscope.stats.tally import Tally
 
 __all__ = [
-    "Checkpoint",
-    "EarlierSumsError",
-    "SavedSums",
-    "StateFile",
-    "read_checkpoint",
+    "Checkpoint", "EarlierSumsError", "SavedSums", "StateFile", "read_checkpoint",
     "write_checkpoint",
-]
+]  # fmt: skip
 
 # These begin the names of what is no total in a file of sums.
 RANKED, RESTS, DOCUMENTS = "ranked", "rests", "documents"
 FACTS, CHECKSUM = "facts", "checksum"
+DAMAGE = (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError)
 SAVE_RATIO = 20  # a save is as long ago as it took, times this, before the next: 5 % of the time
 
 
@@ -110,25 +106,19 @@ class EarlierSumsError(OutputError):
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Keep the sums, the rankings and the counts, whole or not at all."""
-    arrays = {
-        f"{analysis}/{name}": total
-        for analysis, tally in checkpoint.result.tallies.items()
-        for name, total in tally.totals.items()
-    }
-    arrays |= {
-        f"{RESTS}/{analysis}/{name}": rest
-        for analysis, tally in checkpoint.result.tallies.items()
-        for name, rest in tally.rests.items()
-    }
-    for analysis, ranking in checkpoint.result.rankings.items():
+    result = checkpoint.result
+    arrays: dict[str, Any] = {DOCUMENTS: np.array(sorted(result.documents), np.uint64)}
+    for analysis, tally in result.tallies.items():
+        arrays |= {f"{analysis}/{name}": total for name, total in tally.totals.items()}
+        arrays |= {f"{RESTS}/{analysis}/{name}": rest for name, rest in tally.rests.items()}
+    for analysis, ranking in result.rankings.items():
         for kind, parts in vars(ranking).items():
             arrays |= {f"{RANKED}/{kind}/{analysis}/{name}": part for name, part in parts.items()}
-    arrays[DOCUMENTS] = np.array(sorted(checkpoint.result.documents), np.uint64)
     facts = {
         "shards": checkpoint.shards,
-        "analyses": list(checkpoint.result.tallies),
-        "counts": asdict(checkpoint.result.counts),
-        "seconds": checkpoint.result.seconds,
+        "analyses": list(result.tallies),
+        "counts": asdict(result.counts),
+        "seconds": result.seconds,
         "format": FORMAT,
     }
     write_atomically(path, save_arrays(arrays, metadata=describe_arrays(arrays, facts)))
@@ -136,35 +126,33 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """What was written, or an error that names the damaged file."""
-    totals, facts = read_arrays(path, "numpy")
+    arrays, facts = read_arrays(path, "numpy")
     if isinstance(facts, dict) and facts.get("format", 0) != FORMAT:
         raise EarlierSumsError(
             f"{path} holds sums of another version of headscope, which have other axes. Its tables "
             "and its page can still be read; to resume, merge or compare the run, run the analysis "
             "again with this version."
         )
-    rankings: dict[str, Ranking] = {}
-    for key in [key for key in totals if key.startswith(f"{RANKED}/")]:
-        _, kind, analysis, name = key.split("/", 3)
-        ranking = rankings.setdefault(analysis, Ranking())
-        getattr(ranking, kind)[name] = totals.pop(key)
     try:
-        documents = set(totals.pop(DOCUMENTS).tolist())
-        rests = {key: totals.pop(key) for key in list(totals) if key.startswith(f"{RESTS}/")}
-        tallies = {name: Tally() for name in facts["analyses"]} | dict(_group(totals))
-        for key, rest in rests.items():
-            _, analysis, name = key.split("/", 2)
-            tallies[analysis].rests[name] = rest
+        documents = set(arrays.pop(DOCUMENTS).tolist())
+        tallies = {name: Tally() for name in facts["analyses"]}
+        rankings: dict[str, Ranking] = {}
+        for key in sorted(arrays):
+            analysis, _, name = key.partition("/")
+            if analysis == RANKED:
+                kind, analysis, name = name.split("/", 2)
+                ranking = rankings.setdefault(analysis, Ranking())
+                vars(ranking)[kind][name] = arrays[key]
+            elif analysis == RESTS:
+                analysis, name = name.split("/", 1)
+                tallies[analysis].rests[name] = arrays[key]
+            else:
+                tallies.setdefault(analysis, Tally()).totals[name] = arrays[key]
         counts = ExampleCounts(**facts["counts"])
         result = Result(tallies, counts, facts["seconds"], rankings, documents)
         return Checkpoint(result, tuple(facts["shards"]))
-    except (KeyError, TypeError) as error:
-        raise damaged(path, error) from error
-
-
-def _group(totals: Mapping[str, Any]) -> Iterator[tuple[str, Tally]]:
-    for name, keys in groupby(sorted(totals), key=lambda key: key.partition("/")[0]):
-        yield name, Tally({key.partition("/")[2]: totals[key] for key in keys})
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from error
 
 
 def read_arrays(path: Path, framework: str) -> tuple[dict[str, Any], Any]:
@@ -173,9 +161,6 @@ def read_arrays(path: Path, framework: str) -> tuple[dict[str, Any], Any]:
         with safe_open(path, framework=framework) as stream:
             metadata = stream.metadata()
             arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise damaged(path, error) from error
-    try:
         facts = json.loads(metadata[FACTS])
         plain = {
             name: value if framework == "numpy" else value.numpy() for name, value in arrays.items()
@@ -183,8 +168,8 @@ def read_arrays(path: Path, framework: str) -> tuple[dict[str, Any], Any]:
         if metadata.get(CHECKSUM, computed := _checksum(plain, metadata[FACTS])) != computed:
             raise ValueError("its checksum differs")
         return arrays, facts
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise damaged(path, error) from error
+    except DAMAGE as error:
+        raise _damaged(path, error) from error
 
 
 def describe_arrays(arrays: Mapping[str, Any], facts: Any) -> dict[str, str]:
@@ -201,8 +186,7 @@ def _checksum(arrays: Mapping[str, Any], facts: str) -> str:
     return digest.hexdigest()
 
 
-def damaged(path: Path, error: Exception) -> OutputError:
-    """The error for a file that is not what was written."""
+def _damaged(path: Path, error: Exception) -> OutputError:
     return OutputError(
         f"{path} is damaged ({shorten(str(error))}). Expected what the run kept there; remove the "
         "file to have it made again with --resume, or remove the folder and run the analysis again."

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging import INFO, WARNING, StreamHandler, getLogger
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from headscope.errors import HeadscopeError, StudyError
 from headscope.options import ClusterOptions
 
-__all__ = ["Pool", "Recipe", "find_ray", "open_pool"]
+__all__ = ["Pool", "find_ray", "open_pool"]
 
 log = getLogger("headscope")
 
@@ -32,15 +32,9 @@ LOOK_SECONDS = 2.0  # between two looks at how large the cluster is
 PATIENCE = 60.0  # seconds without a single worker before that is told
 CONNECT_SECONDS = 5.0
 
-
-class Recipe(Protocol):
-    """What makes a worker; it is sent to the machine where the worker is to be."""
-
-    def open(self) -> Any:
-        """The worker: an object whose methods do the tasks."""
-
-    def facts(self, worker: Any) -> Mapping[str, str]:
-        """What must be the same for all workers and the driver."""
+# Makes a worker on the machine where it is to be. The methods of the worker do the tasks, and
+# `facts()` gives what must be the same for all workers and the driver.
+Recipe = Callable[[], Any]
 
 
 class Actor:
@@ -50,12 +44,12 @@ class Actor:
         messages = getLogger("headscope")  # Ray shows them in the user's terminal
         messages.addHandler(StreamHandler())
         messages.setLevel(INFO)
-        self.recipe, self.worker = recipe, None
+        self.recipe, self.worker = recipe, None  # type: Recipe, Any
 
     def open(self) -> tuple[str, Mapping[str, str]]:
         """Load the model, unless it is loaded; says where this is, and the facts."""
-        self.worker = self.worker or self.recipe.open()
-        return socket.gethostname(), self.recipe.facts(self.worker)
+        self.worker = self.worker or self.recipe()
+        return socket.gethostname(), self.worker.facts()
 
     def work(self, method: str, *arguments: Any) -> Any:
         return getattr(self.worker, method)(*arguments)
@@ -109,7 +103,8 @@ class Pool:
         """
         tasks = _Tasks(take, window)
         while tasks.fill(self._look() + 1):
-            self._grow(len(tasks.arguments))
+            while len(self.handles) < min(self._n_wanted, len(tasks.arguments)):
+                self._start_worker()
             busy = {handle for handle, _ in self._pending.values()}
             for handle in self.handles:
                 if tasks.waiting and handle.is_ready and handle not in busy:
@@ -152,24 +147,21 @@ class Pool:
         return self._n_wanted
 
     def _n_gpus(self) -> float:
-        """Of a worker."""
         if self.options.gpus_per_worker is not None:
             return self.options.gpus_per_worker
         return 1.0 if self.ray.cluster_resources().get("GPU", 0) else 0.0
 
-    def _grow(self, n_tasks: int) -> None:
-        """Start the workers that are lacking."""
-        while len(self.handles) < min(self._n_wanted, n_tasks):
-            n_cpus = self.options.cpus_per_worker
-            env = {name: str(n_cpus) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
-            kind = self.ray.remote(Actor).options(
-                num_cpus=n_cpus,
-                num_gpus=self._n_gpus(),
-                max_restarts=ATTEMPTS - 1,
-                runtime_env={"env_vars": env},
-            )
-            self.handles.append(Handle(kind.remote(self.recipe)))
-            self._open(self.handles[-1])
+    def _start_worker(self) -> None:
+        n_cpus = self.options.cpus_per_worker
+        env = {name: str(n_cpus) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
+        kind = self.ray.remote(Actor).options(
+            num_cpus=n_cpus,
+            num_gpus=self._n_gpus(),
+            max_restarts=ATTEMPTS - 1,
+            runtime_env={"env_vars": env},
+        )
+        self.handles.append(Handle(kind.remote(self.recipe)))
+        self._open(self.handles[-1])
 
     def _open(self, handle: Handle) -> None:
         """Let a worker load the model, if need be in a process that Ray starts in its place."""
@@ -178,39 +170,46 @@ class Pool:
         self._pending[opened] = handle, None
 
     def _collect(self) -> Iterator[tuple[int, Any]]:
-        """What has come back by now."""
         done, _ = self.ray.wait(list(self._pending), timeout=LOOK_SECONDS)
-        errors = self.ray.exceptions
         for ref in done:
             handle, number = self._pending.pop(ref)
             try:
                 value = self.ray.get(ref)
-            except errors.RayTaskError as error:
-                cause = error.cause
-                if number is None:
-                    raise _explain_opening(cause) from None
-                is_harmless = isinstance(cause, HARMLESS)
-                if not is_harmless and not isinstance(cause, errors.RayError):  # it may be ill
-                    self.handles.remove(handle)  # another one takes its place
-                    self.ray.kill(handle.actor)
-                yield number, Failure(_reason(cause, handle.host), is_harmless)
-            except errors.RayError as error:  # the worker is lost, or what it sent
-                if number is None:  # it died too often
-                    if not handle.host:
-                        raise StudyError(
-                            f"A worker died {ATTEMPTS} times while loading the model "
-                            f"({_reason(error)}). Expected enough memory for it; give each worker "
-                            "more: fewer --workers, or more --cpus-per-worker."
-                        ) from None
-                    self.handles.remove(handle)
-                    continue
-                self._open(handle)
-                yield number, Failure(_reason(error, handle.host), False)
-            else:
                 if number is None:
                     self._check(handle, *value)
-                else:
-                    yield number, value
+            except self.ray.exceptions.RayError as error:
+                value = self._fail(handle, number, error)
+            if number is not None:
+                yield number, value
+
+    def _fail(self, handle: Handle, number: int | None, error: Any) -> Failure:
+        """Why a task failed; its worker is kept, restarted or given up."""
+        errors, cause = self.ray.exceptions, getattr(error, "cause", error)
+        if number is None and isinstance(error, errors.RayTaskError):
+            if isinstance(cause, HeadscopeError):
+                raise type(cause)(f"A worker cannot start: {cause.args[0]}") from None
+            raise StudyError(
+                f"A worker cannot start: {_reason(cause)}. Expected it to load the model; see its "
+                "messages above."
+            ) from None
+        if isinstance(error, errors.RayTaskError):
+            is_harmless = isinstance(cause, HARMLESS)
+            if not is_harmless and not isinstance(cause, errors.RayError):  # it may be ill
+                self.handles.remove(handle)  # another one takes its place
+                self.ray.kill(handle.actor)
+            return Failure(_reason(cause, handle.host), is_harmless)
+        # The worker is lost, or what it sent.
+        if number is not None:
+            self._open(handle)
+        elif handle.host:  # it died too often
+            self.handles.remove(handle)
+        else:
+            raise StudyError(
+                f"A worker died {ATTEMPTS} times while loading the model ({_reason(error)}). "
+                "Expected enough memory for it; give each worker more: fewer --workers, or more "
+                "--cpus-per-worker."
+            ) from None
+        return Failure(_reason(error, handle.host), False)
 
     def _check(self, handle: Handle, host: str, facts: Mapping[str, str]) -> None:
         """A worker is given work only if it is what the driver is."""
@@ -272,7 +271,16 @@ class _Tasks:
 @contextmanager
 def open_pool(options: ClusterOptions, recipe: Recipe, facts: Mapping[str, str]) -> Iterator[Pool]:
     """Workers on the cluster for as long as the block runs; they end with it, however it ends."""
-    ray, leave = _connect(options)
+    ray, local = find_ray(options), {}
+    is_ours = not ray.is_initialized()  # else by whoever called this
+    if options.ray == "local":
+        n_cpus = options.cpus_per_worker * (options.workers or 0) or os.cpu_count()
+        local = {"num_cpus": n_cpus, "include_dashboard": False}
+    try:
+        if is_ours:
+            ray.init(address=options.ray, logging_level=WARNING, log_to_driver=True, **local)
+    except (OSError, ValueError, RuntimeError) as error:  # the last: another version of Ray there
+        raise _no_cluster(str(options.ray), error) from error
     pool = Pool(ray, options, recipe, facts)
     try:
         yield pool
@@ -283,7 +291,8 @@ def open_pool(options: ClusterOptions, recipe: Recipe, facts: Mapping[str, str])
         ) from error
     finally:
         pool.close()
-        leave()
+        if is_ours:
+            ray.shutdown()
 
 
 def find_ray(options: ClusterOptions) -> Any:
@@ -309,37 +318,11 @@ def find_ray(options: ClusterOptions) -> Any:
     return ray
 
 
-def _connect(options: ClusterOptions) -> tuple[Any, Callable[[], None]]:
-    """The module of Ray, connected, and how to leave the cluster."""
-    ray = find_ray(options)
-    if ray.is_initialized():  # by whoever called this
-        return ray, lambda: None
-    local: dict[str, Any] = {}
-    if options.ray == "local":
-        n_cpus = options.cpus_per_worker * (options.workers or 0) or os.cpu_count()
-        local = {"num_cpus": n_cpus, "include_dashboard": False}
-    try:
-        ray.init(address=options.ray, logging_level=WARNING, log_to_driver=True, **local)
-    except (OSError, ValueError, RuntimeError) as error:  # the last: another version of Ray there
-        raise _no_cluster(str(options.ray), error) from error
-    return ray, ray.shutdown
-
-
 def _no_cluster(address: str, reason: object) -> StudyError:
     return StudyError(
         f"No Ray cluster can be used at --ray {address} ({' '.join(str(reason).split())[:200]}). "
         "Expected HOST:PORT of its head node, with the same Ray and Python as here, auto on a "
         "machine of the cluster, or local; start one with `ray start --head`."
-    )
-
-
-def _explain_opening(error: BaseException) -> HeadscopeError:
-    """Why a worker could not be made, as the driver says it."""
-    if isinstance(error, HeadscopeError):
-        return type(error)(f"A worker cannot start: {error.args[0]}")
-    return StudyError(
-        f"A worker cannot start: {_reason(error)}. Expected it to load the model; see its messages "
-        "above."
     )
 
 

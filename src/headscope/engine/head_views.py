@@ -1,27 +1,43 @@
-"""One example through the model: what chosen heads do with it."""
+"""What chosen heads do with an example; and the examples where notable heads do best and worst.
 
-from collections.abc import Collection, Sequence
+These are found while a corpus streams by, and viewed again here.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from headscope.contracts import AttentionKind, AttentionSource
+from headscope.contracts import AttentionKind, AttentionSource, CorpusRole
 from headscope.data.attention import LayerAttention, head_name
+from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding, TokenKind
-from headscope.data.example import Example
-from headscope.data.head_view import HeadView
+from headscope.data.example import Example, stable_hash
+from headscope.data.head_view import HeadView, ShownExample
+from headscope.data.table import Tables
 from headscope.data.tree import ROOT
-from headscope.engine.measure import refuse_not_finite
+from headscope.engine.finish import NotableHead, find_notable_heads
+from headscope.engine.measure import Progress, refuse_not_finite
+from headscope.engine.plan import Pass
+from headscope.engine.sample import Sample, cut_windows
 from headscope.errors import StudyError, suggest
+from headscope.models.encode import equal_length_batches
 from headscope.models.seq2seq import OneKind
+from headscope.runs.tables import CORPUS_COLUMNS, rows_of_pass
+from headscope.stats.ranking import ENDS, MOST, Ranking
 
 __all__ = [
-    "DIRECTIONS", "all_heads", "encode_whole", "find_sides", "kind_of", "make_view", "name_layers",
-    "refuse_absent_heads", "run_heads", "view_heads",
+    "DIRECTIONS", "all_heads", "gather_examples", "merge_examples", "name_layers", "read_again",
+    "refuse_absent_heads", "view_heads",
 ]  # fmt: skip
 
+DRAWN_UNITS = 30
+READ_AT_ONCE = 64
+BATCH_TOKENS = 2048  # that the model reads together
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
 NO_LIMIT = 10**9  # tokens: the text is cut nowhere, so that its real length can be said
 
@@ -53,27 +69,27 @@ def view_heads(
     refuse_absent_heads(source, heads)
     if arcs is None:
         arcs = _gold_arcs(example, relation, direction)
-    (encoding,) = encode_whole(source, [example], max_tokens)
-    maps = run_heads(source, [encoding], [(0, *head) for head in heads])
-    rows, keys = find_sides(encoding, kind_of(source))
+    (encoding,) = _encode_whole(source, [example], max_tokens)
+    maps = _run_heads(source, [encoding], [(0, *head) for head in heads])
+    rows, keys = _find_sides(encoding, _kind_of(source))
     return [
-        make_view(rows, head, maps[0, *head], by_words, arcs, later_piece, keys) for head in heads
+        _make_view(rows, head, maps[0, *head], by_words, arcs, later_piece, keys) for head in heads
     ]
 
 
-def kind_of(source: AttentionSource) -> AttentionKind | None:
+def _kind_of(source: AttentionSource) -> AttentionKind | None:
     """Which attention of an encoder-decoder a source shows; None of other models."""
     return source.kind if isinstance(source, OneKind) else None
 
 
-def find_sides(encoding: Encoding, kind: AttentionKind | None) -> tuple[Encoding, Encoding | None]:
+def _find_sides(encoding: Encoding, kind: AttentionKind | None) -> tuple[Encoding, Encoding | None]:
     """The tokens that attend, and those attended to where they are others."""
     if kind in (None, AttentionKind.ENCODER) or encoding.target is None:
         return encoding, None
     return encoding.target, encoding if kind is AttentionKind.CROSS else None
 
 
-def make_view(
+def _make_view(
     encoding: Encoding,
     head: tuple[int, int],
     weights: Maps,
@@ -83,18 +99,22 @@ def make_view(
     keys: Encoding | None = None,
 ) -> HeadView:
     """What a head does with an example, from its map between tokens; `arcs` are pairs of words."""
-    owners = _unit_of_each_token(encoding, by_words)
+    owners = _find_units(encoding, by_words)
     units, is_special = _name_units(encoding, owners, by_words, later_piece)
     if keys is not None:  # of cross attention, between tokens
         others = _name_units(keys, np.arange(len(keys)), False, later_piece)
         return HeadView(encoding.example.id, *head, units, is_special, weights, (), *others)
-    first_unit = _first_units(encoding, owners)
+    words = encoding.word_ids.tolist()
+    first_unit = {w: int(owners[i]) for i, w in reversed([*enumerate(words)]) if w >= 0}
     marked = tuple(
         (first_unit[start], first_unit[end])
         for start, end in arcs
         if start in first_unit and end in first_unit
     )
-    return HeadView(encoding.example.id, *head, units, is_special, _pool(weights, owners), marked)
+    # Sums over the tokens of a unit attended to, means over those of a unit that attends.
+    membership = (owners == np.arange(owners.max() + 1)[:, None]).astype(float)  # [unit, token]
+    pooled = membership / membership.sum(-1, keepdims=True) @ weights @ membership.T
+    return HeadView(encoding.example.id, *head, units, is_special, pooled, marked)
 
 
 def all_heads(source: AttentionSource, layer: int | None = None) -> list[tuple[int, int]]:
@@ -126,7 +146,7 @@ def name_layers(numbers: Sequence[int]) -> str:
     return f"layers {', '.join(str(number + 1) for number in numbers)}"
 
 
-def encode_whole(
+def _encode_whole(
     source: AttentionSource, examples: Sequence[Example], max_tokens: int | None
 ) -> list[Encoding]:
     """The examples in tokens; an error for one that the model cannot read."""
@@ -145,7 +165,7 @@ def encode_whole(
     return encodings
 
 
-def run_heads(
+def _run_heads(
     source: AttentionSource,
     encodings: Sequence[Encoding],
     wanted: Collection[tuple[int, int, int]],
@@ -168,7 +188,7 @@ def run_heads(
     return maps
 
 
-def _unit_of_each_token(encoding: Encoding, by_words: bool) -> NDArray[np.int64]:
+def _find_units(encoding: Encoding, by_words: bool) -> NDArray[np.int64]:
     """The number of the unit each token is in: itself, or its word."""
     if not by_words:
         return np.arange(len(encoding))
@@ -177,15 +197,9 @@ def _unit_of_each_token(encoding: Encoding, by_words: bool) -> NDArray[np.int64]
             f"{encoding.example.id} is plain text, so its words are not known. Expected an example "
             "of words; give its words, or look at tokens."
         )
-    words = [
-        f"word {word}" if word >= 0 else f"token {position}" for position, word in _places(encoding)
-    ]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(words))}
-    return np.array([numbers[name] for name in words])
-
-
-def _places(encoding: Encoding) -> list[tuple[int, int]]:
-    return list(enumerate(encoding.word_ids.tolist()))
+    names = [(w, 0) if w >= 0 else (-1, i) for i, w in enumerate(encoding.word_ids.tolist())]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names])
 
 
 def _name_units(
@@ -210,10 +224,7 @@ def _find_later_pieces(encoding: Encoding) -> list[bool]:
     """Which tokens continue the word of the token before them."""
     words = encoding.word_ids.tolist()
     if max(words, default=-1) >= 0:
-        return [
-            position > 0 and word >= 0 and word == words[position - 1]
-            for position, word in _places(encoding)
-        ]
+        return [w >= 0 and w == before for before, w in pairwise([-1, *words])]
     text, end, later = encoding.example.text or "", 0, []
     for surface, kind in zip(encoding.surfaces, encoding.kinds, strict=True):
         start = text.casefold().find(surface.casefold(), end) if kind == TokenKind.TEXT else -1
@@ -223,49 +234,151 @@ def _find_later_pieces(encoding: Encoding) -> list[bool]:
     return later
 
 
-def _first_units(encoding: Encoding, owners: NDArray[np.int64]) -> dict[int, int]:
-    """The unit of each word's first piece; words without tokens have none."""
-    first_units: dict[int, int] = {}
-    for position, word in _places(encoding):
-        if word >= 0:
-            first_units.setdefault(word, int(owners[position]))
-    return first_units
-
-
-def _pool(weights: Maps, owners: NDArray[np.int64]) -> Maps:
-    """Sums over the tokens of a unit attended to, means over those of a unit that attends."""
-    membership = (owners == np.arange(owners.max() + 1)[:, None]).astype(float)  # [unit, token]
-    means = membership / membership.sum(-1, keepdims=True)
-    pooled: Maps = means @ weights @ membership.T  # [unit, unit]
-    return pooled
-
-
 def _gold_arcs(example: Example, relation: str | None, direction: str) -> list[tuple[int, int]]:
-    """The tree's arcs as pairs of words (from, to)."""
     if direction not in DIRECTIONS:
         raise StudyError(
             f"No direction {direction!r}.{suggest(direction, DIRECTIONS)} Expected "
             f"{' or '.join(DIRECTIONS)}; choose one."
         )
     tree = example.tree
-    if tree is None:
-        _refuse_relation(example, relation, [])
-        return []
-    words = [
-        word
-        for word, head in enumerate(tree.heads)
-        if head != ROOT and relation in (None, tree.relations[word])
-    ]
-    if not words:
-        _refuse_relation(example, relation, sorted(set(tree.relations) - {"root"}))
-    is_upward = direction == DIRECTIONS[0]
-    return [(w, tree.heads[w]) if is_upward else (tree.heads[w], w) for w in words]
-
-
-def _refuse_relation(example: Example, relation: str | None, known: Sequence[str]) -> None:
-    if relation is not None:
+    heads, relations = (tree.heads, tree.relations) if tree else ((), ())
+    words = [w for w, h in enumerate(heads) if h != ROOT and relation in (None, relations[w])]
+    if relation is not None and not words:
+        known = sorted(set(relations) - {"root"})
         has = f"one of its relations: {', '.join(known)}" if known else "a sentence with a tree"
         raise StudyError(
             f"{example.id} has no relation {relation!r}.{suggest(relation, known)} Expected {has}; "
             "choose another, or leave --relation out."
         )
+    is_upward = direction == DIRECTIONS[0]
+    return [(w, heads[w]) if is_upward else (heads[w], w) for w in words]
+
+
+@dataclass(frozen=True)
+class Request:
+    """An example that is to be shown, and what for."""
+
+    head: NotableHead
+    number: int  # of the notable head
+    analysis: Any
+    end: str
+    rank: int  # 0 is the best of the best, or the worst of the worst
+    score: float
+
+
+def gather_examples(
+    source: AttentionSource,
+    pass_: Pass,
+    sample: Sample,
+    rankings: Mapping[str, Ranking],
+    tables: Tables,
+    start_bar: Callable[[int], Progress] = lambda n_examples: lambda n_done: None,
+) -> list[ShownExample]:
+    """The notable heads of a pass at their best and worst examples, which are read again.
+
+    Of an encoder-decoder, `source` is one kind of its attention.
+    """
+    requests = _request(pass_, rankings, tables, source.layer_numbers)
+    if not requests:
+        return []
+    examples: dict[int, Example] = {}  # those that are shown, by the hash of their id
+    is_cut, max_tokens = pass_.cut == "truncate", pass_.max_tokens
+    for example in read_again(sample, pass_.role, is_cut, source, max_tokens, requests):
+        if (key := stable_hash(example.id)) in requests:
+            examples[key] = example
+        if len(examples) == len(requests):
+            break
+    encodings = _encode_whole(source, list(examples.values()), max_tokens)
+    progress = start_bar(len(encodings))
+    results: list[tuple[Request, ShownExample]] = []
+    with source.prepared():
+        for members in equal_length_batches(encodings, BATCH_TOKENS):
+            results += _show(source, members, requests)
+            progress(len(members))
+    results.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
+    return [shown for _, shown in results]
+
+
+def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample]:
+    """Of the examples that several runs kept for the same head and title, the most telling."""
+    groups: dict[tuple[Any, ...], list[ShownExample]] = {}
+    for shown in (shown for part in parts for shown in part):
+        key = (shown.title, shown.view.kind, shown.view.layer, shown.view.head, shown.end)
+        groups.setdefault(key, []).append(shown)
+    merged: list[ShownExample] = []
+    for (*_, end), group in groups.items():
+        merged += sorted(group, key=lambda shown: shown.score, reverse=end == ENDS[0])[:MOST]
+    return merged
+
+
+def _request(
+    pass_: Pass, rankings: Mapping[str, Ranking], tables: Tables, numbers: Sequence[int]
+) -> dict[int, list[Request]]:
+    """By the hash of an example's id, what it is to be shown for.
+
+    `numbers` are those of the layers in the rankings, which hold them without gaps.
+    """
+    requests: dict[int, list[Request]] = {}
+    number = 0
+    for analysis in pass_.analyses:
+        of_analysis = {name: tables[name] for name in analysis.tables if name in tables}
+        corpus = pass_.corpus.name
+        is_of_several = any({*CORPUS_COLUMNS} & {*table} for table in of_analysis.values())
+        suffix = f" ({corpus})" if is_of_several else ""
+        rows = {
+            name: rows_of_pass(table, corpus, pass_.window, pass_.cut)
+            for name, table in of_analysis.items()
+        }
+        ranking = rankings.get(analysis.name, Ranking())
+        for head in find_notable_heads(analysis.name, rows):
+            titled = replace(head, title=head.title + suffix)
+            chosen: set[int] = set()
+            position = (numbers.index(head.layer), head.head, *head.more)
+            for end in ENDS:  # in a small corpus the best may be among the worst: once is enough
+                for rank, (key, score) in enumerate(ranking.find(head.ranking, end, position)):
+                    if key not in chosen:
+                        request = Request(titled, number, analysis, end, rank, score)
+                        requests.setdefault(key, []).append(request)
+                    chosen.add(key)
+            number += 1
+    return requests
+
+
+def read_again(
+    sample: Sample,
+    role: CorpusRole,
+    is_truncated: bool,
+    source: AttentionSource,
+    max_tokens: int,
+    keys: Collection[int],
+) -> Iterator[Example]:
+    """The examples that have these keys; all documents, in the same windows."""
+    if role is not CorpusRole.COREF:
+        yield from sample.find(keys)
+        return
+    examples = iter(sample)
+    while some := list(islice(examples, READ_AT_ONCE)):
+        yield from cut_windows(some, source, max_tokens, ExampleCounts(), is_truncated)
+
+
+def _show(
+    source: AttentionSource, encodings: Sequence[Encoding], requests: Mapping[int, list[Request]]
+) -> Iterator[tuple[Request, ShownExample]]:
+    wanted = [
+        (position, encoding, request)
+        for position, encoding in enumerate(encodings)
+        for request in requests[stable_hash(encoding.example.id)]
+    ]
+    heads = {(position, r.head.layer, r.head.head) for position, _, r in wanted}
+    maps, kind = _run_heads(source, encodings, heads), _kind_of(source)
+    for position, encoding, request in wanted:
+        head = request.head
+        is_of_words = head.pairs is not None
+        pairs = head.pairs(request.analysis, encoding.example) if head.pairs else []
+        weights = maps[position, head.layer, head.head]
+        rows, keys = _find_sides(encoding, kind)
+        view = _make_view(rows, (head.layer, head.head), weights, is_of_words, pairs, keys=keys)
+        n_right = round((request.score + len(view.marked)) / 2)
+        says = f"{n_right} of {len(view.marked)} found" if is_of_words else f"{request.score:.0%}"
+        short = replace(view, kind=kind or "").excerpt(DRAWN_UNITS)
+        yield request, ShownExample(head.title, request.end, request.score, says, short)

@@ -1,6 +1,6 @@
 """The engine: encode, batch, observe, measure, add. Analyses know nothing of what is here."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -26,8 +26,8 @@ from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example, stable_hash
 from headscope.data.reading import AnyReading, Reading
 from headscope.data.sampled_rows import SampledRows
-from headscope.engine.plug_ins import blame_package, check_values
-from headscope.engine.windows import cut_windows
+from headscope.engine.resolve import blame_package, check_values
+from headscope.engine.sample import cut_windows
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
 from headscope.options import RunOptions
@@ -56,14 +56,13 @@ ByKind = Mapping[AttentionKind, Sequence[Analysis]]  # of an encoder-decoder tha
 
 @dataclass
 class Result:
-    """What measuring some examples gave: a tally per analysis, counts, seconds by stage, of some
-    analyses the examples that show heads best, and of each document a number: the hash of its name,
-    with its bucket as the remainder by 64."""
+    """The sums over some examples, and what became of these. Results add."""
 
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=dict)  # by analysis
     counts: ExampleCounts = field(default_factory=ExampleCounts)
-    seconds: dict[str, float] = field(default_factory=dict)
-    rankings: dict[str, Ranking] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # by stage
+    rankings: dict[str, Ranking] = field(default_factory=dict)  # by analysis
+    # of each document the hash of its name, with its bucket as the remainder by 64
     documents: set[int] = field(default_factory=set)
 
     def __add__(self, other: "Result") -> "Result":
@@ -74,8 +73,8 @@ class Result:
 
     def __iadd__(self, other: "Result") -> "Result":
         for name, tally in other.tallies.items():
-            own = self.tallies.setdefault(name, Tally())
-            own += tally
+            total = self.tallies.setdefault(name, Tally())
+            total += tally
         self.counts = self.counts + other.counts
         for stage, seconds in other.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
@@ -107,7 +106,7 @@ def measure_examples(
     measured by kind of attention has tallies by kind (`tally_name`).
     """
     named = name_analyses(analyses)
-    result = Result({name: Tally() for _, name, _ in named})
+    result = Result({n: Tally() for _, n, _ in named}, rankings={n: Ranking() for _, n, _ in named})
     max_tokens = max_tokens or source.max_tokens
     with result.timed("encode"):
         n_given = len(examples)
@@ -116,21 +115,24 @@ def measure_examples(
             examples = cut_windows(examples, source, max_tokens, result.counts, is_truncated)
         encodings = source.encode(examples, max_tokens)
         kept = keep_usable(encodings, source, role, max_tokens, result.counts)
-    rankers = {name: analysis.rank for _, name, analysis in named}
-    result.rankings = {name: Ranking() for name in rankers}
-    is_weighed = options.weigh == "documents"
-    weighed = {n for _, n, a in named if is_weighed and a.weighs_documents}
-    waiting = _Waiting(result, rankers, weighed)
-    n_done = _report(progress, 0, len(encodings) - len(kept), len(encodings), n_given)
+    waiting = _Waiting(result, named, is_weighed=options.weigh == "documents")
     observer = _Observer(source, named, options, result, max_tokens)
-    most_tokens = min(options.batch_tokens, observer.most_tokens)
+    n_done = 0
+
+    def report(n_new: int) -> None:
+        """Tell how many of the given examples are done, where some were cut into several."""
+        nonlocal n_done
+        n_before, n_done, n_all = n_done, n_done + n_new, max(len(encodings), 1)
+        progress(n_done * n_given // n_all - n_before * n_given // n_all)
+
+    report(len(encodings) - len(kept))
     with source.prepared():
-        for members in equal_length_batches(kept, most_tokens):
+        for members in equal_length_batches(kept, min(options.batch_tokens, observer.most_tokens)):
             with result.timed("model"):
                 values = observer.measure(source.batch(members))
             with result.timed("add"):
                 waiting.put(members, values)
-            n_done = _report(progress, n_done, len(members), len(encodings), n_given)
+            report(len(members))
     with result.timed("add"):
         waiting.add_up()
     return result
@@ -150,17 +152,9 @@ def name_analyses(analyses: Sequence[Analysis] | ByKind) -> list[Named]:
         return [Named(None, analysis.name, analysis) for analysis in analyses]
     return [
         Named(kind, tally_name(kind, analysis.name), analysis)
-        for kind, own in analyses.items()
-        for analysis in own
+        for kind, of_kind in analyses.items()
+        for analysis in of_kind
     ]
-
-
-def _report(progress: Progress, n_before: int, n_new: int, n_encodings: int, n_given: int) -> int:
-    """Tell how many of the given examples are done, where some were cut into several."""
-    n_done = n_before + n_new
-    per = max(n_encodings, 1)
-    progress(n_done * n_given // per - n_before * n_given // per)
-    return n_done
 
 
 @dataclass
@@ -168,8 +162,8 @@ class _Waiting:
     """Values of several batches, to be added up together: few large products instead of many."""
 
     result: Result
-    rankers: Mapping[str, Any]  # the methods `rank` of analyses
-    weighed: Collection[str]  # tallies of means over text, in which documents weigh alike
+    analyses: Sequence[Named]
+    is_weighed: bool  # in means over text documents weigh alike
     members: list[Encoding] = field(default_factory=list)
     batches: list[tuple[slice, Mapping[str, Values]]] = field(default_factory=list)
     n_numbers: int = 0
@@ -192,19 +186,18 @@ class _Waiting:
             for example, bucket in zip(examples, buckets, strict=True)
         }
         weights = np.array([example.weight for example in examples])
-        ones = np.ones_like(weights)
         ids = np.array([stable_hash(example.id) for example in examples], np.uint64)
         sizes = [max(len(encoding), len(encoding.target or ())) for encoding in self.members]
         is_long = np.array(sizes) > DRAWN_TOKENS
-        for name, tally in self.result.tallies.items():
-            own_weights = weights if name in self.weighed else ones
-            values = self._join(name, own_weights)
-            tally.add(buckets, values, own_weights)
-            if name in self.rankers and self.members:
-                rank = self.rankers[name]
-                with blame_package(rank.__self__, "rank"):
-                    ranks = rank(values)
-                self.result.rankings[name].add(ids, is_long, ranks)
+        for _, name, analysis in self.analyses:
+            has_weights = self.is_weighed and analysis.weighs_documents
+            weighed = weights if has_weights else np.ones_like(weights)
+            values = self._join(name, weighed)
+            self.result.tallies[name].add(buckets, values, weighed)
+            if self.members:
+                with blame_package(analysis, "rank"):
+                    scores = analysis.rank(values)
+                self.result.rankings[name].add(ids, is_long, scores)
         self.members, self.batches, self.n_numbers = [], [], 0
 
     def _join(self, analysis: str, weights: Float[Array, " example"]) -> Values:
@@ -213,18 +206,18 @@ class _Waiting:
         Of values that are kept in one sum there is one row, their weighted sum.
         """
         joined: Values = {}
-        for place, values in self.batches:
+        for rows, values in self.batches:
             for name, value in values[analysis].items():
                 if name.startswith(PLAIN):
-                    is_sum = len(value) < place.stop - place.start  # over the batch, already
-                    total = value if is_sum else np.tensordot(weights[place], value, 1)[None]
+                    is_sum = len(value) < rows.stop - rows.start  # over the batch, already
+                    total = value if is_sum else np.tensordot(weights[rows], value, 1)[None]
                     if name not in joined:
                         joined[name] = np.zeros(total.shape)
                     joined[name] += total
                     continue
                 if name not in joined:
                     joined[name] = np.zeros((len(self.members), *value.shape[1:]), value.dtype)
-                joined[name][place] = value
+                joined[name][rows] = value
         return joined
 
 
@@ -252,16 +245,13 @@ def keep_usable(
             counts.without_document += encoding.example.document is None
             counts.truncated += encoding.is_truncated or bool(target and target.is_truncated)
             counts.tokens += len(encoding) + len(target or ())
-            counts.unaligned_words += 0 if encoding.is_truncated else _count_unaligned(encoding)
+            if encoding.example.words is not None and not encoding.is_truncated:
+                n_aligned = len(set(encoding.word_ids.tolist()) - {-1})
+                counts.unaligned_words += len(encoding.example.words) - n_aligned
             counts.note(SHARED, encoding.n_shared)
             counts.count_tokenization(encoding.tokenization)
             kept.append(encoding)
     return kept
-
-
-def _count_unaligned(encoding: Encoding) -> int:
-    words = encoding.example.words
-    return 0 if words is None else len(words) - len(set(encoding.word_ids.tolist()) - {-1})
 
 
 def show_layers(readings: Sequence[AnyReading], observed: Iterable[Any]) -> Any:
@@ -314,26 +304,23 @@ class _Observer:
         result: Result,
         max_tokens: int = ALL,
     ) -> None:
-        self.source, self.result, self.n_rows = source, result, options.slice_rows
-        self.analyses, self.max_tokens = analyses, max_tokens
-        self.readings: dict[AttentionKind | None, list[AnyReading]] = {}
+        self.source, self.analyses, self.result = source, analyses, result
+        self.n_rows, self.max_tokens = options.slice_rows, max_tokens
+        readings: dict[AttentionKind | None, dict[AnyReading, None]] = {}
         for kind, _, analysis in analyses:
-            self.readings.setdefault(kind, []).extend(analysis.reads)
-        self.readings = {kind: list(dict.fromkeys(every)) for kind, every in self.readings.items()}
-
-    @property
-    def _by_slice(self) -> list[Reading]:
-        """What is read slice by slice, each once."""
-        every = [reading for readings in self.readings.values() for reading in readings]
-        parts = [(r,) if isinstance(r, Reading) else r.of for r in every]
-        return list(dict.fromkeys(reading for part in parts for reading in part))
+            readings.setdefault(kind, {}).update(dict.fromkeys(analysis.reads))
+        self.readings = {kind: list(of_kind) for kind, of_kind in readings.items()}
+        # What is read slice by slice, each once.
+        parts = [(r,) if isinstance(r, Reading) else r.of for rs in readings.values() for r in rs]
+        self.by_slice = list(dict.fromkeys(reading for part in parts for reading in part))
 
     @property
     def most_tokens(self) -> int:
         """The most tokens of a batch for which the rows of all heads take bounded memory."""
         limits = [ALL]
         for kind, readings in self.readings.items():
-            part = _part_of(self.source, kind)
+            source: Any = self.source
+            part = source if kind is None else source.parts[kind]
             limits += [
                 ROW_NUMBERS // r.numbers_per_token(part.n_layers, part.n_heads, self.max_tokens)
                 for r in readings
@@ -354,7 +341,7 @@ class _Observer:
                 for kind in kinds & layers.keys():
                     layers[kind].add(observed)
 
-        self.source.read(batch, self._by_slice, self.n_rows, observe)
+        self.source.read(batch, self.by_slice, self.n_rows, observe)
         # Only now is anything read: a device works on while the host plans the next layer.
         refuse_not_finite(is_finite, batch)
         with self.result.timed("measure (within model)"):
@@ -383,19 +370,14 @@ def by_key(measured: Mapping[str, Tensor | Mapping[str, Tensor]]) -> dict[str, T
     }
 
 
-def _part_of(source: Any, kind: AttentionKind | None) -> Any:
-    """What has layers and heads: the source, or one kind of its attention."""
-    return source if kind is None else source.parts[kind]
-
-
 def refuse_not_finite(is_finite: Sequence[tuple[int, Tensor]], batch: Batch) -> None:
     """An error for numbers that are none: the layer and what `Observation.is_finite` said of it."""
     seen = torch.stack([finite for _, finite in is_finite]).cpu()  # [layer, example]
     if seen.all():
         return
-    place, example = (~seen).nonzero()[0].tolist()
+    row, example = (~seen).nonzero()[0].tolist()
     raise ModelError(
-        f"The attention weights of layer {is_finite[place][0] + 1} are not numbers (NaN) for "
+        f"The attention weights of layer {is_finite[row][0] + 1} are not numbers (NaN) for "
         f"example {batch.encodings[example].example.id!r}. Expected finite weights; the model's "
         "weights may be damaged, or its dtype too narrow: try --dtype float32."
     )

@@ -3,74 +3,33 @@
 Parts of one run make that run, to the last bit. Runs over different corpora make one over all.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
-from logging import getLogger
 from operator import add
 from pathlib import Path
 from typing import Any
 
 from headscope.arguments import checked
+from headscope.data.head_view import write_examples
 from headscope.data.table import KIND
 from headscope.engine.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from headscope.engine.examples import merge_examples, write_examples
 from headscope.engine.finish import describe_counts, finish_run
+from headscope.engine.head_views import merge_examples
 from headscope.engine.resolve import restore_analysis
-from headscope.engine.sample import Shard
-from headscope.errors import OutputError, StudyError, shorten
+from headscope.engine.sample import Part
+from headscope.errors import OutputError, StudyError
 from headscope.runs.folder import RunFolder
 from headscope.runs.manifest import find_difference, numbers_of
 from headscope.runs.run import Run, load_run
 
-__all__ = [
-    "SHARDS", "Part", "finish_part", "join_parts", "merge_runs", "name_numbers", "part_of",
-    "refuse_lacking",
-]  # fmt: skip
-
-log = getLogger("headscope")
+__all__ = ["SHARDS", "finish_part", "merge_runs", "name_numbers"]
 
 Manifests = Sequence[Mapping[str, Any]]
 
 SHARDS = "shards"  # how many each pass has, in the manifest of a part
 PART = "part"  # the status of one that is done
-
-
-@dataclass(frozen=True)
-class Part:
-    """One of several equal parts of a run, counted from 1."""
-
-    number: int
-    of: int
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Part":
-        """The part that "3/64" names."""
-        numbers = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
-        part = cls(int(numbers[1]), int(numbers[2])) if numbers else None
-        if part is None or not 1 <= part.number <= part.of:
-            raise StudyError(
-                f"--shard {shorten(text)} cannot be used. Expected the number of the part, counted "
-                f"from 1, and the number of parts; write, for example, 3/64."
-            )
-        return part
-
-
-def part_of(shards: Sequence[Shard], part: Part) -> list[Shard]:
-    """The shards of one part: neighbours, so many that all parts are of about the same length."""
-    length = max(sum(shard.length for shard in shards), 1)
-    before, chosen = 0, []
-    for shard in shards:
-        middle = before + shard.length / 2
-        if min(int(middle * part.of / length), part.of - 1) == part.number - 1:
-            chosen.append(shard)
-        before += shard.length
-    return chosen
 
 
 def name_numbers(numbers: Collection[int]) -> str:
@@ -88,76 +47,89 @@ def name_numbers(numbers: Collection[int]) -> str:
     return ", ".join("-".join(map(str, run)) for run in runs)
 
 
-def refuse_lacking(folder: RunFolder | None, failed: Sequence[Mapping[str, Any]]) -> None:
-    """An error for a part of which some shards could not be measured."""
+def finish_part(
+    folder: RunFolder,
+    manifest: Mapping[str, Any],
+    checkpoints: Mapping[str, Checkpoint],
+    failed: Sequence[Mapping[str, Any]],
+) -> Run:
+    """Mark a part as done. It has sums and no tables: these are of all parts together."""
     if failed:
         raise StudyError(
             f"{len(failed)} shards of the part could not be measured: {failed[0]['reason']} "
-            f"Expected all of them; the others are kept in {folder and folder.path}. Fix what is "
+            f"Expected all of them; the others are kept in {folder.path}. Fix what is "
             "wrong, and repeat the command with --resume."
         )
-
-
-def finish_part(
-    folder: RunFolder | None, manifest: Mapping[str, Any], checkpoints: Mapping[str, Checkpoint]
-) -> Run:
-    """Mark a part as done. It has sums and no tables: these are of all parts together."""
-    assert folder is not None  # checked before
     done = {**manifest, "status": PART, "tables": [], **describe_counts(checkpoints)}
     folder.write_manifest(done)
     return Run({}, done, folder.path)
 
 
-def part_in(manifest: Mapping[str, Any]) -> Part | None:
+def _part_in(manifest: Mapping[str, Any]) -> Part | None:
     """Which part of a run a manifest is of; None: of no part."""
-    named = manifest.get("options", {}).get("shard")
-    return Part.parse(named) if named else None
+    shard = manifest.get("options", {}).get("shard")
+    return Part.parse(shard) if shard else None
 
 
-def join_parts(
-    folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]
+def _join_parts(
+    folders: Sequence[RunFolder], manifests: Manifests
 ) -> tuple[dict[str, Any], dict[str, Checkpoint]]:
     """The manifest of the run that these are the parts of, and the sums of each pass over all.
 
     Parts that are missing, doubled, not done, or of another run are told.
     """
-    _refuse_foreign(folders, manifests)
-    _refuse_wrong_count(folders, [part for m in manifests if (part := part_in(m))])
-    for folder, manifest in zip(folders, manifests, strict=True):
+    parts = _refuse_foreign(folders, manifests)
+    _refuse_wrong_count(folders, parts)
+    for folder, part, manifest in zip(folders, parts, manifests, strict=True):
         if manifest["status"] != PART:
             raise OutputError(
-                f"Part {part_in(manifest)} in {folder} is not finished. Expected all parts to be "
+                f"Part {part} in {folder.path} is not finished. Expected all parts to be "
                 "done; repeat its command with --resume."
             )
-    merged = {key: _add_up(key, folders, n) for key, n in manifests[0][SHARDS].items()}
-    return whole_of(manifests[0]), merged
+    merged: dict[str, Checkpoint] = {}
+    for key, n_shards in manifests[0][SHARDS].items():
+        paths = [folder.tally_path(key) for folder in folders]
+        read = [read_checkpoint(path) if path.exists() else Checkpoint() for path in paths]
+        shards = sorted(shard for checkpoint in read for shard in checkpoint.shards)
+        if shards != list(range(n_shards)):
+            raise OutputError(
+                f"The parts hold {len(set(shards))} of the {n_shards} shards of {key}, "
+                f"{len(shards)} in all. Expected each of them once; repeat the parts' commands "
+                "with --resume."
+            )
+        merged[key] = Checkpoint(reduce(add, (part.result for part in read)), tuple(shards))
+    return _whole_of(manifests[0]), merged
 
 
-def whole_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest of the run that a part is of."""
+def _whole_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     options = {**manifest["options"], "shard": None}
     return {name: v for name, v in manifest.items() if name != SHARDS} | {"options": options}
 
 
-def _refuse_foreign(folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> None:
+def _refuse_foreign(folders: Sequence[RunFolder], manifests: Manifests) -> list[Part]:
+    """An error for what is not a part of the same run as the first; else the parts."""
+    parts = []
     for folder, manifest in zip(folders, manifests, strict=True):
-        if part_in(manifest) is None:
+        part = _part_in(manifest)
+        if part is None:
             raise OutputError(
-                f"{folder} is a whole run, and others are parts of one. Expected only parts; merge "
-                f"the parts first, and then whole runs."
+                f"{folder.path} is a whole run, and others are parts of one. Expected only parts; "
+                "merge the parts first, and then whole runs."
             )
-        difference = find_difference(whole_of(manifests[0]), whole_of(manifest))
-        of = [manifests[0][SHARDS], manifest[SHARDS]]
-        if not difference and of[0] != of[1]:
+        difference = find_difference(_whole_of(manifests[0]), _whole_of(manifest))
+        if not difference and manifests[0][SHARDS] != manifest[SHARDS]:
             difference = "shards differ"
         if difference:
             raise OutputError(
-                f"{folder} is not a part of the same run as {folders[0]}: its {difference}. "
-                f"Expected parts that differ only in --shard; leave it out, or run it again."
+                f"{folder.path} is not a part of the same run as {folders[0].path}: its "
+                f"{difference}. Expected parts that differ only in --shard; leave it out, or run "
+                "it again."
             )
+        parts.append(part)
+    return parts
 
 
-def _refuse_wrong_count(folders: Sequence[Path], parts: Sequence[Part]) -> None:
+def _refuse_wrong_count(folders: Sequence[RunFolder], parts: Sequence[Part]) -> None:
     of = {part.of for part in parts}
     if len(of) > 1:
         raise OutputError(
@@ -167,39 +139,19 @@ def _refuse_wrong_count(folders: Sequence[Path], parts: Sequence[Part]) -> None:
     n_parts = of.pop()
     counts = Counter(part.number for part in parts)
     doubled = [number for number, n in counts.items() if n > 1]
-    missing = set(range(1, n_parts + 1)) - set(counts)
     problems = []
-    if missing:
+    if missing := set(range(1, n_parts + 1)) - set(counts):
         problems.append(f"of {n_parts} parts, {name_numbers(missing)} are missing")
     if doubled:
-        places = [
-            str(folder)
-            for folder, part in zip(folders, parts, strict=True)
-            if part.number in doubled
-        ]
-        problems.append(f"{name_numbers(doubled)} are given twice ({', '.join(places)})")
+        pairs = zip(folders, parts, strict=True)
+        paths = ", ".join(str(folder.path) for folder, part in pairs if part.number in doubled)
+        problems.append(f"{name_numbers(doubled)} are given twice ({paths})")
     if problems:
         raise OutputError(
             f"The parts do not make a whole: {', and '.join(problems)}. Expected each of the "
             f"{n_parts} parts once; run what is missing with --shard NUMBER/{n_parts}, and leave "
             f"out what is repeated."
         )
-
-
-def _add_up(key: str, folders: Sequence[Path], n_shards: int) -> Checkpoint:
-    parts = [_read_part(RunFolder(folder), key) for folder in folders]
-    shards = sorted(shard for part in parts for shard in part.shards)
-    if shards != list(range(n_shards)):
-        raise OutputError(
-            f"The parts hold {len(set(shards))} of the {n_shards} shards of {key}, {len(shards)} "
-            "in all. Expected each of them once; repeat the parts' commands with --resume."
-        )
-    return Checkpoint(reduce(add, (part.result for part in parts)), tuple(shards))
-
-
-def _read_part(store: RunFolder, key: str) -> Checkpoint:
-    path = store.tally_path(key)
-    return read_checkpoint(path) if path.exists() else Checkpoint()
 
 
 @checked
@@ -209,28 +161,30 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
     target.refuse_if_taken()
     stores = [RunFolder(Path(folder)) for folder in folders]
     manifests = [store.read_manifest() for store in stores]
-    if any(part_in(manifest) for manifest in manifests):
-        manifest, merged = join_parts([store.path for store in stores], manifests)
-        return _write(target, manifest, merged)
+    if any(_part_in(manifest) for manifest in manifests):
+        return _write(target, *_join_parts(stores, manifests))
     runs = [load_run(store.path) for store in stores]
     _refuse_mismatch(folders, manifests)
     described = {n: o for manifest in manifests for n, o in manifest["analyses"].items()}
-    analyses = {name: restore_analysis(name, options) for name, options in described.items()}
-    _refuse_not_mergeable(analyses, manifests)
-    keys = dict.fromkeys(key for manifest in manifests for key in manifest["passes"])
-    merged = {
-        key: Checkpoint(
-            reduce(
-                add,
-                (
-                    _load(s, key)
-                    for s, m in zip(stores, manifests, strict=True)
-                    if key in m["passes"]
-                ),
+    for name, options in described.items():  # what does not add over corpora
+        reason = restore_analysis(name, options).not_mergeable
+        if reason and sum(name in manifest["analyses"] for manifest in manifests) > 1:
+            raise OutputError(
+                f"Runs with the analysis {name!r} cannot be merged: {reason}. Expected runs "
+                "without it; run it once over all the text, and the other analyses separately."
             )
-        )
-        for key in keys
-    }
+    keys = dict.fromkeys(key for manifest in manifests for key in manifest["passes"])
+    merged: dict[str, Checkpoint] = {}
+    for key in keys:
+        pairs = zip(stores, manifests, strict=True)
+        paths = [store.tally_path(key) for store, m in pairs if key in m["passes"]]
+        for path in paths:
+            if not path.exists():
+                raise OutputError(
+                    f"{path} is gone: without it the examples of {key} would be left out. Expected "
+                    "the sums that the run wrote; run the analysis again with --resume."
+                )
+        merged[key] = Checkpoint(reduce(add, (read_checkpoint(path).result for path in paths)))
     manifest = {
         **manifests[0],
         "analyses": described,
@@ -255,16 +209,6 @@ def _write(target: RunFolder, manifest: Mapping[str, Any], merged: Mapping[str, 
         return finish_run(target, manifest, analyses, merged)
 
 
-def _load(store: RunFolder, key: str) -> Any:
-    path = store.tally_path(key)
-    if not path.exists():
-        raise OutputError(
-            f"{path} is gone: without it the examples of {key} would be left out. Expected the "
-            "sums that the run wrote; run the analysis again with --resume."
-        )
-    return read_checkpoint(path).result
-
-
 def _join_passes(key: str, manifests: Manifests) -> dict[str, Any]:
     parts = [m["passes"][key] for m in manifests if key in m["passes"]]
     return {
@@ -283,17 +227,16 @@ def _join_passes(key: str, manifests: Manifests) -> dict[str, Any]:
 
 
 def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> None:
-    """Runs that cannot be added: of other models or options, or over the same examples twice."""
     if len(manifests) < 2:
         raise OutputError(
             "Only one run was given. Expected two or more; name all folders to merge."
         )
-    facts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-        "model weights": lambda m: [m["model"]["digest"], m["model"].get("weights")],
-        "tokenizers": lambda m: m["model"].get("tokenizer"),
-        "options": lambda m: numbers_of(m["options"]),
+    models = [manifest["model"] for manifest in manifests]
+    compared: dict[str, list[Any]] = {
+        "model weights": [(model["digest"], model.get("weights")) for model in models],
+        "tokenizers": [model.get("tokenizer") for model in models],
+        "options": [numbers_of(manifest["options"]) for manifest in manifests],
     }
-    compared = {name: [fact(manifest) for manifest in manifests] for name, fact in facts.items()}
     for name in dict.fromkeys(name for m in manifests for name in m["analyses"]):
         options = [m["analyses"][name] for m in manifests if name in m["analyses"]]
         compared[f"options of {name}"] = options
@@ -310,15 +253,4 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> Non
             raise OutputError(
                 "Two of the runs read the same corpus, so its examples would count twice. Expected "
                 "runs over different corpora; leave one of them out."
-            )
-
-
-def _refuse_not_mergeable(analyses: Mapping[str, Any], manifests: Manifests) -> None:
-    """What does not add over corpora, if more than one run has it."""
-    for name, analysis in analyses.items():
-        reason = analysis.not_mergeable
-        if reason and sum(name in m["analyses"] for m in manifests) > 1:
-            raise OutputError(
-                f"Runs with the analysis {name!r} cannot be merged: {reason}. Expected runs "
-                "without it; run it once over all the text, and the other analyses separately."
             )

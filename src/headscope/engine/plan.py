@@ -11,7 +11,7 @@ from logging import getLogger
 from typing import Any, NamedTuple
 
 from headscope.contracts import Analysis, Annotation, AttentionKind, CorpusRole, Source, Watch
-from headscope.corpora.base import BaseCorpus
+from headscope.corpora.collection import BaseCorpus
 from headscope.data.attention import heads_per_layer
 from headscope.data.table import KIND
 from headscope.engine.open_models import Models
@@ -48,7 +48,7 @@ class Pass:
 
     key: str  # names the pass in the run's folder
     role: CorpusRole
-    corpus: BaseCorpus
+    corpus: Any  # a BaseCorpus; None in a worker of a cluster
     analyses: tuple[Analysis, ...] = ()
     watch: Watch = Watch.ATTENTION  # what the analyses are shown
     window: int | None = None  # the tokens of a window that documents are cut into
@@ -58,28 +58,6 @@ class Pass:
     draw: int | None = None  # which of several untrained models is measured, from 1
     # What each kind of attention is measured by, where an encoder-decoder reads targets.
     by_kind: Mapping[AttentionKind, tuple[Analysis, ...]] = field(default_factory=dict)
-
-    def describe(self, sample: Sample) -> dict[str, Any]:
-        """What the manifest says of the pass."""
-        return {
-            "corpus": self.corpus.name,
-            "role": str(self.role),
-            "path": self.corpus.location,
-            "digest": self.corpus.digest(),
-            "documents": self.corpus.documents,
-            "available": sample.n_available,
-            "examples": sample.n_examples,
-            "analyses": [analysis.name for analysis in self.analyses],
-            "watch": self.watch.value,
-            KIND: {
-                kind.value: [a.name for a in analyses] for kind, analyses in self.by_kind.items()
-            },
-            "window": self.window,
-            "cut": self.cut if self.window else None,
-            "repeats": self.repeats,
-            "draw": self.draw,
-            "skipped_files": self.corpus.skipped_files,
-        }
 
 
 class Reason(NamedTuple):
@@ -106,13 +84,25 @@ def list_passes(
             "There is nothing to read. Expected a corpus: --text FILE, --treebank FILE, --coref "
             "FILE, or --demo for the embedded one."
         )
-    passes = list(_list_readings(corpora, options))
+    n_of_role = Counter(role for role, _ in corpora)
+    numbers: Counter[CorpusRole] = Counter()
+    passes: list[Pass] = []
+    for role, corpus in corpora:
+        numbers[role] += 1
+        key = str(role) if n_of_role[role] == 1 else f"{role}-{numbers[role]}"
+        if role is CorpusRole.COREF:
+            passes += _list_windows(Pass(key, role, corpus), options)
+        else:
+            passes.append(Pass(key, role, corpus))
     lacking: list[tuple[Analysis, str]] = []
     costly: list[Pass] = []
     for analysis in analyses:
         able = [i for i, pass_ in enumerate(passes) if analysis.needs <= pass_.corpus.provides]
         if not able:
-            lacking.append((analysis, _say_missing(analysis)))
+            needs = " and ".join(sorted(analysis.needs))
+            known = (MISSING[annotation] for annotation in MISSING if annotation in analysis.needs)
+            reason = next(known, f"no corpus with {needs} was given")
+            lacking.append((analysis, f"Skipped {analysis.name!r}: {reason}."))
         elif analysis.watches.is_costly:
             first, watch = passes[able[0]], analysis.watches
             key = f"{watch.value}-{first.key}"
@@ -125,40 +115,17 @@ def list_passes(
     return [pass_ for pass_ in (*passes, *costly) if pass_.analyses], lacking
 
 
-def _list_readings(
-    corpora: Sequence[tuple[CorpusRole, BaseCorpus]], options: RunOptions
-) -> Iterator[Pass]:
-    """A pass for each corpus, named by its role, and where a role has several its place among them.
-
-    Documents are read in windows of two lengths, unless the user said how long; or truncated to
-    the paper's length, as the first pass.
-    """
-    n_of_role = Counter(role for role, _ in corpora)
-    seen: Counter[CorpusRole] = Counter()
-    for role, corpus in corpora:
-        seen[role] += 1
-        key = str(role) if n_of_role[role] == 1 else f"{role}-{seen[role]}"
-        if role is not CorpusRole.COREF:
-            yield Pass(key, role, corpus)
-            continue
-        if options.coref_window != "split":
-            window = options.max_tokens or COREF_WINDOWS[0]
-            yield Pass(f"{key}-truncated", role, corpus, window=window, cut="truncate")
-        if options.coref_window == "truncate":
-            continue
-        if options.max_tokens is None:
-            for window in COREF_WINDOWS:
-                yield Pass(f"{key}-{window}", role, corpus, window=window)
-        else:
-            yield Pass(key, role, corpus, window=options.max_tokens)
-
-
-def _say_missing(analysis: Analysis) -> str:
-    for annotation, reason in MISSING.items():
-        if annotation in analysis.needs:
-            return f"Skipped {analysis.name!r}: {reason}."
-    needs = " and ".join(sorted(analysis.needs))
-    return f"Skipped {analysis.name!r}: no corpus with {needs} was given."
+def _list_windows(pass_: Pass, options: RunOptions) -> Iterator[Pass]:
+    """Documents are read in windows of two lengths, unless the user said how long; or truncated to
+    the paper's length, as the first pass."""
+    tokens = options.max_tokens
+    if options.coref_window != "split":
+        key, window = f"{pass_.key}-truncated", tokens or COREF_WINDOWS[0]
+        yield replace(pass_, key=key, window=window, cut="truncate")
+    if options.coref_window != "truncate":
+        for window in COREF_WINDOWS if tokens is None else (tokens,):
+            key = f"{pass_.key}-{window}" if tokens is None else pass_.key
+            yield replace(pass_, key=key, window=window)
 
 
 def plan(
@@ -194,12 +161,22 @@ def plan(
         if kept:
             pass_ = replace(pass_, analyses=kept)
             left_out |= _say_encoder_alone(pass_, models)
-            pass_, more = _split_by_kind(pass_, models)
-            left_out |= more | _say_few_heads(pass_, models.source)
-            planned.append(pass_)
+            planned.append(_split_by_kind(pass_, models, left_out))
+            left_out |= _say_few_heads(pass_, models.source)
     if passes and not planned:
         raise StudyError(errors[0])
-    return [*planned, *_repeat_untrained(planned, options.null)], left_out
+    watched = [pass_ for pass_ in planned if not pass_.watch.is_costly]
+    if options.null and not watched:
+        raise StudyError(
+            "--null has nothing to compare: no analysis of this run measures attention. Expected "
+            "one, such as those of --text FILE; add it, or leave --null out."
+        )
+    repeats = [
+        replace(pass_, key=f"untrained-{draw}-{pass_.key}", repeats=pass_.key, draw=draw)
+        for draw in range(1, options.null + 1)
+        for pass_ in watched
+    ]
+    return [*planned, *repeats], left_out
 
 
 def _fit_windows(
@@ -228,17 +205,13 @@ def _fit_windows(
 Rule = Callable[[Any, Pass, Models], Reason | None]
 
 
-def _need_two_models(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
-    if analysis.watches is Watch.MODEL_PAIR and models.source.emits is not Watch.MODEL_PAIR:
+def _need_two_models_or_layers(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
+    source = models.source
+    if analysis.watches is Watch.MODEL_PAIR and source.emits is not Watch.MODEL_PAIR:
         raise StudyError(
             f"Analysis {analysis.name!r} compares two models, and only {models.name} was "
             "given. Expected two; run `headscope distance MODEL_A MODEL_B --text FILE`."
         )
-    return None
-
-
-def _need_two_layers(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
-    source = models.source
     if source.n_layers > 1 or not analysis.compares_layers:
         return None
     why = (
@@ -247,7 +220,7 @@ def _need_two_layers(analysis: Any, pass_: Pass, models: Models) -> Reason | Non
         "analysis out (--only)."
     )
     error = f"Analysis {analysis.name!r} cannot run: {why}"
-    return Reason(_say_skipped(analysis, why), error, is_refused=True)
+    return Reason(f"Skipped {analysis.name!r}: {first_part(why)}", error, is_refused=True)
 
 
 def _need_gradients_or_heads(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
@@ -263,7 +236,7 @@ def _need_gradients_or_heads(analysis: Any, pass_: Pass, models: Models) -> Reas
                 "Expected one; leave the analysis out."
             )
         why = model.explain_fixed()
-    return Reason(_say_skipped(analysis, why), why) if why else None
+    return Reason(f"Skipped {analysis.name!r}: {first_part(why)}", why) if why else None
 
 
 def _need_decoder(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
@@ -286,9 +259,7 @@ def _need_decoder(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
     )
 
 
-RULES: Sequence[Rule] = (
-    _need_two_models, _need_two_layers, _need_gradients_or_heads, _need_decoder,
-)  # fmt: skip
+RULES: Sequence[Rule] = (_need_two_models_or_layers, _need_gradients_or_heads, _need_decoder)
 
 
 def _has_kinds(pass_: Pass, models: Models) -> bool:
@@ -297,21 +268,19 @@ def _has_kinds(pass_: Pass, models: Models) -> bool:
     return pass_.watch is Watch.ATTENTION and has_targets and bool(models.parts)
 
 
-def _split_by_kind(pass_: Pass, models: Models) -> tuple[Pass, Reasons]:
-    """The pass with what measures each kind of attention; and what does not measure which."""
-    left_out: Reasons = {}
+def _split_by_kind(pass_: Pass, models: Models, left_out: Reasons) -> Pass:
     if not _has_kinds(pass_, models):
-        return pass_, left_out
-    kinds: dict[AttentionKind, tuple[Analysis, ...]] = {}
+        return pass_
+    by_kind: dict[AttentionKind, tuple[Analysis, ...]] = {}
     for kind, part in models.parts.items():
         why = {a.name: _why_not_of_kind(a, kind, part) for a in pass_.analyses}
-        kinds[kind] = tuple(a for a in pass_.analyses if why[a.name] is None)
+        by_kind[kind] = tuple(a for a in pass_.analyses if why[a.name] is None)
         left_out |= {
             f"{name} ({kind})": f"Analysis {name!r} is left out of {kind} attention: {reason}"
             for name, reason in why.items()
             if reason
         }
-    return replace(pass_, by_kind=kinds), left_out
+    return replace(pass_, by_kind=by_kind)
 
 
 def _why_not_of_kind(analysis: Analysis, kind: AttentionKind, part: Any) -> str | None:
@@ -327,7 +296,6 @@ def _why_not_of_kind(analysis: Analysis, kind: AttentionKind, part: Any) -> str 
 
 
 def _say_encoder_alone(pass_: Pass, models: Models) -> Reasons:
-    """Why the decoder is not measured on a corpus, if it is not."""
     is_plain = pass_.watch is Watch.ATTENTION
     if not (models.has_decoder and is_plain) or _has_kinds(pass_, models):
         return {}
@@ -346,32 +314,17 @@ def _say_encoder_alone(pass_: Pass, models: Models) -> Reasons:
 
 def _say_few_heads(pass_: Pass, source: Source[Any]) -> Reasons:
     """Of analyses that compare only some heads of a large model, how many."""
-    left_out: Reasons = {}
+    reasons: Reasons = {}
     compared: list[Any] = [a for a in pass_.analyses if a.compares_layers]
     for analysis in compared:
         n_compared = heads_per_layer(source.n_heads, source.n_layers, analysis.max_heads)
         if n_compared < source.n_heads:
-            left_out[analysis.name] = (
+            reasons[analysis.name] = (
                 f"{analysis.name!r} compares {n_compared} of the {source.n_heads} heads of each "
                 f"layer, evenly spread: --max-heads {analysis.max_heads} in all. Raise it to "
                 "compare more."
             )
-    return left_out
-
-
-def _repeat_untrained(passes: Sequence[Pass], n_draws: int) -> list[Pass]:
-    """The passes to repeat with untrained models: all that watch attention."""
-    watched = [pass_ for pass_ in passes if not pass_.watch.is_costly]
-    if n_draws and not watched:
-        raise StudyError(
-            "--null has nothing to compare: no analysis of this run measures attention. Expected "
-            "one, such as those of --text FILE; add it, or leave --null out."
-        )
-    return [
-        replace(pass_, key=f"untrained-{draw}-{pass_.key}", repeats=pass_.key, draw=draw)
-        for draw in range(1, n_draws + 1)
-        for pass_ in watched
-    ]
+    return reasons
 
 
 def describe_study(
@@ -385,14 +338,30 @@ def describe_study(
     analyses: list[Any] = [analysis for pass_ in passes for analysis in pass_.analyses]
     return {
         **begin_manifest(source.describe(), asdict(options), left_out),
-        "passes": {pass_.key: pass_.describe(samples[pass_.key]) for pass_ in passes},
+        "passes": {pass_.key: _describe(pass_, samples[pass_.key]) for pass_ in passes},
         "analyses": {analysis.name: asdict(analysis) for analysis in analyses},
     }
 
 
-def _say_skipped(analysis: Analysis, why: str) -> str:
-    """That an analysis is left out, with what an error says is wrong."""
-    return f"Skipped {analysis.name!r}: {first_part(why)}"
+def _describe(pass_: Pass, sample: Sample) -> dict[str, Any]:
+    corpus = sample.corpus
+    return {
+        "corpus": corpus.name,
+        "role": str(pass_.role),
+        "path": corpus.location,
+        "digest": corpus.digest(),
+        "documents": corpus.documents,
+        "available": sample.n_available,
+        "examples": sample.n_examples,
+        "analyses": [analysis.name for analysis in pass_.analyses],
+        "watch": pass_.watch.value,
+        KIND: {kind.value: [a.name for a in some] for kind, some in pass_.by_kind.items()},
+        "window": pass_.window,
+        "cut": pass_.cut if pass_.window else None,
+        "repeats": pass_.repeats,
+        "draw": pass_.draw,
+        "skipped_files": corpus.skipped_files,
+    }
 
 
 def tell_left_out(left_out: Reasons) -> None:

@@ -1,8 +1,8 @@
 """The whole of `headscope probe`: store attention, train every probe, score them, write tables."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from logging import getLogger
@@ -12,10 +12,10 @@ from typing import Any
 
 from headscope.arguments import checked
 from headscope.contracts import Annotation, AttentionSource, CorpusRole
-from headscope.corpora.base import BaseCorpus
+from headscope.corpora.collection import BaseCorpus
 from headscope.corpora.lines import file_digest, read_lines
 from headscope.corpora.opening import CorporaLike, as_corpora
-from headscope.data.example import Example, stable_hash
+from headscope.data.example import stable_hash
 from headscope.engine.checkpoint import StateFile
 from headscope.engine.cluster import find_ray
 from headscope.engine.open_models import open_source
@@ -23,11 +23,12 @@ from headscope.engine.plan import tell_left_out
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import read_names
 from headscope.engine.sample import Sample, draw_sample
-from headscope.engine.word_maps import SourceRecipe, StoredMaps
+from headscope.engine.word_maps import StoredMaps
+from headscope.engine.work import locate
 from headscope.errors import ModelError, StudyError
 from headscope.models.hidden import HiddenStates, open_hidden_states
+from headscope.models.load import make_untrained
 from headscope.models.loaded import LoadedModel
-from headscope.models.untrained import make_untrained
 from headscope.options import (
     ClusterOptions,
     ModelOptions,
@@ -44,7 +45,7 @@ from headscope.probes.parts import N_PARTS, Part, PartScores, fit_heads, fit_par
 from headscope.probes.structural import refuse_rank
 from headscope.probes.suite import Probe, Suite, run_probes, run_side_by_side
 from headscope.probes.tables import Findings, build_tables
-from headscope.probes.train import NoStateStore, StateStore, TrainingOptions, refuse_tiny
+from headscope.probes.train import NoStateStore, TrainingOptions, refuse_tiny
 from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.trust import examine_probe, list_steps
 from headscope.probes.vectors import WordVectors, read_vectors
@@ -101,19 +102,19 @@ def probe(
         }
     documents = {example.own_document for example in samples["train"]}
     refuse_tiny(samples["train"].n_examples, len(documents))
-    n_shared = count_shared(samples["train"], samples["test"], chosen.allow_overlap)
-    warn_of_other_labels(samples["train"], samples["test"])
+    n_shared = _count_shared(samples["train"], samples["test"], chosen.allow_overlap)
+    _warn_of_other_labels(samples["train"], samples["test"])
     loading: ModelOptions = build_options(ModelOptions, options)
     with show_progress(progress) as bars, bars.stage("loading the model"):
         source = open_source(model, tokenizer, loading, chosen.seed)
-    recipe = SourceRecipe(cluster, model, tokenizer, loading, chosen.seed) if cluster.ray else None
+    opening = partial(open_source, locate(model), tokenizer, loading, chosen.seed)
     is_model = isinstance(source, LoadedModel)
-    probes, left_out = choose_probes(read_names(only), vectors is not None, is_model)
+    probes, left_out = _choose_probes(read_names(only), vectors is not None, is_model)
     hidden = None
-    if isinstance(source, LoadedModel) and any(one.needs_hidden for one in probes.values()):
+    if isinstance(source, LoadedModel) and any(probe.needs_hidden for probe in probes.values()):
         hidden = _open_hidden(source, chosen, only is not None)
         if hidden is None:
-            probes = {name: one for name, one in probes.items() if not one.needs_hidden}
+            probes = {name: probe for name, probe in probes.items() if not probe.needs_hidden}
     training = TrainingOptions(epochs=chosen.epochs, seed=chosen.seed, seeds=chosen.seeds)
     manifest = {
         **begin_manifest(source.describe(), asdict(chosen) | asdict(training), left_out),
@@ -123,8 +124,13 @@ def probe(
         "shared_sentences": n_shared,
     }
     begun = folder.begin(manifest, resume) if folder else nullcontext()
-    with begun, _open_store(store, folder) as place, show_progress(progress) as bars:
-        study = _ProbeStudy(source, place, samples, chosen, training, folder, bars, hidden, recipe)
+    with begun, TemporaryDirectory() as temporary, show_progress(progress) as bars:
+        # maps are kept as given, else beside the run; without a run, until it is over
+        beside = folder.path.parent / "stores" if folder else Path(temporary)
+        kept = Path(store) if store is not None else beside
+        study = _ProbeStudy(
+            source, kept, samples, chosen, training, folder, bars, hidden, cluster, opening
+        )
         return study.run(probes, Path(vectors) if vectors else None, manifest)
 
 
@@ -148,7 +154,7 @@ def probe_within(run: Run, model: Any, **options: Any) -> Run:
     return add_tables(run, probe(model, out=run.folder / PROBES.plural, **options))
 
 
-def choose_probes(
+def _choose_probes(
     only: Collection[str] | None, has_vectors: bool, is_model: bool
 ) -> tuple[dict[str, Probe], dict[str, str]]:
     """The probes to run, and those left out with the reason; an error for what was asked for."""
@@ -172,14 +178,14 @@ def choose_probes(
     return probes, left_out
 
 
-def count_shared(train: Sample, test: Sample, is_allowed: bool = False) -> int:
+def _count_shared(train: Sample, test: Sample, is_allowed: bool = False) -> int:
     """How many sentences of the test treebank are also learned from; an error if that cannot be
     chance.
 
     Short formulas ("Thank you .") stand in any two treebanks; a long sentence, or many, do not.
     """
-    known = {_sentence_key(example) for example in train}
-    shared = [example for example in test if _sentence_key(example) in known]
+    known = {stable_hash(" ".join(example.words or ())) for example in train}
+    shared = [e for e in test if stable_hash(" ".join(e.words or ())) in known]
     n_long = sum(len(example.words or ()) >= LONG_SENTENCE for example in shared)
     is_same = train.corpus.digest() == test.corpus.digest()
     is_chance = not is_same and n_long == 0 and len(shared) <= SHARED_SHARE * test.n_examples
@@ -194,16 +200,9 @@ def count_shared(train: Sample, test: Sample, is_allowed: bool = False) -> int:
     )
 
 
-def _sentence_key(example: Example) -> int:
-    return stable_hash(" ".join(example.words or ()))
-
-
-def warn_of_other_labels(train: Sample, test: Sample) -> None:
-    """Say where the two treebanks seem to be annotated by different schemes."""
-    known = {r for example in train for r in (example.tree.relations if example.tree else ())}
-    counts = Counter(
-        r for example in test for r in (example.tree.relations if example.tree else ())
-    )
+def _warn_of_other_labels(train: Sample, test: Sample) -> None:
+    known = {r for e in train if e.tree for r in e.tree.relations}
+    counts = Counter(r for e in test if e.tree for r in e.tree.relations)
     unseen = {relation: n for relation, n in counts.items() if relation not in known}
     share = sum(unseen.values()) / max(sum(counts.values()), 1)
     if share > UNSEEN_SHARE:
@@ -221,8 +220,6 @@ def warn_of_other_labels(train: Sample, test: Sample) -> None:
 
 @dataclass(frozen=True)
 class _ProbeStudy:
-    """Everything that training and scoring need, in hand."""
-
     source: AttentionSource
     store: Path
     samples: Mapping[str, Sample]
@@ -231,19 +228,24 @@ class _ProbeStudy:
     folder: RunFolder | None
     bars: Bars
     hidden: HiddenStates | None
-    recipe: SourceRecipe | None = None  # of workers, if a cluster is to be used
+    cluster: ClusterOptions
+    open_source: Callable[[], AttentionSource]  # in a worker of a cluster
 
     def run(
         self, probes: Mapping[str, Probe], vectors: Path | None, manifest: dict[str, Any]
     ) -> Run:
         treebanks = self._open_treebanks(self.source, self.samples, self.hidden)
-        words = _read_vectors(vectors, treebanks)
+        words, folder = _read_vectors(vectors, treebanks), self.folder
         suite = Suite(
             train=treebanks["train"],
             test=treebanks["test"],
             vectors=words,
             options=self.training,
-            open_state=self._open_state,
+            open_state=lambda name: (
+                StateFile(folder.path / "checkpoints" / f"{name}.safetensors")
+                if folder
+                else NoStateStore()
+            ),
             report=self.bars.report,
             compat=self.options.compat,
             rank=self.options.rank,
@@ -252,66 +254,67 @@ class _ProbeStudy:
         suite.layer = choose_layer(fits) if fits else 0
         suites = {"": suite}
         if any(probe.of_untrained for probe in probes.values()):
-            suites[UNTRAINED_PREFIX] = self._untrained_suite(suite)
-        own = {
+            assert isinstance(self.source, LoadedModel)  # else these probes are left out
+            untrained = make_untrained(self.source, self.options.seed)
+            of_layer = self.hidden and HiddenStates(
+                untrained, (suite.layer,), self.hidden.dimension
+            )
+            both = self._open_treebanks(untrained, self.samples, of_layer, is_untrained=True)
+            suites[UNTRAINED_PREFIX] = suite.over(both["train"], both["test"], UNTRAINED_PREFIX)
+        by_probe = {
             name: suites[UNTRAINED_PREFIX if probe.of_untrained else ""]
             for name, probe in probes.items()
         }
-        results = run_probes(probes, own)
-        trained = [name for name, probe in probes.items() if probe.is_trained]
-        examined = {name: partial(examine_probe, own[name], name, probes[name]) for name in trained}
+        results = run_probes(probes, by_probe)
+        examined = {
+            name: partial(examine_probe, by_probe[name], name, probe)
+            for name, probe in probes.items()
+            if probe.is_trained
+        }
         trusts = run_side_by_side(examined) if self.options.curve else {}
-        found = Findings(
+        findings = Findings(
             results=results,
             steps=list(list_steps(trusts, results)),
             trusts=trusts,
-            fitted={name: probe for one in suites.values() for name, probe in one.fitted.items()},
+            fitted={name: probe for s in suites.values() for name, probe in s.fitted.items()},
             counts=(suite.head_counts, count_correct(suite.test)),
             shape=(self.source.n_layers, self.source.n_heads),
             layer_numbers=self.source.layer_numbers,
             parts=self._run_parts(suite) if self.options.parts and suite.fitted else (),
-            structures=list_structures(fits, own) if fits else [],
+            structures=list_structures(fits, by_probe) if fits else [],
             train_documents=suite.train.n_documents,
             test_documents=suite.test.n_documents,
         )
-        tables = number_layers(build_tables(found), manifest["model"])
+        tables = number_layers(build_tables(findings), manifest["model"])
         final = manifest | {
             "status": "complete",
             "tables": list(tables),
             "counts": {part: dict(t.maps.index.counts) for part, t in treebanks.items()},
             "coverage": _coverage(words, treebanks),
         }
-        if self.folder:
-            self.folder.finish(tables, final)
-        return Run(tables, final, self.folder.path if self.folder else None)
-
-    def _untrained_suite(self, suite: Suite) -> Suite:
-        assert isinstance(self.source, LoadedModel)  # else these probes are left out
-        source = make_untrained(self.source, self.options.seed)
-        hidden = self.hidden and HiddenStates(source, (suite.layer,), self.hidden.dimension)
-        treebanks = self._open_treebanks(source, self.samples, hidden, is_untrained=True)
-        return suite.over(treebanks["train"], treebanks["test"], UNTRAINED_PREFIX)
+        if folder:
+            folder.finish(tables, final)
+        return Run(tables, final, folder.path if folder else None)
 
     def _run_parts(self, suite: Suite) -> list[tuple[Part, PartScores, int]]:
-        """Parts of the attention, and norms in its place."""
         n_sentences = min(N_PARTS, len(suite.train))
         parts = list(fit_parts(suite.train, self.source.layer_numbers, self.options.seed))
         scores = score_parts([part.probe for part in parts], suite.test)
-        found = [(*pair, n_sentences) for pair in zip(parts, scores, strict=True)]
+        scored = [(*pair, n_sentences) for pair in zip(parts, scores, strict=True)]
         if not isinstance(self.source, LoadedModel) or self.source.weights == "norm":
-            return found
+            return scored
         source = replace(self.source, weights="norm")
         try:
             source.check_weights()
         except ModelError as error:
             log.warning("Norms are left out of the parts: %s", error)
-            return found
+            return scored
         fewer = draw_sample(self.samples["train"].corpus, n_sentences, self.options.seed)
-        here = replace(self, recipe=None)  # workers would load attention
-        norms = here._open_treebanks(source, {**self.samples, "train": fewer}, None)
+        without = replace(self, cluster=ClusterOptions())  # workers would load attention
+        norms = without._open_treebanks(source, {**self.samples, "train": fewer}, None)
         of_norms = fit_heads("norms", norms["train"], range(norms["train"].maps.n_maps))
         (score,) = score_parts([of_norms.probe], norms["test"])
-        return [*found, (of_norms, score, len(norms["train"]))]
+        return [*scored, (of_norms, score, len(norms["train"]))]
 
     def _open_treebanks(
         self,
@@ -321,36 +324,34 @@ class _ProbeStudy:
         is_untrained: bool = False,
     ) -> dict[str, ProbeTreebank]:
         options = RunOptions(seed=self.options.seed, batch_tokens=self.options.batch_tokens)
-        recipe = self.recipe and replace(self.recipe, is_untrained=is_untrained)
-        maps = StoredMaps(source, self.store, options, self.options.query_pieces, hidden, recipe)
+        pieces, opening = self.options.query_pieces, self.open_source
+        if is_untrained:
+            opening = partial(_open_untrained, opening, self.options.seed)
+        maps = StoredMaps(source, self.store, options, pieces, hidden, self.cluster, opening)
         return {
             part: maps.treebank(sample, self.bars.add(f"{part}: {source.name}", sample.n_examples))
             for part, sample in samples.items()
         }
 
-    def _open_state(self, name: str) -> StateStore:
-        if self.folder is None:
-            return NoStateStore()
-        return StateFile(self.folder.path / "checkpoints" / f"{name}.safetensors")
+
+def _open_untrained(open_source: Callable[[], Any], seed: int) -> AttentionSource:
+    return make_untrained(open_source(), seed)
 
 
 def _open_treebank(treebank: CorporaLike) -> BaseCorpus:
-    (corpus,) = _only_one(as_corpora(treebank, CorpusRole.TREEBANK))
+    corpora = as_corpora(treebank, CorpusRole.TREEBANK)
+    if len(corpora) != 1:
+        raise StudyError(
+            f"{len(corpora)} treebanks were given where probes take one. Expected one file or "
+            "folder as --train and one as --test; put the files into one folder."
+        )
+    (corpus,) = corpora
     if Annotation.DEPENDENCIES not in corpus.provides:
         raise StudyError(
             f"{corpus.name} has no dependency trees. Expected a treebank with heads and relations, "
             "to learn from and to score on; give another file as --train or --test."
         )
     return corpus
-
-
-def _only_one(corpora: list[BaseCorpus]) -> list[BaseCorpus]:
-    if len(corpora) != 1:
-        raise StudyError(
-            f"{len(corpora)} treebanks were given where probes take one. Expected one file or "
-            "folder as --train and one as --test; put the files into one folder."
-        )
-    return corpora
 
 
 def _describe(sample: Sample) -> dict[str, Any]:
@@ -382,15 +383,3 @@ def _coverage(
         part: vectors.coverage([word for s in treebank.sentences for word in s.words])
         for part, treebank in treebanks.items()
     }
-
-
-@contextmanager
-def _open_store(store: str | Path | None, folder: RunFolder | None) -> Iterator[Path]:
-    """Where maps are kept: as given, else beside the run; without a run, until it is over."""
-    if store is not None:
-        yield Path(store)
-    elif folder is not None:
-        yield folder.path.parent / "stores"
-    else:
-        with TemporaryDirectory() as name:
-            yield Path(name)

@@ -4,17 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from rich import progress as rich
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from headscope.engine.measure import Progress as Advance
@@ -22,10 +13,10 @@ from headscope.engine.measure import Progress as Advance
 __all__ = ["Bars", "show_progress"]
 
 
-class RateColumn(ProgressColumn):
+class RateColumn(rich.ProgressColumn):
     """What is done in a second: sentences, documents, examples."""
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: rich.Task) -> Text:
         speed = task.finished_speed or task.speed
         return Text(f"{speed:.1f} {task.fields['unit']}/s" if speed else "")
 
@@ -34,8 +25,8 @@ class RateColumn(ProgressColumn):
 class Bars:
     """The bars of a run, one below the other."""
 
-    progress: Progress
-    tasks: dict[str, TaskID] = field(default_factory=dict)
+    progress: rich.Progress
+    tasks: dict[str, rich.TaskID] = field(default_factory=dict)
 
     def add(self, name: str, total: int | None, unit: str = "examples") -> Advance:
         """A bar of so many steps; what comes back moves it on."""
@@ -70,13 +61,12 @@ class Bars:
 @contextmanager
 def show_progress(is_shown: bool) -> Iterator[Bars]:
     """Bars while a block runs."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
+    counted = (
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
         RateColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        rich.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not is_shown) as progress:
+    columns = ("{task.description}", *counted, "{task.fields[note]}")
+    with rich.Progress(*columns, console=Console(stderr=True), disable=not is_shown) as progress:
         yield Bars(progress)

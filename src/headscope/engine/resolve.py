@@ -1,16 +1,22 @@
 """What a user gives, made into what a study needs: options and analyses.
 
-No model library is loaded here, as `headscope analyze --help` asks for the options too.
+Analyses of other packages are checked: whatever they do wrong becomes an error that names their
+package.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
+from logging import getLogger
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from headscope.arguments import fits
 from headscope.contracts import Analysis, Watch
-from headscope.errors import StudyError, shorten
+from headscope.errors import HeadscopeError, StudyError, shorten
 from headscope.options import (
     ClusterOptions,
     ModelOptions,
@@ -22,14 +28,12 @@ from headscope.options import (
 from headscope.registry import ANALYSES, warn_once
 
 __all__ = [
-    "analysis_kinds",
-    "build_analysis",
-    "choose_analyses",
-    "read_names",
-    "restore_analysis",
-    "split_options",
-]
+    "PlugInError", "analysis_kinds", "blame_package", "build_analysis", "check_tables",
+    "check_values", "choose_analyses", "read_names", "restore_analysis", "split_options",
+]  # fmt: skip
 
+log = getLogger("headscope")
+INTERVAL = frozenset({"low", "high"})  # columns that may be empty: without documents no interval
 TABLE_NAME = re.compile(r"[\w-]+")  # which is a file's name too
 
 
@@ -43,10 +47,7 @@ def read_names(names: Any) -> list[Any] | None:
         return None
     items = list(names) if fits(names, Iterable[Any]) else [names]
     split = [item.split(",") if isinstance(item, str) else [item] for item in items]
-    stripped = [
-        part.strip() if isinstance(part, str) else part for parts in split for part in parts
-    ]
-    return list(_unique(stripped))
+    return _unique([x.strip() if isinstance(x, str) else x for parts in split for x in parts])
 
 
 def analysis_kinds() -> dict[str, Any]:
@@ -109,7 +110,7 @@ def choose_analyses(
         names = list(only)
     for name in (name for name in [*(only or ()), *also] if isinstance(name, str)):
         ANALYSES.find(name).load_presentation()  # what cannot be shown is refused before any work
-    chosen = [
+    chosen: list[Any] = [
         build_analysis(item, options) if isinstance(item, str) else _check_object(item)
         for item in _unique([*names, *also])
     ]
@@ -119,23 +120,19 @@ def choose_analyses(
             "all that the data allows."
         )
     _refuse_idle_options(options, chosen)
-    return [_with_seed(analysis, seed) for analysis in chosen]
+    # Those that draw random numbers when they summarize get the run's seed.
+    return [
+        replace(analysis, seed=seed)
+        if any(f.name == "seed" for f in fields(analysis))
+        else analysis
+        for analysis in chosen
+    ]
 
 
-def _with_seed(analysis: Any, seed: int) -> Analysis:
-    """The analysis with the run's seed, where it draws random numbers when it summarizes."""
-    has_seed = is_dataclass(analysis) and any(field.name == "seed" for field in fields(analysis))
-    seeded: Analysis = replace(analysis, seed=seed) if has_seed else analysis
-    return seeded
-
-
-def _unique(items: Iterable[Any]) -> Iterator[Any]:
+def _unique(items: Iterable[Any]) -> list[Any]:
     """Each name once; objects as they are."""
-    seen: set[str] = set()
-    for item in items:
-        if not isinstance(item, str) or item not in seen:
-            yield item
-        seen |= {item} if isinstance(item, str) else set()
+    items = list(items)
+    return [x for i, x in enumerate(items) if not isinstance(x, str) or x not in items[:i]]
 
 
 def _refuse_idle_options(options: Mapping[str, Any], analyses: Collection[Any]) -> None:
@@ -168,7 +165,6 @@ def _find_problem(name: str, kind: Any, others: Iterable[Any]) -> str:
 
 
 def _check_object(analysis: Any) -> Analysis:
-    """The analysis that Python was given, or an error for what is none."""
     kind = type(analysis)
     breach = _find_breach(kind.name if isinstance(analysis, Analysis) else "", kind, ())
     if isinstance(analysis, type):
@@ -210,3 +206,70 @@ def _find_breach(name: str, kind: Any, others: Iterable[Any]) -> str:
     except StudyError as error:
         return str(error.args[0]).rstrip(".")
     return ""
+
+
+class PlugInError(StudyError):
+    """An analysis of another package failed."""
+
+
+@contextmanager
+def blame_package(analysis: Any, step: str) -> Iterator[None]:
+    """Turn what an analysis of another package raises into an error that names the package."""
+    try:
+        yield
+    except HeadscopeError:
+        raise
+    except (Exception, SystemExit) as error:
+        if not _find_package(analysis):
+            raise
+        reason = f"{type(error).__name__}: {shorten(error, 200)}"
+        raise _make_error(analysis, f"`{step}` failed ({reason})") from error
+
+
+def check_values(analysis: Any, values: Mapping[str, Any], n_examples: int) -> None:
+    """An error for sums that are not one finite number or array for each example."""
+    for name, value in values.items() if _find_package(analysis) else ():
+        if len(value) != n_examples:
+            what = f"for {len(value)} examples in a batch of {n_examples}"
+        elif not np.isfinite(value).all():
+            what = "with NaN or infinity"
+        else:
+            continue
+        raise _make_error(analysis, f"`measure` gave {name!r} {what}")
+
+
+def check_tables(analysis: Any, tables: Any) -> dict[str, pd.DataFrame]:
+    """The tables that `summarize` gave, if they are those that the analysis declares."""
+    if not _find_package(analysis):
+        return dict(tables)
+    is_tables = isinstance(tables, Mapping) and all(
+        isinstance(table, pd.DataFrame) for table in tables.values()
+    )
+    if not is_tables or not set(tables) <= set(analysis.tables):
+        expected = f"data frames named {', '.join(analysis.tables)}"
+        raise _make_error(analysis, f"`summarize` gave {shorten(tables)} instead of {expected}")
+    for name, table in tables.items():
+        numbers = table.select_dtypes("number").drop(columns=list(INTERVAL), errors="ignore")
+        if n_missing := int((~np.isfinite(numbers.to_numpy(float, na_value=np.nan))).sum()):
+            log.warning(
+                "Table %s of the package %s has %d numbers that are NaN or infinite.",
+                name, _find_package(analysis), n_missing,
+            )  # fmt: skip
+    return dict(tables)
+
+
+def _find_package(analysis: Any) -> str:
+    """The package that an analysis comes from; "" for one of headscope."""
+    entry = ANALYSES.entries().get(analysis.name)
+    if entry is not None and entry.package:
+        return entry.package
+    module = type(analysis).__module__.partition(".")[0]
+    return "" if module == "headscope" else module
+
+
+def _make_error(analysis: Any, what: str) -> PlugInError:
+    return PlugInError(
+        f"The analysis {analysis.name!r} of the package {_find_package(analysis)!r} cannot be "
+        f"used: {what}. Expected an analysis that passes `headscope.testing.check_analysis`; "
+        "update or uninstall the package, or choose other analyses with --only."
+    )

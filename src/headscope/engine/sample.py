@@ -1,35 +1,63 @@
-"""The examples of a run: all of a corpus, or a seeded random sample of it; and its shards.
+"""The examples of a run: all of a corpus, or a seeded random sample of it; shards; and windows.
 
 The corpus is read once for a few numbers about each example, and again whenever its examples are
 needed: a plain loop from start to end. A shard is what is measured at once and saved at once. Where
 it begins and ends depends on the corpus and `--shard-examples` alone, so that any job, worker or
-machine measures the same shards, and their sums are the same to the last bit.
+machine measures the same shards, and their sums are the same to the last bit. Documents are cut
+into windows that a model takes, at the ends of sentences where possible.
 """
 
-from array import array
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from logging import getLogger
+from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 from numpy.typing import NDArray
 
-from headscope.contracts import CorpusRole
-from headscope.corpora.base import BaseCorpus
+from headscope.contracts import AttentionSource, CorpusRole
+from headscope.corpora.collection import BaseCorpus
 from headscope.data.counts import ExampleCounts
 from headscope.data.example import Example, stable_hash
-from headscope.errors import InputError, name_parameters, shorten
+from headscope.errors import InputError, StudyError, name_parameters, shorten
 from headscope.options import RunOptions, flag_of
 
 __all__ = [
-    "Sample", "Shard", "cut_shards", "draw_sample", "hash_text", "refuse_unused", "tell_samples",
+    "Part", "Sample", "Shard", "cut_shards", "cut_windows", "draw_sample", "hash_text", "part_of",
+    "tell_samples",
 ]  # fmt: skip
 
 log = getLogger("headscope")
 
 LONG_SHARE = 0.4  # of the examples, in the largest tenth of the documents
 MOST_CHARACTERS = 1 << 20  # some 250,000 tokens: long documents make shards of few examples
+
+UNLIMITED = 10**9  # tokens
+
+SPLIT = "sentences split to fit"
+PARTED = "mentions not scored because every antecedent is in another window"
+UNREAD = "mentions after the end of the truncated document"
+SINGLE = "singletons"
+
+# What is known of each example after a reading, in the order of the corpus.
+FACTS = np.dtype(
+    [
+        ("number", np.int64),  # in the corpus, from 0
+        ("id", np.uint64),  # hash of its id
+        ("content", np.uint64),  # hash of all that it holds
+        ("length", np.uint32),  # characters
+        ("stretch", np.int64),  # neighbours of one document have the same number
+        ("document", np.uint64),  # hash of its document's name; then the document's number
+        ("text", np.uint64),  # hash of its text; then of all texts of its document
+        ("rank", np.uint64),  # the lowest are drawn
+        ("weight", np.float64),  # one over the number of chosen examples of its document
+    ]
+)
+Facts = NDArray[Any]  # of the dtype FACTS
 
 
 @dataclass(frozen=True)
@@ -46,27 +74,6 @@ class Shard:
 
 
 @dataclass(frozen=True, eq=False)
-class ExampleFacts:
-    """What is known of each example after a reading, in the order of the corpus: 60 bytes."""
-
-    numbers: NDArray[np.int64]  # its number in the corpus, from 0
-    keys: NDArray[np.uint64]  # the hash of its id
-    contents: NDArray[np.uint64]  # the hash of all that it holds
-    lengths: NDArray[np.uint32]  # characters
-    stretches: NDArray[np.int64]  # neighbours of one document have the same number
-    documents: NDArray[np.uint32]  # the number of its document
-    document_keys: NDArray[np.uint64]  # the hash of all texts of its document
-    weights: NDArray[np.float64]  # one over the number of chosen examples of its document
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def choose(self, is_chosen: NDArray[np.bool_]) -> "ExampleFacts":
-        """Those of some examples."""
-        return ExampleFacts(**{name: values[is_chosen] for name, values in vars(self).items()})
-
-
-@dataclass(frozen=True, eq=False)
 class Sample:
     """The chosen examples of a corpus, in its order, with the keys of their documents and weights.
 
@@ -76,7 +83,7 @@ class Sample:
     corpus: BaseCorpus
     seed: int
     n_available: int
-    facts: ExampleFacts = field(repr=False)
+    facts: Facts = field(repr=False)
     without_targets: bool = False  # for an encoder alone, which does not read them
     loaded: Sequence[Example] | None = field(default=None, repr=False)
 
@@ -84,51 +91,43 @@ class Sample:
     def n_examples(self) -> int:
         return len(self.facts)
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether it leaves examples out."""
-        return self.n_examples < self.n_available
-
-    @property
-    def document_sizes(self) -> NDArray[np.int64]:
-        """The number of chosen examples of each document."""
-        return np.unique(self.facts.documents, return_counts=True)[1]
-
     def __iter__(self) -> Iterator[Example]:
         """The examples; an error if the corpus has changed since it was first read."""
         if self.loaded is not None:
             yield from self.loaded
             return
         examples = enumerate(self.corpus)
-        for position, chosen in enumerate(self.facts.numbers.tolist()):
-            example = next((example for number, example in examples if number == chosen), None)
-            if example is None or _hash_content(example) != self.facts.contents[position]:
+        for facts in self.facts:
+            example = next((e for number, e in examples if number == facts["number"]), None)
+            if example is None or _hash_content(example) != facts["content"]:
                 raise InputError(
                     f"{self.corpus.location or self.corpus.name} has changed since the run first "
                     "read it. Expected the same content until the run ends; restore it, or start "
                     "a new run."
                 )
-            yield self._complete(position, example)
+            if self.without_targets:
+                example = replace(example, text_pair=None, links=None)
+            key, weight = int(facts["text"]), float(facts["weight"])
+            yield replace(example, document_key=key, weight=weight)
 
     def shards(self, shard_examples: int) -> list[Shard]:
         """What is measured at once: whole documents, one after the other."""
-        stretches = self.facts.stretches
-        begins = np.append(True, stretches[1:] > stretches[:-1])
-        return cut_shards(self.facts.lengths, begins, shard_examples)
+        begins = np.diff(self.facts["stretch"], prepend=-1) > 0
+        return cut_shards(self.facts["length"], begins, shard_examples)
 
     def read(self, shards: Iterable[Shard]) -> Iterator[tuple[Shard, list[Example]]]:
         """The examples of these shards, which come in order, in one reading of the corpus."""
         shards = list(shards)
-        chosen = np.zeros(self.n_examples, bool)
+        is_wanted = np.zeros(self.n_examples, bool)
         for shard in shards:
-            chosen[shard.start : shard.stop] = True
-        examples = iter(self._restrict(chosen))
+            is_wanted[shard.start : shard.stop] = True
+        examples = iter(self._restrict(is_wanted))
         for shard in shards:
             yield shard, [next(examples) for _ in range(len(shard))]
 
     def find(self, keys: Collection[int]) -> Iterator[Example]:
         """The examples that have these hashes of ids, in order."""
-        yield from self._restrict(np.isin(self.facts.keys, np.array(list(keys), np.uint64)))
+        yield from self._restrict(np.isin(self.facts["id"], np.array(list(keys), np.uint64)))
 
     def load_into_memory(self) -> "Sample":
         """The same sample, which is read once more and then kept."""
@@ -137,14 +136,7 @@ class Sample:
     def _restrict(self, is_wanted: NDArray[np.bool_]) -> "Sample":
         """Some of its examples, with the weights that they have among all of them."""
         loaded = self.loaded and [self.loaded[i] for i in is_wanted.nonzero()[0].tolist()]
-        return replace(self, facts=self.facts.choose(is_wanted), loaded=loaded)
-
-    def _complete(self, position: int, example: Example) -> Example:
-        """The example with what the whole corpus shows of it, and without a target if need be."""
-        if self.without_targets:
-            example = replace(example, text_pair=None, links=None)
-        key, weight = int(self.facts.document_keys[position]), float(self.facts.weights[position])
-        return replace(example, document_key=key, weight=weight)
+        return replace(self, facts=self.facts[is_wanted], loaded=loaded)
 
 
 def draw_sample(corpus: BaseCorpus, limit: int | None, seed: int) -> Sample:
@@ -152,44 +144,43 @@ def draw_sample(corpus: BaseCorpus, limit: int | None, seed: int) -> Sample:
 
     They are those whose rank, a hash of seed and id, is lowest.
     """
-    keys, contents, ranks, texts, documents = (array("Q") for _ in range(5))
-    lengths, begins = array("I"), array("B")
-    before: str | None = None
-    for example in corpus:
-        keys.append(example.key)
-        contents.append(_hash_content(example))
-        lengths.append(_count_characters(example))
-        begins.append(example.document is None or example.document != before)
-        documents.append(stable_hash(example.own_document))
-        texts.append(hash_text(example))
-        if limit is not None:
-            ranks.append(stable_hash(f"{seed} {example.id}"))
-        before = example.document
-    n_available = len(keys)
+    facts = np.fromiter(_read_facts(corpus, None if limit is None else seed), FACTS)
+    n_available = len(facts)
     if not n_available:
         raise InputError(
             f"{corpus.name} is empty: it has no example. Expected at least one line of text or one "
             "sentence; check the file."
         )
-    if len(np.unique(np.array(keys))) < n_available:
-        _refuse_repeated_ids(corpus)
-    hashes, numbers = np.unique(np.array(documents), return_inverse=True)
-    sums = np.zeros(len(hashes), np.uint64)
-    np.add.at(sums, numbers, np.array(texts))  # in whatever order, so that names do not matter
+    if len(np.unique(facts["id"])) < n_available:
+        example_id, count = Counter(example.id for example in corpus).most_common(1)[0]
+        raise InputError(
+            f"{corpus.name}: the id {shorten(example_id)!r} occurs {count} times. Expected a "
+            "different id for every example; rename or remove the repeated ones."
+        )
     is_chosen = np.ones(n_available, bool)
     if limit is not None and limit < n_available:
-        is_chosen = np.array(ranks) <= np.partition(np.array(ranks), limit - 1)[limit - 1]
-    facts = ExampleFacts(
-        numbers=np.arange(n_available),
-        keys=np.array(keys),
-        contents=np.array(contents),
-        lengths=np.array(lengths),
-        stretches=np.cumsum(np.array(begins), dtype=np.int64),
-        documents=numbers.astype(np.uint32),
-        document_keys=sums[numbers],
-        weights=1 / np.maximum(np.bincount(numbers, weights=is_chosen), 1)[numbers],
-    )
-    return Sample(corpus, seed, n_available, facts.choose(is_chosen))
+        is_chosen = facts["rank"] <= np.partition(facts["rank"], limit - 1)[limit - 1]
+    names, documents = np.unique(facts["document"], return_inverse=True)
+    texts = np.zeros(len(names), np.uint64)
+    np.add.at(texts, documents, facts["text"])  # in whatever order, so that names do not matter
+    facts["document"], facts["text"] = documents, texts[documents]
+    facts["weight"] = 1 / np.maximum(np.bincount(documents, weights=is_chosen), 1)[documents]
+    return Sample(corpus, seed, n_available, facts[is_chosen])
+
+
+def _read_facts(corpus: BaseCorpus, seed: int | None) -> Iterator[tuple[Any, ...]]:
+    stretch, document = -1, None
+    for number, example in enumerate(corpus):
+        stretch += example.document is None or example.document != document
+        document = example.document
+        if example.words is not None:
+            length = sum(len(word) + 1 for word in example.words)
+        else:
+            length = len(example.text or "") + len(example.text_pair or "")
+        rank = 0 if seed is None else stable_hash(f"{seed} {example.id}")
+        name, text = stable_hash(example.own_document), hash_text(example)
+        content = _hash_content(example)
+        yield number, example.key, content, length, stretch, name, text, rank, 0.0
 
 
 def hash_text(example: Example) -> int:
@@ -198,32 +189,7 @@ def hash_text(example: Example) -> int:
 
 
 def _hash_content(example: Example) -> int:
-    """A number that any change of the example changes."""
     return stable_hash(repr(example))
-
-
-def _count_characters(example: Example) -> int:
-    if example.words is not None:
-        return sum(len(word) + 1 for word in example.words)
-    return len(example.text or "") + len(example.text_pair or "")
-
-
-def refuse_unused(corpus: str, counts: ExampleCounts) -> None:
-    """An error where nothing of a corpus could be measured: there would be nothing to say."""
-    if not counts.used:
-        reasons = "; ".join(f"{n} {reason}" for reason, n in counts.skipped.items())
-        raise InputError(
-            f"No example of {corpus} could be measured ({shorten(reasons) or 'there is none'}). "
-            "Expected at least one that the model can read; check the file, or raise --max-tokens."
-        )
-
-
-def _refuse_repeated_ids(corpus: BaseCorpus) -> None:
-    example_id, count = Counter(example.id for example in corpus).most_common(1)[0]
-    raise InputError(
-        f"{corpus.name}: the id {shorten(example_id)!r} occurs {count} times. Expected a different "
-        f"id for every example; rename or remove the repeated ones."
-    )
 
 
 def cut_shards(
@@ -249,28 +215,149 @@ def cut_shards(
     return shards
 
 
+@dataclass(frozen=True)
+class Part:
+    """One of several equal parts of a run, counted from 1."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Part":
+        """The part that "3/64" names."""
+        numbers = re.fullmatch(r"(\d{1,18})/(\d{1,18})", text)
+        part = cls(int(numbers[1]), int(numbers[2])) if numbers else None
+        if part is None or not 1 <= part.number <= part.of:
+            raise StudyError(
+                f"--shard {shorten(text)} cannot be used. Expected the number of the part, counted "
+                f"from 1, and the number of parts; write, for example, 3/64."
+            )
+        return part
+
+
+def part_of(shards: Sequence[Shard], part: Part | None) -> Sequence[Shard]:
+    """The shards of one part: neighbours, so many that all parts are of about the same length."""
+    if part is None:
+        return shards
+    length = max(sum(shard.length for shard in shards), 1)
+    before, chosen = 0, []
+    for shard in shards:
+        middle = before + shard.length / 2
+        if min(int(middle * part.of / length), part.of - 1) == part.number - 1:
+            chosen.append(shard)
+        before += shard.length
+    return chosen
+
+
 def tell_samples(samples: Iterable[tuple[CorpusRole, Sample]], options: RunOptions) -> None:
     """Say what a limit cut, and where a corpus has fewer examples than were asked for; with a
     warning where few documents hold much of a corpus whose segments weigh alike."""
     for role, sample in samples:
         limit, name = options.limit_of(role)
+        corpus, flag, n_all = sample.corpus.name, flag_of(name), sample.n_available
         if limit is not None:
-            flag, n_all = flag_of(name), sample.n_available
-            message = (
-                f"{sample.corpus.name}: {sample.n_examples:,} of {n_all:,} {role.unit} ({flag})."
-            )
+            message = f"{corpus}: {sample.n_examples:,} of {n_all:,} {role.unit} ({flag})."
             if n_all < limit:
-                message = (
-                    f"{sample.corpus.name} has {n_all:,} {role.unit}, fewer than {flag} {limit}."
-                )
+                message = f"{corpus} has {n_all:,} {role.unit}, fewer than {flag} {limit}."
             log.info("%s", name_parameters(message))
-        sizes = np.sort(sample.document_sizes)[::-1]
+        sizes = np.sort(np.unique(sample.facts["document"], return_counts=True)[1])[::-1]
         n_largest = max(1, len(sizes) // 10)
         share = sizes[:n_largest].sum() / sizes.sum()
         if options.weigh == "segments" and len(sizes) > 1 and share > LONG_SHARE:
             log.warning(
                 "%s: %d of %d documents hold %.0f %% of the examples, so intervals of means over "
                 "text are too narrow. Leave %s out to weigh documents equally.",
-                sample.corpus.name, n_largest, len(sizes), 100 * share,
-                name_parameters("--weigh"),
+                corpus, n_largest, len(sizes), 100 * share, name_parameters("--weigh"),
             )  # fmt: skip
+
+
+def cut_windows(
+    documents: Sequence[Example],
+    source: AttentionSource,
+    max_tokens: int,
+    counts: ExampleCounts,
+    is_truncated: bool = False,
+) -> list[Example]:
+    """The documents in windows of at most `max_tokens`; what is cut is counted.
+
+    With `is_truncated` only the words of the first `max_tokens` are read, as in the paper.
+    """
+    windows: list[Example] = []
+    with_mentions = []
+    for document in documents:
+        if document.mentions:
+            with_mentions.append(document)
+        else:
+            counts.skip("no mentions", document.id)
+    encodings = source.encode(with_mentions, UNLIMITED)
+    for document, encoding in zip(with_mentions, encodings, strict=True):
+        of_words = encoding.word_ids[encoding.word_ids >= 0]
+        n_tokens = np.bincount(of_words, minlength=len(document.words or ()))  # [word]
+        budget = max_tokens - (len(encoding) - len(of_words))  # without special tokens
+        if is_truncated:
+            bounds = _pack(n_tokens.tolist(), budget)[:2]
+        else:
+            parts = list(_split_long(document, n_tokens, budget, counts))
+            cuts = _pack([int(n_tokens[start:end].sum()) for start, end in pairwise(parts)], budget)
+            bounds = [parts[cut] for cut in cuts]
+        weighed = replace(document, weight=document.weight / (len(bounds) - 1))
+        cut = [_take(weighed, start, end) for start, end in pairwise(bounds)]
+        n_lost = _n_resolvable(document) - sum(map(_n_resolvable, cut))
+        counts.note(UNREAD if is_truncated else PARTED, n_lost)
+        counts.note(SINGLE, sum(m.is_singleton for window in cut for m in window.mentions or ()))
+        windows += cut
+    return windows
+
+
+def _split_long(
+    document: Example, n_tokens: Int[NDArray[np.int64], " word"], budget: int, counts: ExampleCounts
+) -> Iterator[int]:
+    """Where sentences begin, and where those that are too long must be split; the end last."""
+    n_words = len(document.words or ())
+    starts = (*(document.sentences or (0,)), n_words)
+    for start, end in pairwise(starts):
+        cuts = _pack(n_tokens[start:end].tolist(), budget)
+        counts.note(SPLIT, int(len(cuts) > 2))
+        yield from (start + cut for cut in cuts[:-1])
+    yield n_words
+
+
+def _pack(sizes: Sequence[int], budget: int) -> list[int]:
+    """Where to cut a row of things so that no piece is larger than the budget; both ends too.
+
+    >>> _pack([3, 3, 3, 9, 1], budget=7)
+    [0, 2, 3, 4, 5]
+    """
+    cuts, total = [0], 0
+    for number, size in enumerate(sizes):
+        if number > cuts[-1] and total + size > budget:
+            cuts.append(number)
+            total = 0
+        total += size
+    return [*cuts, len(sizes)]
+
+
+def _take(document: Example, start: int, end: int) -> Example:
+    inside = [m for m in document.mentions or () if start <= m.start and m.end <= end]
+    return replace(
+        document,
+        id=f"{document.id}[{start}:{end}]",
+        words=(document.words or ())[start:end],
+        spaces=document.spaces and (False, *document.spaces[start + 1 : end]),
+        tags=document.tags and document.tags[start:end],
+        surfaces=document.surfaces and document.surfaces[start:end],
+        mentions=tuple(mention.moved(-start) for mention in inside),
+        sentences=tuple(s - start for s in document.sentences or () if start <= s < end),
+        document=document.own_document,
+    )
+
+
+def _n_resolvable(example: Example) -> int:
+    """How many mentions have an earlier one of their cluster (by head word)."""
+    first: dict[str, int] = {}
+    for mention in example.mentions or ():
+        first[mention.cluster] = min(mention.head, first.get(mention.cluster, mention.head))
+    return sum(mention.head > first[mention.cluster] for mention in example.mentions or ())

@@ -1,8 +1,9 @@
 """The store of a treebank's word attention and hidden states: found if there, else measured."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from itertools import chain
 from json import dumps
@@ -22,29 +23,19 @@ from headscope.data.example import Example
 from headscope.data.words import WordReading, special_weights, word_means, word_weights
 from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Progress, keep_usable, refuse_not_finite
-from headscope.engine.open_models import open_source
 from headscope.engine.sample import Sample
-from headscope.engine.work import describe_source, locate
+from headscope.engine.work import describe_source
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
 from headscope.models.hidden import HiddenStates, refuse_bad_states
 from headscope.models.loaded import LoadedModel
-from headscope.models.untrained import make_untrained
-from headscope.options import ClusterOptions, ModelOptions, RunOptions
-from headscope.probes.store import (
-    N_SPECIAL,
-    StoreIndex,
-    WordMaps,
-    encode_weights,
-    open_store,
-    write_store,
-)
+from headscope.options import ClusterOptions, RunOptions
+from headscope.probes import store
 from headscope.probes.treebank import ProbeTreebank, keep_words
 
-__all__ = ["SourceRecipe", "StoredMaps"]
+__all__ = ["StoredMaps"]
 
 log = getLogger("headscope")
-
 
 Measured = list[Tensor]  # maps [example, map, word, other], and vectors of each layer
 
@@ -58,8 +49,13 @@ class StoredMaps:
     options: RunOptions
     query_pieces: str = "mean"
     hidden: HiddenStates | None = None  # the layers whose vectors are stored too
-    recipe: "SourceRecipe | None" = None  # of workers, if a cluster is to measure
+    cluster: ClusterOptions | None = None  # that is to measure
+    open_source: Callable[[], AttentionSource] | None = None  # by each of its workers
     _model: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def facts(self) -> dict[str, str]:
+        """What must be the same for all workers."""
+        return describe_source(self.source)
 
     def treebank(self, sample: Sample, progress: Progress = lambda n: None) -> ProbeTreebank:
         """The sentences of a sample with their maps; the model runs only where there are none."""
@@ -67,13 +63,16 @@ class StoredMaps:
         key = self._key(sample)
         name = sha256(dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         path = self.folder / f"{sample.corpus.name}-{name}"
-        maps = open_store(path, key) if path.exists() else self._write(path, key, sample, progress)
+        maps = (
+            store.open_store(path, key)
+            if path.exists()
+            else self._write(path, key, sample, progress)
+        )
         kept = dict(zip(maps.ids, maps.index.kept, strict=True))
         sentences = {e.id: keep_words(e, kept[e.id]) for e in sample if e.id in kept}
         return ProbeTreebank.whole(sentences, maps)
 
     def _key(self, sample: Sample) -> dict[str, Any]:
-        """What the maps depend on."""
         if not self._model:
             self._model.update(self.source.describe())
         return {
@@ -81,7 +80,7 @@ class StoredMaps:
             "tokenizer": self._model.get("tokenizer"),
             "corpus": sample.corpus.digest(),
             "sentences": sample.n_examples,
-            "seed": sample.seed if sample.is_drawn else None,
+            "seed": sample.seed if sample.n_examples < sample.n_available else None,
             "max_tokens": self.source.max_tokens,
             "query_pieces": self.query_pieces,
             "dtype": self._model.get("dtype"),
@@ -91,36 +90,41 @@ class StoredMaps:
 
     def _write(
         self, path: Path, key: Mapping[str, Any], sample: Sample, progress: Progress
-    ) -> WordMaps:
-        index = self._plan(key, sample)
+    ) -> store.WordMaps:
+        shards = [s for _, s in sample.read(sample.shards(self.options.shard_examples))]
+        index = self._plan(key, shards)
         log.info(
             "Writing the word attention of %d sentences to %s: %.1f MB",
             len(index.ids),
             path,
             index.n_bytes / 1e6,
         )
-        if self.recipe is None:
-            return write_store(path, index, self._blocks(index, self._maps(sample, progress)))
-        recipe = replace(self.recipe, maps=replace(self, recipe=None))
-        with open_pool(recipe.options, recipe, describe_source(self.source)) as pool:
-            maps = _maps_of_cluster(pool, self._shards(sample), progress)
-            return write_store(path, index, self._blocks(index, maps))
+        if self.cluster is None or self.cluster.ray is None:
+            batches = chain.from_iterable(map(self.measure, shards))
+            return store.write_store(path, index, _blocks(index, batches, progress))
+        without: Any = None  # a worker loads the model itself
+        hidden = self.hidden and replace(self.hidden, source=without)
+        recipe = partial(_open_worker, replace(self, source=without, hidden=hidden))
+        with open_pool(self.cluster, recipe, self.facts()) as pool:
+            maps = _measure_on_cluster(pool, shards)
+            return store.write_store(path, index, _blocks(index, maps, progress))
 
-    def _plan(self, key: Mapping[str, Any], sample: Sample) -> StoreIndex:
+    def _plan(
+        self, key: Mapping[str, Any], shards: Iterable[Sequence[Example]]
+    ) -> store.StoreIndex:
         """Which sentences stand where in the store; takes the tokenizer alone."""
         counts = ExampleCounts()
-        ids, kept = list[str](), list[list[int]]()
-        for examples in self._shards(sample):
-            for encoding in chain.from_iterable(self._batches(examples, counts)):
-                ids.append(encoding.example.id)
-                kept.append(_words_with_tokens(encoding))
+        encodings = [
+            encoding
+            for examples in shards
+            for members in self._batches(examples, counts)
+            for encoding in members
+        ]
+        ids = [encoding.example.id for encoding in encodings]
+        kept = [sorted(set(encoding.word_ids.tolist()) - {-1}) for encoding in encodings]
         shape = self.source.n_layers, self.source.n_heads
         vectors = (self.hidden.layers, self.hidden.dimension) if self.hidden else ((), 0)
-        return StoreIndex(key, *shape, ids, kept, asdict(counts), *vectors)
-
-    def _shards(self, sample: Sample) -> Iterator[list[Example]]:
-        shards = sample.shards(self.options.shard_examples)
-        return (examples for _, examples in sample.read(shards))
+        return store.StoreIndex(key, *shape, ids, kept, asdict(counts), *vectors)
 
     def _batches(
         self, examples: Sequence[Example], counts: ExampleCounts
@@ -134,89 +138,53 @@ class StoredMaps:
         """The maps of each batch of a shard, and the vectors of its words, layer by layer."""
         for members in self._batches(examples, ExampleCounts()):
             batch = self.source.batch(members)
+            ids = [encoding.example.id for encoding in members]
+            measured: Measured = []
             with ExitStack() as watching:
-                seen = watching.enter_context(self.hidden.observe()) if self.hidden else []
-                maps = _measure_words(self.source, batch, self.query_pieces)
+                states = watching.enter_context(self.hidden.observe()) if self.hidden else []
+                measured.append(_measure_words(self.source, batch, self.query_pieces))
             pool = word_means(batch, self.query_pieces)  # [example, word, token]
-            vectors = [_halve(pool @ state.float().to(pool.device), batch) for state in seen]
-            yield [maps, *vectors]
+            for state in states:
+                vectors = (pool @ state.float().to(pool.device)).half().cpu()
+                refuse_bad_states(vectors, ids)
+                measured.append(vectors)  # [example, word, dimension]
+            yield measured
 
-    def _maps(self, sample: Sample, progress: Progress) -> Iterator[Measured]:
-        for examples in self._shards(sample):
-            for measured in self.measure(examples):
-                yield measured
-                progress(len(measured[0]))
-
-    def _blocks(self, index: StoreIndex, batches: Iterable[Measured]) -> Iterator[list[Tensor]]:
-        kept = iter(index.kept)
-        for maps, *vectors in batches:
-            for i, (one, words) in enumerate(zip(maps, kept, strict=False)):
-                yield [_choose_words(one, words), *(layer[i, words] for layer in vectors)]
+    def measure_shard(self, examples: Sequence[Example]) -> list[Measured]:
+        """As `measure`, all at once: what a worker sends."""
+        return list(self.measure(examples))
 
 
-@dataclass(frozen=True)
-class SourceRecipe:
-    """What a worker of a cluster needs to measure maps of words."""
-
-    options: ClusterOptions
-    model: Any
-    tokenizer: Any
-    loading: ModelOptions
-    seed: int
-    is_untrained: bool = False
-    maps: StoredMaps | None = None  # as the driver would measure them
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is sent to a worker: it loads the model itself."""
-        without: Any = None
-        maps = self.maps
-        if maps is not None:
-            hidden = maps.hidden and replace(maps.hidden, source=without)
-            maps = replace(maps, source=without, hidden=hidden)
-        return {**vars(self), "model": locate(self.model), "maps": maps}
-
-    def open(self) -> "MapsWorker":
-        assert self.maps is not None  # set before it is sent
-        torch.set_num_threads(self.options.cpus_per_worker)
-        source: Any = open_source(self.model, self.tokenizer, self.loading, self.seed)
-        if self.is_untrained:
-            source = make_untrained(source, self.seed)
-        hidden = self.maps.hidden and replace(self.maps.hidden, source=source)
-        maps = replace(self.maps, source=source, hidden=hidden)
-        return MapsWorker(maps)
-
-    def facts(self, worker: "MapsWorker") -> dict[str, str]:
-        return describe_source(worker.maps.source)
+def _open_worker(maps: StoredMaps) -> StoredMaps:
+    """In a worker of a cluster: the same with a source of its own."""
+    assert maps.cluster is not None
+    assert maps.open_source is not None
+    torch.set_num_threads(maps.cluster.cpus_per_worker)
+    source: Any = maps.open_source()
+    return replace(maps, source=source, hidden=maps.hidden and replace(maps.hidden, source=source))
 
 
-@dataclass(frozen=True)
-class MapsWorker:
-    """Measures maps of words."""
-
-    maps: StoredMaps
-
-    def measure(self, examples: Sequence[Example]) -> list[Measured]:
-        return list(self.maps.measure(examples))
-
-
-def _maps_of_cluster(
-    pool: Pool, shards: Iterator[list[Example]], progress: Progress
-) -> Iterator[Measured]:
-    """The maps of all batches in order, measured side by side."""
-    window = 4 * (pool.options.workers or 4)
+def _measure_on_cluster(pool: Pool, shards: Iterable[list[Example]]) -> Iterator[Measured]:
     waiting = ((examples,) for examples in shards)
-    for _, maps in pool.run("measure", lambda: next(waiting, None), window):
+    window = 4 * (pool.options.workers or 4)
+    for _, maps in pool.run("measure_shard", lambda: next(waiting, None), window):
         if isinstance(maps, str):
             raise ModelError(
                 f"The maps of some sentences could not be measured: {maps} Expected a store of all "
                 "sentences; fix what is wrong, and run it again."
             )
         yield from maps
-        progress(sum(len(measured[0]) for measured in maps))
 
 
-def _words_with_tokens(encoding: Encoding) -> list[int]:
-    return sorted(set(encoding.word_ids.tolist()) - {-1})
+def _blocks(
+    index: store.StoreIndex, batches: Iterable[Measured], progress: Progress
+) -> Iterator[list[Tensor]]:
+    """The numbers of each sentence, as a store keeps them."""
+    kept = iter(index.kept)
+    for maps, *vectors in batches:
+        for i, (of_example, words) in enumerate(zip(maps, kept, strict=False)):
+            yield [_choose_words(of_example, words), *(layer[i, words] for layer in vectors)]
+        progress(len(maps))
 
 
 def _measure_words(
@@ -231,7 +199,7 @@ def _measure_words(
         is_finite.append((numbers[attention.layer], attention.is_finite()))
         words = word_weights(attention, query_pieces)  # [example, head, word, other]
         special = _special_weights(attention, query_pieces)  # [example, head, word, special]
-        layers.append(encode_weights(torch.cat([words, special], dim=-1)))
+        layers.append(store.encode_weights(torch.cat([words, special], dim=-1)))
 
     if isinstance(source, LoadedModel):
         source.read(batch, [WordReading(query_pieces)], RunOptions.slice_rows, observe)
@@ -241,15 +209,6 @@ def _measure_words(
     return torch.cat(layers, dim=1).cpu()
 
 
-def _halve(
-    vectors: Float[Tensor, "example word dimension"], batch: Batch
-) -> Float[Tensor, "example word dimension"]:
-    """In half precision; an error for what is no number there."""
-    halved = vectors.half().cpu()
-    refuse_bad_states(halved, [encoding.example.id for encoding in batch.encodings])
-    return halved
-
-
 def _special_weights(
     attention: LayerAttention, query_pieces: str
 ) -> Float[Tensor, "example head word special"]:
@@ -257,11 +216,11 @@ def _special_weights(
     kinds = attention.batch.kinds
     to_special, _ = special_weights(attention, query_pieces)  # [example, head, word, special]
     is_special = kinds != TokenKind.TEXT
-    place = is_special.cumsum(-1) - 1  # of each special token among them
-    columns = to_special.new_zeros(len(kinds), to_special.shape[-1], N_SPECIAL)
+    numbers = is_special.cumsum(-1) - 1  # of each special token among them
+    columns = to_special.new_zeros(len(kinds), to_special.shape[-1], store.N_SPECIAL)
     for column, kind in enumerate((TokenKind.CLS, TokenKind.SEP)):
         examples, tokens = (kinds == kind).nonzero(as_tuple=True)
-        columns[examples, place[examples, tokens], column] = 1
+        columns[examples, numbers[examples, tokens], column] = 1
     return to_special @ columns[:, None]
 
 
@@ -271,8 +230,10 @@ def _choose_words(
     """The cells between these words, and from them to the special tokens."""
     n = len(words)
     if words != list(range(n)):
-        maps = maps[:, words][:, :, [*words, *range(maps.shape[2] - N_SPECIAL, maps.shape[2])]]
-    cells = torch.empty(n, n + N_SPECIAL, len(maps), dtype=maps.dtype)
+        maps = maps[:, words][
+            :, :, [*words, *range(maps.shape[2] - store.N_SPECIAL, maps.shape[2])]
+        ]
+    cells = torch.empty(n, n + store.N_SPECIAL, len(maps), dtype=maps.dtype)
     cells[:, :n] = maps[:, :n, :n].permute(1, 2, 0)
-    cells[:, n:] = maps[:, :n, -N_SPECIAL:].permute(1, 2, 0)
+    cells[:, n:] = maps[:, :n, -store.N_SPECIAL :].permute(1, 2, 0)
     return cells

@@ -1,63 +1,37 @@
 """Measuring the examples of a pass: in this process, or in those of workers on a cluster."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from headscope.contracts import Analysis, CorpusRole, Source, Watch
-from headscope.data.encoding import Batch
+from headscope.contracts import Source, Watch
 from headscope.data.example import Example
 from headscope.engine.cluster import Pool
-from headscope.engine.measure import ByKind, Progress, Result, measure_examples
+from headscope.engine.measure import Progress, Result, measure_examples
 from headscope.engine.open_models import CachedModel, Models, open_models
 from headscope.engine.plan import Pass
 from headscope.engine.sample import Shard
 from headscope.errors import StudyError
-from headscope.models.ablation import AblationSource
+from headscope.models.ablation import AblationSource, mean_outputs
 from headscope.models.encode import equal_length_batches
 from headscope.models.gradients import GradientSource
 from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
+from headscope.models.load import make_untrained
 from headscope.models.loaded import LoadedModel
 from headscope.models.seq2seq import Seq2SeqModel
-from headscope.models.untrained import make_untrained
-from headscope.options import ClusterOptions, ModelOptions, RunOptions
+from headscope.options import ModelOptions, RunOptions
+from headscope.runs.manifest import package_versions
 
 __all__ = [
-    "Group", "Groups", "PassWork", "StudyRecipe", "Worker", "describe_source", "locate",
-    "measure_on_cluster", "package_versions",
+    "Group", "Groups", "Worker", "describe_source", "locate", "measure_on_cluster", "open_worker",
+    "package_facts",
 ]  # fmt: skip
-
-PACKAGES = ("headscope", "torch", "transformers", "numpy")
-
-
-@dataclass(frozen=True)
-class PassWork:
-    """A pass as a worker needs it: without its corpus."""
-
-    key: str
-    role: CorpusRole
-    watch: Watch
-    cut: str
-    max_tokens: int
-    draw: int | None
-    analyses: Sequence[Analysis] | ByKind
-    means: Float[Tensor, "layer head size"] | None = None  # what altered heads give instead
-    heads: Collection[tuple[int, int]] | None = None  # that are altered; None: all
-
-    @classmethod
-    def of(cls, pass_: Pass, means: Tensor | None = None) -> "PassWork":
-        return cls(
-            pass_.key, pass_.role, pass_.watch, pass_.cut, pass_.max_tokens, pass_.draw,
-            pass_.by_kind or pass_.analyses, means, pass_.analyses[0].altered_heads(),
-        )  # fmt: skip
 
 
 @dataclass
@@ -69,32 +43,45 @@ class Worker:
     _opened: dict[str, Source[Any]] = field(default_factory=dict)  # that of the last pass
     _untrained: dict[int, LoadedModel] = field(default_factory=dict, repr=False)  # by draw
 
+    def facts(self) -> dict[str, str]:
+        """What must be the same for all workers."""
+        return describe_source(self.models.source)
+
     def measure(
         self,
-        work: PassWork,
+        pass_: Pass,
+        means: Tensor | None,
         shards: Iterable[Sequence[Example]],
         progress: Progress = lambda n_examples: None,
     ) -> Result:
-        """The sums over the examples of some shards."""
-        source = self._source(work)
-        options = replace(self.options, coref_window=work.cut)
-        if work.watch is Watch.CHANGE:  # copies of one example fill a batch, and the bar moves on
+        """The sums over the examples of some shards; `means` is what altered heads give instead."""
+        if pass_.key not in self._opened:
+            self._opened.clear()
+            self._opened[pass_.key] = self._open_source(pass_, means)
+        options = replace(self.options, coref_window=pass_.cut)
+        if pass_.watch is Watch.CHANGE:  # copies of one example fill a batch, and the bar moves on
             options = replace(options, batch_tokens=1)
+        source, analyses = self._opened[pass_.key], pass_.by_kind or pass_.analyses
         total = Result()
         for examples in shards:
             total += measure_examples(
-                examples, source, work.analyses, options, work.role, work.max_tokens, progress
+                examples, source, analyses, options, pass_.role, pass_.max_tokens, progress
             )
         return total
 
-    def batches(
-        self, shards: Iterable[Sequence[Example]], model: LoadedModel, max_tokens: int
-    ) -> Iterator[Batch]:
-        """All examples in batches."""
-        for examples in shards:
-            encodings = model.encode(examples, max_tokens)
-            for members in equal_length_batches(encodings, self.options.batch_tokens):
-                yield model.batch(members)
+    def mean_outputs(
+        self, shards: Iterable[Sequence[Example]], max_tokens: int, progress: Progress
+    ) -> Tensor:
+        """The mean output of each head over all examples."""
+        model = self.outcome().source
+        batches = (
+            model.batch(members)
+            for examples in shards
+            for members in equal_length_batches(
+                model.encode(examples, max_tokens), self.options.batch_tokens
+            )
+        )
+        return mean_outputs(model, batches, progress=progress)
 
     def outcome(self) -> Outcome:
         """What altering heads changes: the loss, or the last hidden states."""
@@ -117,54 +104,33 @@ class Worker:
             self._untrained[draw] = make_untrained(self.models.source, seed)
         return self._untrained[draw]
 
-    def _source(self, work: PassWork) -> Source[Any]:
-        if work.key not in self._opened:
-            self._opened.clear()
-            self._opened[work.key] = self._open_source(work)
-        return self._opened[work.key]
-
-    def _open_source(self, work: PassWork) -> Source[Any]:
-        """The model as a pass watches it."""
-        has_kinds = isinstance(work.analyses, Mapping)
-        if work.draw is not None:
-            untrained = self.make_untrained(work.draw)
-            return Seq2SeqModel(untrained) if has_kinds else untrained
-        if has_kinds:
+    def _open_source(self, pass_: Pass, means: Tensor | None) -> Source[Any]:
+        if pass_.draw is not None:
+            untrained = self.make_untrained(pass_.draw)
+            return Seq2SeqModel(untrained) if pass_.by_kind else untrained
+        if pass_.by_kind:
             assert self.models.whole is not None  # else it was not planned so
             return self.models.whole
-        if work.watch is Watch.GRADIENT:
+        if pass_.watch is Watch.GRADIENT:
             assert self.models.with_head is not None  # else the pass was left out
             return GradientSource(build_task(self.models.with_head, self.options.seed))
-        if work.watch is Watch.CHANGE:
-            assert work.means is not None  # measured before all else
-            return AblationSource(self.outcome(), work.means, work.heads)
+        if pass_.watch is Watch.CHANGE:
+            assert means is not None  # measured before all else
+            return AblationSource(self.outcome(), means, pass_.analyses[0].altered_heads())
         return self.models.source
 
 
-@dataclass(frozen=True)
-class StudyRecipe:
-    """What a worker of a cluster is made of: it loads the model itself."""
-
-    options: ClusterOptions
-    model: Any
-    tokenizer: Any
-    loading: ModelOptions
-    run: RunOptions
-    watches: tuple[Watch, ...]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is sent to a worker."""
-        return {**vars(self), "model": locate(self.model)}
-
-    def open(self) -> Worker:
-        """The model, where the worker is."""
-        torch.set_num_threads(self.options.cpus_per_worker)
-        models = open_models(self.model, self.tokenizer, self.loading, self.run, self.watches)
-        return Worker(models, self.run)
-
-    def facts(self, worker: Worker) -> dict[str, str]:
-        """What must be the same everywhere."""
-        return describe_source(worker.models.source)
+def open_worker(
+    n_threads: int,
+    model: Any,
+    tokenizer: Any,
+    loading: ModelOptions,
+    run: RunOptions,
+    watches: tuple[Watch, ...],
+) -> Worker:
+    """A worker that loads the model itself."""
+    torch.set_num_threads(n_threads)
+    return Worker(open_models(model, tokenizer, loading, run, watches), run)
 
 
 Group = list[tuple[Shard, list[Example]]]  # what a task measures
@@ -172,17 +138,19 @@ Group = list[tuple[Shard, list[Example]]]  # what a task measures
 
 def measure_on_cluster(
     pool: Pool,
-    work: Any,
+    pass_: Pass,
+    means: Tensor | None,
     shards: Iterable[tuple[Shard, list[Example]]],
     n_shards: int,
     progress: Progress,
 ) -> Iterator[tuple[Group, Result | str]]:
     """Shards and their sums, in whatever order; a string says why they could not be measured."""
-    shared, groups = pool.share(work), Groups(iter(shards), n_shards)
+    shared = pool.share(replace(pass_, corpus=None)), pool.share(means)
+    groups = Groups(iter(shards), n_shards)
 
     def take() -> tuple[Any, ...] | None:
         group = groups.take()
-        return (shared, [examples for _, examples in group]) if group else None
+        return (*shared, [examples for _, examples in group]) if group else None
 
     for number, result in pool.run("measure", take):
         group = groups.taken.pop(number)
@@ -252,14 +220,14 @@ def locate(given: Any) -> Any:
 
 def describe_source(source: Source[Any]) -> dict[str, str]:
     """What numbers depend on: the packages and the model."""
-    model = source.describe()
-    return package_versions() | {
+    model: Mapping[str, Any] = source.describe()
+    return package_facts() | {
         "digest of the model's weights": str(model["digest"]),
         "digest of its tokenizer": str(model.get("tokenizer")),
         "dtype of the model": str(model.get("dtype")),
     }
 
 
-def package_versions() -> dict[str, str]:
+def package_facts() -> dict[str, str]:
     """The versions of the packages that numbers depend on."""
-    return {f"version of {name}": version(name) for name in PACKAGES}
+    return {f"version of {name}": number for name, number in package_versions().items()}

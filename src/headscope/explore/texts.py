@@ -10,7 +10,7 @@ from typing import Any
 
 import headscope.corpora
 from headscope.contracts import AttentionSource, CorpusRole
-from headscope.corpora.base import BaseCorpus
+from headscope.corpora.collection import BaseCorpus
 from headscope.corpora.lines import read_lines
 from headscope.corpora.opening import as_corpora, open_corpus
 from headscope.data.encoding import Encoding, TokenKind

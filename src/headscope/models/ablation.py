@@ -6,8 +6,8 @@ again: what entered the layer is kept from the run of the model as it is.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, product
 from typing import Any, ClassVar
@@ -25,13 +25,80 @@ from headscope.models import tap
 from headscope.models.anatomy import eval_mode, is_close, run
 from headscope.models.language import Outcome
 from headscope.models.loaded import LoadedModel, ModelView
-from headscope.models.prefix import Prefix
 
 __all__ = ["MODES", "AblationSource", "mean_outputs", "switched_off"]
 
 MODES = ("zero", "mean", "sink")
 
 Alter = Callable[[int, Tensor, Tensor, Tensor], Tensor]  # layer, output, weights, values -> output
+
+
+@dataclass
+class Prefix:
+    """The inputs of a model's layers, from a run as it is: layers below an altered one are skipped.
+
+    `layers` are all layers in order, those without attention too; none: nothing can be skipped.
+    Where a layer hands on more than hidden states (T5 a bias by position), none is skipped.
+    """
+
+    layers: Sequence[nn.Module]
+    inputs: dict[int, Tensor] = field(default_factory=dict)
+    extra_outputs: dict[int, tuple[Any, ...] | None] = field(default_factory=dict)  # None: no tuple
+
+    @property
+    def can_skip(self) -> bool:
+        """Whether a layer can be passed by, as all that it gives is hidden states."""
+        extras = [value for extra in self.extra_outputs.values() for value in extra or ()]
+        return bool(self.layers) and all(value is None for value in extras)
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Keep what enters each layer."""
+        with ExitStack() as hooks:
+            for number, layer in enumerate(self.layers):
+
+                def record(m: Any, args: Any, kwargs: Any, output: Any, at: int = number) -> None:
+                    self.inputs[at] = args[0] if args else kwargs["hidden_states"]
+                    self.extra_outputs[at] = output[1:] if isinstance(output, tuple) else None
+
+                hooks.callback(layer.register_forward_hook(record, with_kwargs=True).remove)
+            yield
+
+    @contextmanager
+    def replayed(self, layer: int, n_copies: int) -> Iterator[None]:
+        """Skip the layers below, and let copies of what entered `layer` enter it."""
+        if not self.can_skip:
+            yield
+            return
+        entered = torch.cat([self.inputs[layer]] * n_copies)
+
+        def enter(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+            if args:
+                return (entered, *args[1:]), kwargs
+            return args, {**kwargs, "hidden_states": entered}
+
+        with ExitStack() as undo:
+            for number in range(layer):
+                undo.enter_context(self._skipped(number))
+            hook = self.layers[layer].register_forward_pre_hook(enter, with_kwargs=True)
+            undo.callback(hook.remove)
+            yield
+
+    @contextmanager
+    def _skipped(self, number: int) -> Iterator[None]:
+        layer, extra = self.layers[number], self.extra_outputs[number]
+
+        def skip(*args: Any, **kwargs: Any) -> Any:
+            hidden = args[0] if args else kwargs["hidden_states"]
+            return hidden if extra is None else (hidden, *extra)
+
+        before = {name: value for name, value in vars(layer).items() if name == "forward"}
+        layer.forward = skip
+        try:
+            yield
+        finally:
+            del layer.forward
+            vars(layer).update(before)  # a forward of the object's own, as accelerate sets it
 
 
 @dataclass(frozen=True)
@@ -102,11 +169,10 @@ class AblationSource(ModelView):
         most_copies = max(1, self.batch_tokens // (len(batch) * batch.n_tokens))
         for first in range(0, len(copies), most_copies):
             chunk = copies[first : first + most_copies]
-            n = len(chunk)
             alter = self._alter_copies(layer, chunk, find_sinks(batch))
-            after = self._run_copies(inputs, n, prefix, layer, alter)
-            changed = self.outcome.difference(torch.cat([before] * n), after)
-            for (head, mode), values in zip(chunk, changed.view(n, -1), strict=True):
+            after = self._run_copies(inputs, len(chunk), prefix, layer, alter)
+            changed = self.outcome.difference(torch.cat([before] * len(chunk)), after)
+            for (head, mode), values in zip(chunk, changed.view(len(chunk), -1), strict=True):
                 changes[:, head, MODES.index(mode)] = values
         is_measured = torch.zeros(self.n_heads, dtype=torch.bool, device=batch.device)
         is_measured[heads] = True
@@ -116,8 +182,6 @@ class AblationSource(ModelView):
     def _alter_copies(
         self, layer: int, copies: Sequence[tuple[int, str]], is_sink: Tensor
     ) -> Alter:
-        """The alteration of one head of the layer in each copy of a batch."""
-
         def alter(at: int, output: Tensor, weights: Tensor, values: Tensor) -> Tensor:
             if at != layer:
                 return output
@@ -125,8 +189,9 @@ class AblationSource(ModelView):
             n = len(copies)
             parts = [part.reshape(n, -1, *part.shape[1:]) for part in (output, weights, values)]
             for i, (head, mode) in enumerate(copies):
-                own = [part[i] for part in parts]
-                own[0][:, :, head] = _alter_head(head, mode, own, self.means[layer, head], is_sink)
+                copy = [part[i] for part in parts]
+                mean = self.means[layer, head]
+                copy[0][:, :, head] = _alter_head(head, mode, copy, mean, is_sink)
             return output
 
         return alter
@@ -167,13 +232,13 @@ def _alter_head(
     head: int, mode: str, parts: Sequence[Tensor], mean: Tensor, is_sink: Tensor
 ) -> Float[Tensor, "example query part"]:
     output, weights, values = parts  # [example, query, head, part], [example, head, q, k], ...
-    own = output[:, :, head]
+    given = output[:, :, head]
     if mode == "zero":
-        return torch.zeros_like(own)
+        return torch.zeros_like(given)
     if mode == "mean":
-        return mean[: own.shape[-1]].to(own).expand_as(own)
+        return mean[: given.shape[-1]].to(given).expand_as(given)
     group = head * values.shape[1] // weights.shape[1]
-    return move_from_sinks(own, weights[:, head], values[:, group], is_sink)
+    return move_from_sinks(given, weights[:, head], values[:, group], is_sink)
 
 
 def find_sinks(batch: Batch) -> Bool[Tensor, "example token"]:
@@ -214,23 +279,19 @@ def mean_outputs(
         raise ModelError(why)
     total, n_tokens = torch.zeros(()), 0
     for batch in batches:
-        total = total.to(batch.device) + _sum_outputs(model, batch)
+        sums: list[Tensor] = []
+
+        def add(layer: tap.TapOutput, sums: list[Tensor] = sums) -> None:
+            assert layer.output is not None  # the tap always gives it
+            sums.append(layer.output.sum(dim=(0, 1)))  # [head, part]
+
+        run(tap.observe_tap, model.model, batch.inputs, add)
+        most = max(of_layer.shape[-1] for of_layer in sums)
+        padded = [nn.functional.pad(of_layer, (0, most - of_layer.shape[-1])) for of_layer in sums]
+        total = total.to(batch.device) + torch.stack(padded)
         n_tokens += len(batch) * batch.n_tokens
         progress(len(batch))
     return total / n_tokens
-
-
-def _sum_outputs(model: LoadedModel, batch: Batch) -> Float[Tensor, "layer head part"]:
-    """The sum over examples and queries of what each head gives."""
-    sums: list[Tensor] = []
-
-    def add(layer: tap.TapOutput) -> None:
-        assert layer.output is not None  # the tap always gives it
-        sums.append(layer.output.sum(dim=(0, 1)))  # [head, part]
-
-    run(tap.observe_tap, model.model, batch.inputs, add)
-    most = max(one.shape[-1] for one in sums)
-    return torch.stack([nn.functional.pad(one, (0, most - one.shape[-1])) for one in sums])
 
 
 def _keep(layer: int, output: Tensor, weights: Tensor, values: Tensor) -> Tensor:

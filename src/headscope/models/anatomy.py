@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,14 +13,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from headscope.data.example import Example
 from headscope.errors import ModelError
 from headscope.models.tap import TapOutput, observe_outputs, observe_tap
 
 __all__ = [
-    "PROBE", "PROBE_TOKENS", "ROUNDING", "AllSeen", "Anatomy", "argument_names", "check_shape",
-    "eval_mode", "examine", "is_close", "observe_scaled", "run",
+    "PROBE", "PROBE_TOKENS", "ROUNDING", "AllSeen", "Anatomy", "NormWeights", "argument_names",
+    "check_shape", "eval_mode", "examine", "find_projections", "is_close", "observe_scaled", "run",
+    "weights_digest",
 ]  # fmt: skip
 
 PROBE = Example("probe", text="One, two, three, four, five, six, seven, eight, nine, ten.")
@@ -34,6 +38,7 @@ OTHER_INPUTS = {
 }
 
 Inputs = Mapping[str, Tensor]
+Projections = Mapping[nn.Module, Float[Tensor, "output input"]]  # by the module that attends
 Observe = Callable[[PreTrainedModel, Inputs, Callable[[TapOutput], None]], None]
 
 
@@ -168,7 +173,6 @@ def _find_sink(seen: Sequence[TapOutput], adds_values: bool) -> bool:
 
 
 def _adds_values(output: TapOutput, computed_in: torch.dtype) -> bool:
-    """Whether a layer's output is the sum of its values by its weights."""
     if output.values is None or output.output is None:
         return False
     return is_close(output.output, _sum_values(output), computed_in)
@@ -181,12 +185,12 @@ def _sum_values(output: TapOutput) -> Float[Tensor, "example query head part"]:
     return (output.weights @ values).transpose(1, 2)
 
 
-def is_close(found: Tensor, expected: Tensor, computed_in: torch.dtype) -> bool:
+def is_close(given: Tensor, expected: Tensor, computed_in: torch.dtype) -> bool:
     """Whether two arrays are the same up to rounding, which is coarse in half precision."""
-    if found.shape != expected.shape:
+    if given.shape != expected.shape:
         return False
     is_half = computed_in.itemsize < 4
-    error = (found.float() - expected.float()).abs().max()
+    error = (given.float() - expected.float()).abs().max()
     return bool(error <= (0.05 if is_half else 1e-3) * expected.float().abs().max())
 
 
@@ -202,12 +206,12 @@ def _number_layers(
     for path, module in model.named_modules(remove_duplicate=False):
         paths.setdefault(module, []).append(path)
     # A module that several layers share has a path in each of them, and is called in that order.
-    own = [paths[module].pop(0) for module in modules if module is not None and paths[module]]
-    found = [_split_at_number(path) for path in own]
-    numbers = [number for _, number in found]
-    is_plain = len(found) == len(modules) and len({stack for stack, _ in found}) == 1
+    called = [paths[module].pop(0) for module in modules if module is not None and paths[module]]
+    places = [_split_at_number(path) for path in called]
+    numbers = [number for _, number in places]
+    is_plain = len(places) == len(modules) and len({stack for stack, _ in places}) == 1
     if is_plain and all(a < b for a, b in pairwise([-1, *numbers])):
-        return found[0][0], tuple(numbers)
+        return places[0][0], tuple(numbers)
     return "", tuple(range(len(modules)))
 
 
@@ -218,12 +222,11 @@ def _split_at_number(path: str) -> tuple[str, int]:
     ('encoder.layer', 3)
     """
     parts = path.split(".")
-    place = next((i for i, part in enumerate(parts) if part.isdecimal()), None)
-    return (path, -1) if place is None else (".".join(parts[:place]), int(parts[place]))
+    at = next((i for i, part in enumerate(parts) if part.isdecimal()), None)
+    return (path, -1) if at is None else (".".join(parts[:at]), int(parts[at]))
 
 
 def _refuse_other_inputs(model: PreTrainedModel, inputs: Inputs, name: str) -> None:
-    """An error for a model that does not run on text, by the name of what it also needs."""
     try:
         with eval_mode(model), torch.inference_mode():
             model(**inputs)
@@ -266,3 +269,100 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
         _in_eval_mode.reset(token)
         for module in training:
             module.training = True
+
+
+@dataclass(frozen=True)
+class NormWeights:
+    """Norm-weighted attention (Kobayashi et al. 2020): weights as shares of norms; rows sum to 1.
+
+    A head's output at a query is the sum over keys of a[q,k] f(x[k]), where f takes a token's value
+    vector through the head's part of the output projection. ||a f(x)|| is what a token contributes:
+    attention to one whose vector is tiny does nothing.
+    """
+
+    projections: Projections = field(repr=False)
+    _products: dict[nn.Module, Tensor] = field(default_factory=dict, repr=False)
+
+    def compute(self, output: TapOutput) -> Float[Tensor, "example head query key"]:
+        """`||a f(x)||` of every pair of tokens, over its sum along the row.
+
+        A row that adds nothing at all keeps its weights.
+        """
+        assert output.module is not None  # of the tap, by which the projections were found
+        assert output.values is not None
+        module, n_heads = output.module, output.weights.shape[1]
+        values = output.values.float().repeat_interleave(n_heads // output.values.shape[1], dim=1)
+        if module not in self._products:  # ||W v|| through W^T W: a product of a head's small size
+            projection = self.projections[module].float()
+            heads = projection.reshape(len(projection), n_heads, -1)  # [out, head, part]
+            self._products[module] = torch.einsum("ohd,ohe->hde", heads, heads)
+        squares = torch.einsum("ehkd,hdf,ehkf->ehk", values, self._products[module], values)
+        norms = squares.clamp_min(0).sqrt()  # [example, head, key]
+        weighted = output.weights * norms.to(output.weights.dtype)[:, :, None, :]
+        total = weighted.sum(-1, keepdim=True)
+        shares = weighted / total.clamp_min(torch.finfo(total.dtype).tiny)
+        return torch.where(total > 0, shares, output.weights)
+
+
+def find_projections(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Projections:
+    """The output projection of each module that attends, found by running the model.
+
+    It is the first linear layer to take what the heads give, as it is. Where something stands
+    between them, as a gate or a norm, there is none, and what a token adds is not known.
+    """
+    attended: list[TapOutput] = []
+    projections: dict[nn.Module, Tensor] = {}
+
+    def look(linear: Any, entering: tuple[Any, ...]) -> None:
+        output = attended[-1] if attended else None
+        if output is None or output.module is None or output.module in projections or not entering:
+            return
+        assert output.output is not None
+        expected = output.output.flatten(2)  # [example, query, input]
+        if entering[0].numel() == expected.numel() and is_close(
+            entering[0].reshape(expected.shape), expected, model.dtype
+        ):
+            weight = linear.weight.detach()
+            is_transposed = isinstance(linear, Conv1D)  # as GPT-2 stores it
+            projections[output.module] = weight.T if is_transposed else weight
+
+    linears = [module for module in model.modules() if isinstance(module, (nn.Linear, Conv1D))]
+    hooks = [linear.register_forward_pre_hook(look) for linear in linears]
+    try:
+        run(observe_tap, model, inputs, attended.append)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    missing = {type(o.module).__name__ for o in attended if o.module not in projections}
+    if missing:
+        raise ModelError(
+            f"--weights norm cannot be used with {type(model).__name__}: something stands between "
+            f"the heads of {' and '.join(sorted(missing))} and their projection, such as a gate or "
+            "a norm. Expected a linear layer that takes the heads' output; use --weights attention."
+        )
+    return projections
+
+
+def weights_digest(model: nn.Module) -> str:
+    """The sha256 of all weights by name: the same model gives the same digest from any place.
+
+    A pooler is left out: attention does not depend on it, and where the checkpoint has none it is
+    random, other in every load.
+    """
+    digest = sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        if "pooler" in name:
+            continue
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        if tensor.is_meta:  # it lies in memory or on disk until it is used
+            from accelerate.utils.modeling import (
+                align_module_device,
+            )  # the extra 'big' put it there
+
+            path, _, leaf = name.rpartition(".")
+            with align_module_device(model.get_submodule(path), torch.device("cpu")):
+                values = getattr(model.get_submodule(path), leaf).detach().clone()
+        else:
+            values = tensor
+        digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

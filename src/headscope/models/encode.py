@@ -1,9 +1,11 @@
 """Examples in tokens, by any tokenizer that says where these stand, in batches of one length."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +17,11 @@ from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
 from headscope.data.running_text import Span, align, lay_out, word_spans
 from headscope.errors import ModelError, shorten
-from headscope.models.pieces import MARK, piece_offsets
 
 if TYPE_CHECKING:  # not at run time: the engine batches for any source, and this import is slow
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["Encoder", "equal_length_batches", "special_names"]
+__all__ = ["Encoder", "equal_length_batches", "piece_offsets", "special_names"]
 
 Input = str | tuple[str, str]  # a text, or two
 Ints = NDArray[np.int64]
@@ -28,6 +29,8 @@ Bools = NDArray[np.bool_]
 
 UNDECODED = "\ufffd"
 WORD = re.compile(r"\S+")
+MARK = "\u2581"  # of SentencePiece: stands for the space before a word
+MOST_PIECES, MOST_CHARACTERS = 20, 200  # in which the next piece that is in the text is looked for
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,11 @@ class Encoder:
     _surfaces: dict[int, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if not self._gives_offsets and not self._marks_pieces():
+        if self._gives_offsets:
+            return
+        ids = self.tokenizer(["a b"], verbose=False)["input_ids"][0]
+        pieces = self.tokenizer.convert_ids_to_tokens(ids)
+        if sum(piece.startswith(MARK) for piece in pieces) != 2:
             raise ModelError(
                 f"{type(self.tokenizer).__name__} is a slow tokenizer, which does not give the "
                 f"positions of its tokens in the text, and its tokens are not the marked pieces of "
@@ -57,10 +64,11 @@ class Encoder:
         if not examples:
             return []
         laid_out = [None if e.words is None else lay_out(e) for e in examples]
-        inputs = [
-            _as_input(example) if laid is None else laid[0]
-            for example, laid in zip(examples, laid_out, strict=True)
-        ]
+        inputs: list[Input] = []
+        for example, laid in zip(examples, laid_out, strict=True):
+            text = example.text or "" if laid is None else laid[0]
+            has_pair = laid is None and example.text_pair is not None
+            inputs.append((text, example.text_pair or "") if has_pair else text)
         encoded = self._tokenize(inputs, truncation="longest_first", max_length=max_tokens)
         return [
             self._read(example, encoded, row, given, laid[1] if laid else None)
@@ -70,7 +78,6 @@ class Encoder:
         ]
 
     def _tokenize(self, *inputs: Any, **options: Any) -> Any:
-        """What the tokenizer makes of texts; bad files make it fail in ways of its own."""
         try:
             return self.tokenizer(
                 *inputs,
@@ -85,6 +92,18 @@ class Encoder:
                 f"({type(error).__name__}: {shorten(str(error))}). Expected one that encodes "
                 "text; save the tokenizer again in the model's folder."
             ) from error
+
+    def digest(self) -> str:
+        """The sha256 of all that a tokenizer does with text: other tokens give other numbers."""
+        tokenizer: Any = self.tokenizer
+        if tokenizer.is_fast:
+            facts = json.loads(tokenizer.backend_tokenizer.to_str())
+            del facts["truncation"], facts["padding"]  # set by every call
+        else:
+            facts = {"class": type(tokenizer).__name__, "vocabulary": tokenizer.get_vocab()}
+        facts["special tokens"] = tokenizer.special_tokens_map
+        text = json.dumps(facts, sort_keys=True, default=str)
+        return sha256(text.encode(errors="backslashreplace")).hexdigest()
 
     def encode_side(
         self, examples: Sequence[Example], texts: Sequence[str], max_tokens: int, is_target: bool
@@ -133,6 +152,12 @@ class Encoder:
         if spans is not None:
             words[~added], n_shared = align(offsets[~added], spans)
         units = self._find_units(given, encoded, row, offsets, added) if spans is None else words
+        if encoded.is_fast:
+            is_truncated = bool(encoded.encodings[row].overflowing)
+        else:
+            texts, tokenizer = [given], self.tokenizer
+            whole = tokenizer(text_target=texts) if is_target else tokenizer(texts, verbose=False)
+            is_truncated = len(whole["input_ids"][0]) > len(ids)
         return Encoding(
             example=example,
             inputs={
@@ -143,7 +168,7 @@ class Encoder:
             surfaces=surfaces,
             kinds=kinds,
             word_ids=words,
-            is_truncated=self._is_truncated(encoded, row, given, is_target),
+            is_truncated=is_truncated,
             n_shared=n_shared,
             tokenization=self._count(units, ids, surfaces, kinds == TokenKind.TEXT),
         )
@@ -151,7 +176,6 @@ class Encoder:
     def _find_offsets(
         self, encoded: Any, row: int, given: Input, ids: Ints, added: Bools
     ) -> Int[Ints, "token 2"]:
-        """Where each token stands in the text."""
         if self._gives_offsets:
             return np.array(encoded["offset_mapping"][row], dtype=np.int64).reshape(-1, 2)
         text = given if isinstance(given, str) else " ".join(given)
@@ -173,8 +197,8 @@ class Encoder:
             chosen = ~added & (of_text == number)
             end = int(offsets[chosen, 1].max(initial=0))  # the rest was cut
             spans = list(word_spans(text[:end]))
-            found, _ = align(offsets[chosen], spans)
-            units[chosen] = np.where(found < 0, -1, found + n_before)
+            words, _ = align(offsets[chosen], spans)
+            units[chosen] = np.where(words < 0, -1, words + n_before)
             n_before += len(spans)
         return units
 
@@ -196,22 +220,8 @@ class Encoder:
             "single-character pieces": int((is_piece & is_single & ~is_unknown).sum()),
         }
 
-    def _is_truncated(self, encoded: Any, row: int, given: Input, is_target: bool) -> bool:
-        if encoded.is_fast:
-            return bool(encoded.encodings[row].overflowing)
-        texts, tokenizer = [given], self.tokenizer
-        whole = tokenizer(text_target=texts) if is_target else tokenizer(texts, verbose=False)
-        return len(whole["input_ids"][0]) > len(encoded["input_ids"][row])
-
-    def _marks_pieces(self) -> bool:
-        """Whether tokens are pieces with SentencePiece's mark before each word."""
-        ids = self.tokenizer(["a b"], verbose=False)["input_ids"][0]
-        pieces = self.tokenizer.convert_ids_to_tokens(ids)
-        return sum(piece.startswith(MARK) for piece in pieces) == 2
-
     @cached_property
     def _gives_offsets(self) -> bool:
-        """Whether the tokenizer says where its tokens stand."""
         if self.tokenizer.is_fast:
             return True
         try:
@@ -268,14 +278,9 @@ def special_names(encoding: Encoding) -> dict[str, str]:
     """What the tokenizer calls the tokens that open and close an input."""
     tokens = list(zip(encoding.surfaces, encoding.kinds.tolist(), strict=True))
     return {
-        side: " ".join(dict.fromkeys(surface for surface, own in tokens if own == kind))
+        side: " ".join(dict.fromkeys(surface for surface, kind_of in tokens if kind_of == kind))
         for side, kind in (("opening", TokenKind.CLS), ("closing", TokenKind.SEP))
     }
-
-
-def _as_input(example: Example) -> Input:
-    text = example.text or ""
-    return text if example.text_pair is None else (text, example.text_pair)
 
 
 def equal_length_batches(
@@ -285,11 +290,55 @@ def equal_length_batches(
 
     There is no padding, so results do not depend on the batch.
     """
-    by_length = sorted(encodings, key=_lengths, reverse=True)
-    for lengths, group in groupby(by_length, key=_lengths):
+
+    def lengths_of(encoding: Encoding) -> tuple[int, int]:
+        return len(encoding), len(encoding.target or ())
+
+    by_length = sorted(encodings, key=lengths_of, reverse=True)
+    for lengths, group in groupby(by_length, key=lengths_of):
         members, size = list(group), max(1, batch_tokens // max(lengths))
         yield from (members[start : start + size] for start in range(0, len(members), size))
 
 
-def _lengths(encoding: Encoding) -> tuple[int, int]:
-    return len(encoding), len(encoding.target or ())
+def piece_offsets(text: str, pieces: Sequence[str]) -> Int[NDArray[np.int64], "piece 2"]:
+    """The first character of each piece in the text, and the one after its last.
+
+    Pieces are walked along the text. One that is not there, as it is unknown or was normalized,
+    has what stands before the next piece that is there; several in a row have it together.
+
+    >>> piece_offsets("a fine boat", ["▁a", "▁", "<unk>", "ne", "▁boat"]).tolist()
+    [[0, 1], [2, 2], [2, 4], [4, 6], [7, 11]]
+    """
+    offsets, start, number = list[tuple[int, int]](), 0, 0
+    while number < len(pieces):
+        word = WORD.search(text, start)
+        start = word.start() if word else len(text)
+        surface = pieces[number].removeprefix(MARK).replace(MARK, " ")
+        if text.startswith(surface, start):
+            offsets.append((start, start + len(surface)))
+            start, number = start + len(surface), number + 1
+            continue
+        next_number, next_start = _find_next(text, start, pieces, number)
+        end = start + len(text[start:next_start].rstrip())
+        offsets += [(start, end)] * (next_number - number)
+        start, number = next_start, next_number
+    return np.array(offsets, dtype=np.int64).reshape(-1, 2)
+
+
+def _find_next(text: str, start: int, pieces: Sequence[str], number: int) -> tuple[int, int]:
+    """The next piece that is in the text, and where: one with a mark where a word begins, another
+    within the word. Else the piece has the rest of the word."""
+    word = WORD.match(text, start)
+    word_end = word.end() if word else len(text)
+    for later in range(number + 1, min(number + MOST_PIECES, len(pieces))):
+        surface = pieces[later].removeprefix(MARK).replace(MARK, " ")
+        if not surface:
+            continue
+        if not pieces[later].startswith(MARK):
+            position = text.find(surface, start + 1, word_end)
+        else:
+            begins = (w.start() for w in WORD.finditer(text, word_end, start + MOST_CHARACTERS))
+            position = next((b for b in begins if text.startswith(surface, b)), -1)
+        if position >= 0:
+            return later, position
+    return number + 1, word_end

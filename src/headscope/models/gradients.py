@@ -19,16 +19,10 @@ from headscope.contracts import Watch
 from headscope.data.attention import LayerGradient
 from headscope.data.encoding import Batch, Encoding
 from headscope.errors import ModelError
+from headscope.models import tap
 from headscope.models.anatomy import eval_mode, is_close
 from headscope.models.language import Task
 from headscope.models.loaded import LoadedModel, ModelView
-from headscope.models.tap import (
-    at_least_float32,
-    find_eager,
-    replaced_attention,
-    values_and_mask,
-    visible_pairs,
-)
 
 __all__ = ["GradientSource", "only_activations"]
 
@@ -61,7 +55,7 @@ class GradientSource(ModelView):
 
         def attend(module: nn.Module, *args: Any, **options: Any) -> Tensor:
             output, layer = self._attend_fast(module, *args, **options), next(layers)
-            values, mask = values_and_mask(args, options)
+            values, mask = tap.values_and_mask(args, options)
 
             def show(gradient: Tensor) -> None:
                 reached.add(layer)
@@ -74,7 +68,7 @@ class GradientSource(ModelView):
         if why := self.model.explain_fixed():
             raise ModelError(why)
         inputs, targets = self.task.prepare(batch)
-        with replaced_attention(model, attend), only_activations(model), torch.enable_grad():
+        with tap.replaced_attention(model, attend), only_activations(model), torch.enable_grad():
             self.task.losses(inputs, targets).sum().backward()  # type: ignore[no-untyped-call]
         if len(reached) != self.n_layers:
             raise ModelError(
@@ -87,11 +81,18 @@ class GradientSource(ModelView):
 
         Found at a layer's first batch: it knows no capped scores (Gemma 2), no learned sinks.
         """
+        eager = tap.find_eager(type(module))
         if module not in self._is_exact:
-            self._is_exact[module] = _is_exact(module, *args, **options)
+            with torch.no_grad():
+                given = eager(module, *args, **options)[0]
+                try:
+                    fast = _fast_attention(module, *args, **options)
+                    self._is_exact[module] = is_close(fast, given, given.dtype)
+                except Exception:  # it refuses what it knows that it cannot do
+                    self._is_exact[module] = False
         if self._is_exact[module]:
             return _fast_attention(module, *args, **options)
-        return find_eager(type(module))(module, *args, **options)[0]
+        return eager(module, *args, **options)[0]
 
 
 def _measure(
@@ -99,11 +100,11 @@ def _measure(
 ) -> LayerGradient:
     """The sizes of the gradients of one layer: of its output `gradient[example, query, head, part]`
     with its `values[example, group, key, part]`."""
-    gradient, values = at_least_float32(gradient), at_least_float32(values)
+    gradient, values = tap.at_least_float32(gradient), tap.at_least_float32(values)
     n_tokens, n_heads = gradient.shape[1:3]
     values = values.repeat_interleave(n_heads // values.shape[1], dim=1)
     gradient, values = gradient.transpose(1, 2), values.transpose(-1, -2)
-    is_visible = visible_pairs(mask, n_tokens, n_tokens)
+    is_visible = tap.visible_pairs(mask, n_tokens, n_tokens)
 
     def size_rows(rows: slice) -> Tensor:
         sizes = (gradient[:, :, rows] @ values).abs_()  # [example, head, query, key]
@@ -117,18 +118,8 @@ def _measure(
     return LayerGradient(layer, shape, batch, is_visible, torch.as_tensor(columns))
 
 
-def _is_exact(module: nn.Module, *args: Any, **options: Any) -> bool:
-    """Whether fast attention gives what the model's own function gives."""
-    with torch.no_grad():
-        own = find_eager(type(module))(module, *args, **options)[0]
-        try:
-            return is_close(_fast_attention(module, *args, **options), own, own.dtype)
-        except Exception:  # it refuses what it knows that it cannot do
-            return False
-
-
 def _fast_attention(module: nn.Module, *args: Any, **options: Any) -> Tensor:
-    _, mask = values_and_mask(args, options)
+    _, mask = tap.values_and_mask(args, options)
     if mask is None:
         options["is_causal"] = False  # a decoder's mask is always given
     output: Tensor = sdpa_attention_forward(module, *args, **options)[0]

@@ -5,7 +5,7 @@ Layer 0 are the embeddings, layer L what the model's L-th layer gives, as transf
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,43 +31,29 @@ class HiddenStates:
     dimension: int
 
     @contextmanager
-    def observe(self) -> Iterator[list[Tensor]]:
+    def observe(self, every_layer: bool = False) -> Iterator[list[Tensor]]:
         """A list that holds the states [example, token, dimension] of each layer after a run."""
         seen: list[Tensor] = []
-        with _watching(self.source, seen, self.layers):
+
+        def ask(module: Any, args: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+            return args, {**options, "output_hidden_states": True, "return_dict": True}
+
+        def take(module: Any, args: Any, output: Any) -> None:
+            states = output.get("hidden_states") or ()
+            chosen = range(len(states)) if every_layer else self.layers
+            seen[:] = [states[layer].detach() for layer in chosen]
+
+        model = self.source.model
+        with ExitStack() as hooks:
+            hooks.callback(model.register_forward_pre_hook(ask, with_kwargs=True).remove)
+            hooks.callback(model.register_forward_hook(take).remove)
             yield seen
-
-
-@contextmanager
-def _watching(
-    source: LoadedModel, seen: list[Tensor], layers: Sequence[int] | None
-) -> Iterator[None]:
-    """Fill the list with the states of these layers (None: all) when the model is run."""
-
-    def ask(module: Any, args: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return args, {**options, "output_hidden_states": True, "return_dict": True}
-
-    def take(module: Any, args: Any, output: Any) -> None:
-        states = output.get("hidden_states") or ()
-        chosen = range(len(states)) if layers is None else layers
-        seen[:] = [states[layer].detach() for layer in chosen]
-
-    hooks = [
-        source.model.register_forward_pre_hook(ask, with_kwargs=True),
-        source.model.register_forward_hook(take),
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def open_hidden_states(source: LoadedModel, wanted: str) -> HiddenStates:
     """The layers that are wanted, "all", "spread" or as "0,6,12"; checked on a few tokens."""
-    seen: list[Tensor] = []
-    batch = source.batch_of_probe()
-    with _watching(source, seen, None), eval_mode(source.model), torch.inference_mode():
+    batch, every = source.batch_of_probe(), HiddenStates(source, (), 0).observe(every_layer=True)
+    with every as seen, eval_mode(source.model), torch.inference_mode():
         source.model(**batch.inputs)
     shapes = {tuple(state.shape) for state in seen}
     if len(shapes) != 1 or seen[0].shape[:2] != (1, batch.n_tokens):
@@ -91,8 +77,7 @@ def choose_layers(wanted: str, n_layers: int) -> tuple[int, ...]:
     if wanted == ALL_LAYERS:
         return tuple(range(n_layers + 1))
     if wanted == SPREAD_LAYERS:
-        places = (round(n_layers * part / N_SPREAD) for part in range(N_SPREAD + 1))
-        return tuple(sorted(set(places)))
+        return tuple(sorted({round(n_layers * part / N_SPREAD) for part in range(N_SPREAD + 1)}))
     parts = [part.strip() for part in wanted.split(",")]
     if not all(part.isdecimal() and int(part) <= n_layers for part in parts):
         raise StudyError(

@@ -71,7 +71,6 @@ class Task:
         return losses.sum(dim=1) / (targets != -100).sum(dim=1)
 
     def _mask(self, encoding: Encoding) -> tuple[Tensor, Tensor]:
-        """Chosen positions and the tokens put there, by the seed and the example's id alone."""
         tokenizer = self.source.encoder.tokenizer
         key = [self.seed ^ STREAM, encoding.example.key]
         rng = np.random.Generator(np.random.Philox(key=key))
@@ -79,8 +78,9 @@ class Task:
         n_chosen = max(1, round(SHARE * len(text)))
         positions = rng.permutation(text)[:n_chosen]
         draw, random_ids = rng.random(n_chosen), rng.integers(len(tokenizer), size=n_chosen)
-        own = encoding.inputs["input_ids"][positions]
-        replaced = np.where(draw < MASKED + RANDOM, random_ids, own)
+        replaced = np.where(
+            draw < MASKED + RANDOM, random_ids, encoding.inputs["input_ids"][positions]
+        )
         replaced = np.where(draw < MASKED, tokenizer.mask_token_id, replaced)
         return torch.from_numpy(positions), torch.from_numpy(replaced)
 
@@ -124,8 +124,8 @@ class LossOutcome:
 
     def evaluate(self, inputs: Inputs) -> Float[Tensor, " example"]:
         """The outcome: the mean loss of each example."""
-        own = {name: value for name, value in inputs.items() if name != "targets"}
-        return self.task.losses(own, inputs["targets"])
+        given = {name: value for name, value in inputs.items() if name != "targets"}
+        return self.task.losses(given, inputs["targets"])
 
     def difference(self, before: Tensor, after: Tensor) -> Float[Tensor, " example"]:
         """How far the second outcome of each example is from the first: how much the loss grows."""

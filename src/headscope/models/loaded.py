@@ -1,12 +1,10 @@
 """A transformers model in memory as a source of attention, and views of it that show more."""
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
 from itertools import count
 from typing import Any, ClassVar, cast
 
@@ -20,33 +18,11 @@ from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.data.reading import MapSlice, Reading
 from headscope.errors import ModelError, shorten
-from headscope.models.anatomy import (
-    PROBE,
-    PROBE_TOKENS,
-    AllSeen,
-    Anatomy,
-    argument_names,
-    check_shape,
-    eval_mode,
-    examine,
-    observe_scaled,
-    run,
-)
+from headscope.models import anatomy, tap
 from headscope.models.encode import Encoder, special_names
-from headscope.models.norms import NormWeights, find_projections
 from headscope.models.slices import SlicedLayer, Slicing, find_slicing, observe_slices
-from headscope.models.tap import (
-    NAME,
-    TapOutput,
-    at_least_float32,
-    observe_outputs,
-    observe_tap,
-    using_attention,
-)
 
-__all__ = [
-    "WEIGHTS", "LoadedModel", "ModelView", "refuse_offloaded", "weights_digest", "wrap_model",
-]  # fmt: skip
+__all__ = ["WEIGHTS", "LoadedModel", "ModelView", "refuse_offloaded", "wrap_model"]
 
 WEIGHTS = ("attention", "norm")
 
@@ -82,7 +58,12 @@ class LoadedModel(Source[LayerAttention]):
                 f"The tokenizer of {self.name} has model_max_length = {shorten(of_tokenizer)}. "
                 "Expected the most tokens of an input, 1 or more; fix tokenizer_config.json."
             )
-        limits += [min(int(of_tokenizer), 10**9), *_position_rows(self.model)]
+        limits.append(min(int(of_tokenizer), 10**9))
+        for name, table in self.model.named_modules():
+            if name.endswith("position_embeddings") and isinstance(table, nn.Embedding):
+                # where padding takes a row, counting starts after it
+                n_reserved = 0 if table.padding_idx is None else table.padding_idx + 1
+                limits.append(table.num_embeddings - n_reserved)
         return min(limits)
 
     @property
@@ -112,7 +93,7 @@ class LoadedModel(Source[LayerAttention]):
     @property
     def is_tapped(self) -> bool:
         """Whether the tap sees its attention, and so can change it."""
-        return self._anatomy.observe is not observe_outputs
+        return self._anatomy.observe is not tap.observe_outputs
 
     @property
     def is_sliced(self) -> bool:
@@ -125,19 +106,15 @@ class LoadedModel(Source[LayerAttention]):
 
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
         """Encodings of equal length, where the model is."""
-        self._refuse_unknown_ids(encodings)
-        return Batch(tuple(encodings), self.device)
-
-    def _refuse_unknown_ids(self, encodings: Sequence[Encoding]) -> None:
-        """An error for a token that the model has no embedding for."""
         ids = [e.inputs["input_ids"] for e in encodings if "input_ids" in e.inputs]
-        highest = max((int(own.max(initial=0)) for own in ids), default=0)
+        highest = max((int(of_example.max(initial=0)) for of_example in ids), default=0)
         if highest >= self._n_embeddings:
             raise ModelError(
                 f"The tokenizer of {self.name} gives the token {highest}, but the model has "
                 f"{self._n_embeddings} embeddings. Expected the tokenizer that belongs to the "
                 "model; save them together, or resize the embeddings."
             )
+        return Batch(tuple(encodings), self.device)
 
     @cached_property
     def _n_embeddings(self) -> int:
@@ -150,8 +127,8 @@ class LoadedModel(Source[LayerAttention]):
     @contextmanager
     def prepared(self) -> Iterator[None]:
         """Ready for many batches: what each of them would set and take back is set once."""
-        name = NAME if self.is_tapped else "eager"
-        with eval_mode(self.model), using_attention(self.model, name):
+        name = tap.NAME if self.is_tapped else "eager"
+        with anatomy.eval_mode(self.model), tap.using_attention(self.model, name):
             yield
 
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
@@ -159,15 +136,15 @@ class LoadedModel(Source[LayerAttention]):
         is_norm, has_sink, layers = self.weights == "norm", self.has_sink, count()
         observe = self._stop_after_last(observe)
 
-        def show(output: TapOutput) -> None:
+        def show(output: tap.TapOutput) -> None:
             weights = self._norm_weights.compute(output) if is_norm else output.weights
             weights = weights.to(batch.device)  # a model may be spread over several devices
-            check_shape(weights, batch.n_tokens, self.name)
+            anatomy.check_shape(weights, batch.n_tokens, self.name)
             visible = output.visible.to(weights.device)
             layer = LayerAttention(next(layers), weights, batch, visible, has_sink)
             observe(replace(layer, n_layers=self.n_layers))
 
-        run(self._anatomy.observe, self.model, batch.inputs, show)
+        anatomy.run(self._anatomy.observe, self.model, batch.inputs, show)
 
     def read(
         self,
@@ -184,7 +161,7 @@ class LoadedModel(Source[LayerAttention]):
 
         def begin(layer: SlicedLayer) -> Callable[[MapSlice], None]:
             weights = torch.empty(layer.shape, dtype=layer.dtype, device="meta")
-            check_shape(weights, batch.n_tokens, self.name)
+            anatomy.check_shape(weights, batch.n_tokens, self.name)
             visible = layer.visible.to(batch.device)
             attention = LayerAttention(
                 next(layers), weights, batch, visible, self.has_sink, n_layers=self.n_layers
@@ -201,32 +178,28 @@ class LoadedModel(Source[LayerAttention]):
 
         def end(output: Tensor) -> None:
             # a weight that is no number makes the output of its row none
-            finite = torch.isfinite(at_least_float32(output).flatten(1).sum(1)).to(batch.device)
+            finite = torch.isfinite(tap.at_least_float32(output).flatten(1).sum(1)).to(batch.device)
             observe(replace(shown.pop(), finite=finite))
 
         def observe_all(model: PreTrainedModel, inputs: Any, show: Any) -> None:
             observe_slices(model, inputs, self._slicing, n_rows, begin, end)
 
-        return run(observe_all, self.model, batch.inputs, lambda output: None)
+        return anatomy.run(observe_all, self.model, batch.inputs, lambda output: None)
 
     def _stop_after_last(
         self, observe: Callable[[LayerAttention], None]
     ) -> Callable[[LayerAttention], None]:
         """The observer, which ends the run once it saw the last layer: nothing more is read."""
-        if self._has_hooks:
+        # Hooks that fetch weights (accelerate) also free them.
+        if any(m._forward_hooks or "_hf_hook" in vars(m) for m in self._modules):
             return observe
 
         def show(attention: LayerAttention) -> None:
             observe(attention)
             if attention.layer == self.n_layers - 1:
-                raise AllSeen
+                raise anatomy.AllSeen
 
         return show
-
-    @property
-    def _has_hooks(self) -> bool:
-        """Whether modules have hooks; those that fetch weights (accelerate) also free them."""
-        return any(m._forward_hooks or "_hf_hook" in vars(m) for m in self._modules)
 
     @cached_property
     def _modules(self) -> tuple[nn.Module, ...]:
@@ -234,9 +207,9 @@ class LoadedModel(Source[LayerAttention]):
 
     @cached_property
     def _slicing(self) -> Slicing:
-        if self._anatomy.observe is not observe_tap or self.device.type != "cpu":
+        if self._anatomy.observe is not tap.observe_tap or self.device.type != "cpu":
             return Slicing.NONE
-        with eval_mode(self.model):
+        with anatomy.eval_mode(self.model):
             return find_slicing(self.model, self.batch_of_probe().inputs)
 
     def describe(self) -> dict[str, object]:
@@ -245,8 +218,8 @@ class LoadedModel(Source[LayerAttention]):
             "name": self.name,
             "revision": self.revision,
             "class": type(self.model).__name__,
-            "digest": weights_digest(self.model),
-            "tokenizer": tokenizer_digest(self.encoder.tokenizer),
+            "digest": anatomy.weights_digest(self.model),
+            "tokenizer": self.encoder.digest(),
             "special_tokens": special_names(self.batch_of_probe().encodings[0]),
             "weights": self.weights,
             "layers": self.n_layers,
@@ -271,7 +244,7 @@ class LoadedModel(Source[LayerAttention]):
     @property
     def scales_rows(self) -> bool:
         """Whether its weights are scaled as what its heads give is: by a sink outside of them."""
-        return self._anatomy.observe is observe_scaled
+        return self._anatomy.observe is anatomy.observe_scaled
 
     def explain_fixed(self) -> str:
         """Why what its heads give cannot be altered, in a message; "" where it can."""
@@ -289,8 +262,8 @@ class LoadedModel(Source[LayerAttention]):
         return list(stack) if isinstance(stack, nn.ModuleList) else []
 
     @cached_property
-    def _anatomy(self) -> Anatomy:
-        return examine(self.model, self.batch_of_probe().inputs, self.name)
+    def _anatomy(self) -> anatomy.Anatomy:
+        return anatomy.examine(self.model, self.batch_of_probe().inputs, self.name)
 
     def check_weights(self) -> None:
         """An error where the model cannot show the weights that are wanted."""
@@ -298,14 +271,16 @@ class LoadedModel(Source[LayerAttention]):
             _ = self._norm_weights
 
     @cached_property
-    def _norm_weights(self) -> NormWeights:
+    def _norm_weights(self) -> anatomy.NormWeights:
         if self._anatomy.why_fixed:
             raise ModelError(self.explain_fixed())
-        return NormWeights(find_projections(self.model, self.batch_of_probe().inputs))
+        return anatomy.NormWeights(
+            anatomy.find_projections(self.model, self.batch_of_probe().inputs)
+        )
 
     def batch_of_probe(self) -> Batch:
         """A few tokens, to see how the model behaves."""
-        return self.batch(self.encode([PROBE], min(PROBE_TOKENS, self.max_tokens)))
+        return self.batch(self.encode([anatomy.PROBE], min(anatomy.PROBE_TOKENS, self.max_tokens)))
 
 
 class ModelView(Source[Any]):
@@ -368,48 +343,15 @@ def wrap_model(
         )
     name = name or model.config.name_or_path or type(model).__name__
     whole = model if model.config.is_encoder_decoder else None
-    model = _find_encoder(model, name) if whole is not None else model
-    encoder = Encoder(tokenizer, argument_names(model))
-    return LoadedModel(name, model, encoder, revision, whole=whole)
-
-
-def _find_encoder(model: PreTrainedModel, name: str) -> PreTrainedModel:
-    encoder = model.get_encoder()
-    if not isinstance(encoder, PreTrainedModel):
+    model = model if whole is None else whole.get_encoder()
+    if whole is not None and not isinstance(model, PreTrainedModel):
         raise ModelError(
-            f"The encoder of {name} ({type(model).__name__}) cannot be run alone: it has no "
+            f"The encoder of {name} ({type(whole).__name__}) cannot be run alone: it has no "
             f"configuration. Expected an encoder-decoder whose encoder is a "
             "transformers model (BART, Marian, T5); choose another model."
         )
-    return encoder
-
-
-def weights_digest(model: nn.Module) -> str:
-    """The sha256 of all weights by name: the same model gives the same digest from any place.
-
-    A pooler is left out: attention does not depend on it, and where the checkpoint has none it is
-    random, other in every load.
-    """
-    digest = sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        if "pooler" in name:
-            continue
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        values: Tensor = fetch_weight(model, name) if tensor.is_meta else tensor
-        digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def tokenizer_digest(tokenizer: Any) -> str:
-    """The sha256 of all that a tokenizer does with text: other tokens give other numbers."""
-    if tokenizer.is_fast:
-        facts = json.loads(tokenizer.backend_tokenizer.to_str())
-        del facts["truncation"], facts["padding"]  # set by every call
-    else:
-        facts = {"class": type(tokenizer).__name__, "vocabulary": tokenizer.get_vocab()}
-    facts["special tokens"] = tokenizer.special_tokens_map
-    text = json.dumps(facts, sort_keys=True, default=str)
-    return sha256(text.encode(errors="backslashreplace")).hexdigest()
+    encoder = Encoder(tokenizer, anatomy.argument_names(model))
+    return LoadedModel(name, model, encoder, revision, whole=whole)
 
 
 def refuse_offloaded(source: LoadedModel, why: str) -> None:
@@ -419,21 +361,3 @@ def refuse_offloaded(source: LoadedModel, why: str) -> None:
             f"{source.name} is larger than the devices it was spread over, so {why}. Expected a "
             "model that fits; give it more memory (--max-memory), or leave this out."
         )
-
-
-def fetch_weight(model: nn.Module, name: str) -> Tensor:
-    """A weight that lies in memory or on disk until it is used."""
-    from accelerate.utils.modeling import align_module_device  # the extra 'big', which put it there
-
-    path, _, leaf = name.rpartition(".")
-    module = model.get_submodule(path)
-    with align_module_device(module, torch.device("cpu")):
-        return cast(Tensor, getattr(module, leaf)).detach().clone()
-
-
-def _position_rows(model: nn.Module) -> Iterator[int]:
-    """Positions a learned table really has: where padding takes a row, counting starts after it."""
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            n_reserved = 0 if module.padding_idx is None else module.padding_idx + 1
-            yield module.num_embeddings - n_reserved

@@ -35,15 +35,12 @@ class ModelPair(Source[LayerAttention]):
     second: LoadedModel
 
     def __post_init__(self) -> None:
-        self._refuse_other_tokens()
-
-    def _refuse_other_tokens(self) -> None:
-        one, other = (model.encoder.tokenizer.get_vocab() for model in (self.first, self.second))
-        if one != other:
-            n_shared = len(one.items() & other.items())
+        first, second = (model.encoder.tokenizer.get_vocab() for model in (self.first, self.second))
+        if first != second and type(self) is ModelPair:  # else words are compared
+            n_shared = len(first.items() & second.items())
             raise ModelError(
                 f"{self.first.name} and {self.second.name} have different tokenizers "
-                f"({len(one)} and {len(other)} tokens, {n_shared} of them the same), so their "
+                f"({len(first)} and {len(second)} tokens, {n_shared} of them the same), so their "
                 "attention is over different tokens. Expected two models with one vocabulary; "
                 "compare words instead (`pair_models`)."
             )
@@ -68,7 +65,7 @@ class ModelPair(Source[LayerAttention]):
     def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
         """The examples in tokens, with the inputs of both models."""
         both = (model.encode(examples, max_tokens) for model in (self.first, self.second))
-        return [_join(one, other) for one, other in zip(*both, strict=True)]
+        return [_join(first, second) for first, second in zip(*both, strict=True)]
 
     def batch(self, encodings: Sequence[Encoding]) -> Batch:
         """Encodings of equal length, where the models are."""
@@ -76,21 +73,17 @@ class ModelPair(Source[LayerAttention]):
 
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
         """Run both and show their layers, numbered on from one model to the other."""
-        n_before = 0
+        # Rows of both are compared, so both have the key that a learned sink is.
+        n_before, has_sink = 0, self.first.has_sink or self.second.has_sink
 
         def show(attention: LayerAttention) -> None:
             layer = n_before + attention.layer
-            # rows of both are compared, so both have the key that a learned sink is
             shown = replace(attention, layer=layer, batch=batch, n_layers=self.n_layers)
-            observe(replace(shown, has_sink=self._has_sink))
+            observe(replace(shown, has_sink=has_sink))
 
         self.first.attend(_part(self.first, batch, FIRST), show)
         n_before = self.first.n_layers
         self.second.attend(_part(self.second, batch, SECOND), show)
-
-    @property
-    def _has_sink(self) -> bool:
-        return self.first.has_sink or self.second.has_sink
 
     def describe(self) -> dict[str, object]:
         """What the manifest says of both."""
@@ -99,25 +92,25 @@ class ModelPair(Source[LayerAttention]):
         return {"name": self.name, **both, "first": first, "second": second}
 
 
-def _join(one: Encoding, other: Encoding) -> Encoding:
-    if one.surfaces != other.surfaces:
+def _join(first: Encoding, second: Encoding) -> Encoding:
+    if first.surfaces != second.surfaces:
         raise ModelError(
-            f"The two models cut example {one.example.id!r} into different tokens ({len(one)} and "
-            f"{len(other)}). Expected models whose tokenizers agree; choose another pair."
+            f"The two models cut example {first.example.id!r} into different tokens ({len(first)} "
+            f"and {len(second)}). Expected models whose tokenizers agree; choose another pair."
         )
-    inputs = {FIRST + name: values for name, values in one.inputs.items()}
-    inputs |= {SECOND + name: values for name, values in other.inputs.items()}
-    return replace(one, inputs=inputs)
+    inputs = {FIRST + name: values for name, values in first.inputs.items()}
+    inputs |= {SECOND + name: values for name, values in second.inputs.items()}
+    return replace(first, inputs=inputs)
 
 
 def _part(model: LoadedModel, batch: Batch, prefix: str) -> Batch:
     """The batch with the inputs of one model alone."""
-
-    def keep_own(encoding: Encoding) -> Encoding:
-        own = {n: values for n, values in encoding.inputs.items() if n.startswith(prefix)}
-        return replace(encoding, inputs={n.removeprefix(prefix): v for n, v in own.items()})
-
-    return model.batch([keep_own(encoding) for encoding in batch.encodings])
+    parts = []
+    for encoding in batch.encodings:
+        chosen = {n: values for n, values in encoding.inputs.items() if n.startswith(prefix)}
+        inputs = {name.removeprefix(prefix): values for name, values in chosen.items()}
+        parts.append(replace(encoding, inputs=inputs))
+    return model.batch(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,20 +129,17 @@ class WordPair(ModelPair):
     count, is one more key, the last.
     """
 
-    def _refuse_other_tokens(self) -> None:
-        """None are refused: words are compared."""
-
     def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
         """The words of each example that both models see whole."""
         split = [split_words(example) for example in examples]
         both = (model.encode(split, max_tokens) for model in (self.first, self.second))
-        return [_join_words(one, other) for one, other in zip(*both, strict=True)]
+        return [_join_words(first, second) for first, second in zip(*both, strict=True)]
 
     def attend(self, batch: Batch, observe: Callable[[LayerAttention], None]) -> None:
         """Run both, in batches of equal length each, and show their layers one after the other."""
         n_before = 0
-        for place, model in enumerate((self.first, self.second)):
-            for layer, weights in enumerate(_attend_words(model, batch, place)):
+        for number, model in enumerate((self.first, self.second)):
+            for layer, weights in enumerate(_attend_words(model, batch, number)):
                 shown = LayerAttention.full(n_before + layer, weights, batch)
                 observe(replace(shown, has_sink=True, n_layers=self.n_layers))
             n_before += model.n_layers
@@ -161,40 +151,36 @@ class WordPair(ModelPair):
 
 def pair_models(first: LoadedModel, second: LoadedModel) -> ModelPair:
     """Both as one source: over tokens where they have the same, else over words."""
-    one, other = (model.encoder.tokenizer.get_vocab() for model in (first, second))
-    return ModelPair(first, second) if one == other else WordPair(first, second)
+    same = first.encoder.tokenizer.get_vocab() == second.encoder.tokenizer.get_vocab()
+    return ModelPair(first, second) if same else WordPair(first, second)
 
 
-def _join_words(one: Encoding, other: Encoding) -> WordPairEncoding:
+def _join_words(first: Encoding, second: Encoding) -> WordPairEncoding:
     """The words that both have whole: of a text that was cut, not the last."""
-    words = one.example.words or ()
-    whole = [_whole_words(part) for part in (one, other)]
-    kept = sorted(whole[0] & whole[1])
-    places = np.full(len(words) + 1, -1)  # the last is for tokens of no word
-    places[kept] = np.arange(len(kept))
-    surfaces = tuple(words[word] for word in kept)
-    example = Example(one.example.id, words=surfaces, document=one.example.document)
+    words, parts = first.example.words or (), (first, second)
+    kept = set(range(len(words)))
+    for part in parts:
+        whole = set(part.word_ids.tolist()) - {-1}
+        kept &= whole - {max(whole, default=-1)} if part.is_truncated else whole
+    numbers = np.full(len(words) + 1, -1)  # the last is for tokens of no word
+    numbers[sorted(kept)] = np.arange(len(kept))
+    surfaces = tuple(words[word] for word in sorted(kept))
+    example = Example(first.example.id, words=surfaces, document=first.example.document)
     return WordPairEncoding(
         example=example,
         inputs={},
         surfaces=surfaces,
         kinds=np.full(len(kept), TokenKind.TEXT, dtype=np.int64),
         word_ids=np.arange(len(kept)),
-        is_truncated=one.is_truncated or other.is_truncated,
-        n_shared=one.n_shared + other.n_shared,
-        tokenization=one.tokenization,
-        parts=tuple(replace(p, example=example, word_ids=places[p.word_ids]) for p in (one, other)),
+        is_truncated=first.is_truncated or second.is_truncated,
+        n_shared=first.n_shared + second.n_shared,
+        tokenization=first.tokenization,
+        parts=tuple(replace(p, example=example, word_ids=numbers[p.word_ids]) for p in parts),
     )
 
 
-def _whole_words(encoding: Encoding) -> set[int]:
-    found = set(encoding.word_ids.tolist()) - {-1}
-    return found - {max(found, default=-1)} if encoding.is_truncated else found
-
-
-def _attend_words(model: LoadedModel, batch: Batch, place: int) -> list[Tensor]:
-    """The word maps of every layer, `[example, head, word, other]`."""
-    parts = [e.parts[place] for e in batch.encodings if isinstance(e, WordPairEncoding)]
+def _attend_words(model: LoadedModel, batch: Batch, number: int) -> list[Tensor]:
+    parts = [e.parts[number] for e in batch.encodings if isinstance(e, WordPairEncoding)]
     order = sorted(range(len(parts)), key=lambda i: len(parts[i]))
     maps: list[list[Tensor]] = [[] for _ in range(model.n_layers)]
 

@@ -21,17 +21,9 @@ from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.errors import ModelError
-from headscope.models.anatomy import ROUNDING, argument_names, eval_mode
+from headscope.models import anatomy, tap
 from headscope.models.encode import special_names
-from headscope.models.loaded import LoadedModel, ModelView, weights_digest
-from headscope.models.norms import NormWeights, find_projections
-from headscope.models.tap import (
-    TapOutput,
-    at_least_float32,
-    observe_tap,
-    using_attention,
-    visible_keys,
-)
+from headscope.models.loaded import LoadedModel, ModelView
 
 __all__ = ["OneKind", "Part", "Seq2SeqModel"]
 
@@ -93,7 +85,7 @@ class Seq2SeqModel(ModelView):
     def describe(self) -> dict[str, object]:
         """What the manifest says of the model; layers and heads are those of the encoder."""
         kinds = {kind.value: part._asdict() for kind, part in self.parts.items()}
-        how = "tap" if self._probed[0] is observe_tap else "output_attentions"
+        how = "tap" if self._probed[0] is tap.observe_tap else "output_attentions"
         (encoding,) = self.encode([PROBE], self.max_tokens)
         assert encoding.target is not None  # PROBE has one
         opening = special_names(encoding.target)["opening"]
@@ -101,7 +93,7 @@ class Seq2SeqModel(ModelView):
             **self.encoder.describe(),
             "special_tokens": {**special_names(encoding), "decoder opening": opening},
             "class": type(self.whole).__name__,
-            "digest": weights_digest(self.whole),
+            "digest": anatomy.weights_digest(self.whole),
             "attention": kinds,
             "seen_by": how,
         }
@@ -114,13 +106,18 @@ class Seq2SeqModel(ModelView):
         observe: Callable[[LayerAttention], None],
     ) -> None:
         """Show each layer; its kind is told by its place in `order`, without one by its shape."""
-        shapes = _shapes(batch)
+        n_source, n_target = batch.n_tokens, batch.target.n_tokens
+        square, shapes = (n_target, n_target), {ENCODER: (n_source, n_source)}  # query, key
+        shapes |= {DECODER: square, CROSS: (n_target, n_source)}
         n_calls, n_layers = 0, Counter[AttentionKind]()
 
-        def show(output: TapOutput) -> None:
+        def show(output: tap.TapOutput) -> None:
             nonlocal n_calls
             shape = tuple(output.weights.shape[-2:])
-            kind = _kind_of(shape, shapes) if order is None else order[n_calls]
+            if order is None and shape not in shapes.values():
+                raise ModelError(f"attention of shape {shape} is none of {[*shapes.values()]}")
+            kinds = order[n_calls:] if order else [k for k in shapes if shapes[k] == shape]
+            kind = kinds[0]
             if output.weights.ndim != 4 or shape != shapes.get(kind):
                 raise ModelError(
                     f"{self.name} returns attention of shape {tuple(output.weights.shape)} for "
@@ -143,13 +140,12 @@ class Seq2SeqModel(ModelView):
             n_calls += 1
             n_layers[kind] += 1
 
-        extra = {"use_cache": False} if "use_cache" in argument_names(self.whole) else {}
-        with eval_mode(self.whole):
+        extra = {"use_cache": False} if "use_cache" in anatomy.argument_names(self.whole) else {}
+        with anatomy.eval_mode(self.whole):
             how(self.whole, {**self._inputs(batch), **extra}, show)
 
     def _inputs(self, batch: Batch) -> dict[str, Tensor]:
-        """What the whole model is called with."""
-        known = argument_names(self.whole)
+        known = anatomy.argument_names(self.whole)
         inputs = {name: value for name, value in batch.inputs.items() if name in known}
         return {**inputs, "decoder_input_ids": batch.target.inputs["input_ids"]}
 
@@ -169,9 +165,9 @@ class Seq2SeqModel(ModelView):
         return int(start)
 
     @cached_property
-    def _norm_weights(self) -> NormWeights:
+    def _norm_weights(self) -> anatomy.NormWeights:
         batch = self.batch(self.encode([PROBE], self.max_tokens))
-        return NormWeights(find_projections(self.whole, self._inputs(batch)))
+        return anatomy.NormWeights(anatomy.find_projections(self.whole, self._inputs(batch)))
 
     @cached_property
     def _probed(
@@ -185,7 +181,7 @@ class Seq2SeqModel(ModelView):
                 "Expected one that splits text into tokens; save the model with its own tokenizer."
             )
         failures = []
-        for how in (observe_tap, _observe_outputs):
+        for how in (tap.observe_tap, _observe_outputs):
             layers: list[LayerAttention] = []
             try:
                 self._run(how, None, batch, layers.append)
@@ -233,48 +229,30 @@ class OneKind(ModelView):
         self.whole.attend(batch, lambda layer: observe(layer) if layer.kind is self.kind else None)
 
 
-def _shapes(batch: Batch) -> dict[AttentionKind, tuple[int, int]]:
-    """How many queries and keys each kind of attention has."""
-    n_source, n_target = batch.n_tokens, batch.target.n_tokens
-    return {
-        ENCODER: (n_source, n_source),
-        DECODER: (n_target, n_target),
-        CROSS: (n_target, n_source),
-    }
-
-
-def _kind_of(
-    shape: tuple[int, ...], shapes: Mapping[AttentionKind, tuple[int, int]]
-) -> AttentionKind:
-    found = [kind for kind, known in shapes.items() if known == shape]
-    if not found:
-        raise ModelError(f"attention of shape {shape} is none of {list(shapes.values())}")
-    return found[0]
-
-
 def _count_parts(layers: Sequence[LayerAttention]) -> dict[AttentionKind, Part]:
     """Layers and heads of each kind, if there are all, and every row is a distribution."""
     parts: dict[AttentionKind, Part] = {}
     for kind in AttentionKind:
-        own = [layer.weights for layer in layers if layer.kind is kind]
-        heads = {weights.shape[1] for weights in own}
+        of_kind = [layer.weights for layer in layers if layer.kind is kind]
+        heads = {weights.shape[1] for weights in of_kind}
         if len(heads) != 1:
-            raise ModelError(f"{len(own)} layers of {kind} attention have {sorted(heads)} heads")
-        parts[kind] = Part(len(own), heads.pop())
+            raise ModelError(
+                f"{len(of_kind)} layers of {kind} attention have {sorted(heads)} heads"
+            )
+        parts[kind] = Part(len(of_kind), heads.pop())
     error = max(float((layer.weights.sum(-1) - 1).abs().max()) for layer in layers)
-    if error > ROUNDING:
+    if error > anatomy.ROUNDING:
         raise ModelError(f"the sum of a row of weights differs from 1 by {error:.3g}")
     return parts
 
 
 def _observe_outputs(
-    model: PreTrainedModel, inputs: Mapping[str, Any], observe: Callable[[TapOutput], None]
+    model: PreTrainedModel, inputs: Mapping[str, Any], observe: Callable[[tap.TapOutput], None]
 ) -> None:
-    """Run the model and ask for all its maps at once."""
-    with using_attention(model, "eager"), torch.inference_mode():
+    with tap.using_attention(model, "eager"), torch.inference_mode():
         outputs = model(**inputs, output_attentions=True, return_dict=True)
     for kind, name in OUTPUTS.items():
         for weights in outputs.get(name) or ():
             causal = torch.ones_like(weights[:1, :1], dtype=torch.bool).tril()
-            visible = visible_keys(causal if kind is DECODER else None, weights)
-            observe(TapOutput(at_least_float32(weights), visible))
+            visible = tap.visible_keys(causal if kind is DECODER else None, weights)
+            observe(tap.TapOutput(tap.at_least_float32(weights), visible))

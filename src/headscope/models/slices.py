@@ -1,36 +1,28 @@
 """A model's attention a few rows at a time, so that maps stay in the processor's cache.
 
 The eager function of the model's own file is called for one part of the queries after the other,
-with the keys that they may see; a compiled one takes its place where it gives the same (`plain`).
+with the keys that they may see; a compiled one takes its place where it gives the same.
 Whatever the function does, the parts give what the whole gives, or the model is measured whole:
 `find_slicing` compares them once. Masks are made part by part as well, where the model file lets a
 mask pass that is none yet.
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import prod
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
-from headscope.data.reading import MapSlice
-from headscope.models.plain import attend_plainly, is_plain
-from headscope.models.tap import (
-    NAME,
-    Attention,
-    at_least_float32,
-    find_eager,
-    replaced_attention,
-    visible_pairs,
-)
+from headscope.data.reading import MapSlice, is_compiled
+from headscope.models import tap
 
 __all__ = ["SlicedLayer", "Slicing", "find_slicing", "observe_slices"]
 
@@ -38,8 +30,13 @@ SLICE_NUMBERS = 2**20  # weights of a slice of short examples: 4 MB
 KEPT_MASK = 2**22  # numbers of a mask that are kept from layer to layer; longer ones are made again
 TOLERANCE = 2e-5  # between the parts and the whole, of one layer with scores of usual size
 HALF_TOLERANCE = 1e-2
+PLAIN_TOLERANCE = 2e-5  # of weights and outputs of random inputs; any other formula is far off
+N_ROWS, N_KEYS, SPREAD = 5, 7, 20.0  # of the trial; the spread is that of its scores
 
 Inputs = Mapping[str, Any]
+Eager = Callable[[Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+
+_is_plain: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 
 class Slicing(Enum):
@@ -94,7 +91,7 @@ class RowMask:
         for first in range(0, n_queries, n_rows):
             last = min(first + n_rows, n_queries)
             mask, n_seen = self.rows(first, last)
-            if (pairs := visible_pairs(mask, last - first, n_seen)) is not None:
+            if (pairs := tap.visible_pairs(mask, last - first, n_seen)) is not None:
                 counts[first:last] = pairs.sum(-1)
         return counts
 
@@ -102,22 +99,19 @@ class RowMask:
         return self.tensor if self.recipe is None else eager_mask(**self.recipe)
 
     def _make(self, first: int, last: int) -> tuple[Tensor | None, int]:
-        mask = self._cut(first, last)
-        pairs = visible_pairs(mask, last - first, self.shape[1])
+        mask = self.tensor
+        if self.recipe is not None:
+            offset = self.recipe.get("q_offset", 0) + first
+            part = {"batch_size": 1, "q_length": last - first, "q_offset": offset}
+            mask = eager_mask(**{**self.recipe, **part})
+        elif mask is not None and mask.shape[-2] > 1:
+            mask = mask[:, :, first:last]
+        pairs = tap.visible_pairs(mask, last - first, self.shape[1])
         if mask is None or pairs is None:
             return None, self.shape[1]
         seen = pairs.any(0).nonzero()
         n_seen = int(seen[-1]) + 1 if len(seen) else self.shape[1]
         return mask[..., :n_seen], n_seen
-
-    def _cut(self, first: int, last: int) -> Tensor | None:
-        if self.recipe is not None:
-            offset = self.recipe.get("q_offset", 0) + first
-            part = {"batch_size": 1, "q_length": last - first, "q_offset": offset}
-            return eager_mask(**{**self.recipe, **part})
-        if self.tensor is None or self.tensor.shape[-2] == 1:
-            return self.tensor
-        return self.tensor[:, :, first:last]
 
 
 _makes_row_masks: ContextVar[bool] = ContextVar("makes_row_masks", default=False)
@@ -135,16 +129,7 @@ def _make_mask(*args: Any, **recipe: Any) -> Any:
     return RowMask(shape, torch.device(recipe.get("device", "cpu")), recipe=recipe)
 
 
-AttentionMaskInterface.register(NAME, _make_mask)
-
-
-@contextmanager
-def _row_masks(is_on: bool) -> Iterator[None]:
-    token = _makes_row_masks.set(is_on)
-    try:
-        yield
-    finally:
-        _makes_row_masks.reset(token)
+AttentionMaskInterface.register(tap.NAME, _make_mask)
 
 
 def observe_slices(
@@ -198,27 +183,32 @@ def _gives_the_same(model: PreTrainedModel, inputs: Inputs, slicing: Slicing) ->
             joined[part.examples, :, part.rows, :n_keys] = part.weights
 
         sliced = _attend_in_slices(call, mask, 3, take, most_examples=1)
-        most = HALF_TOLERANCE if weights.dtype.itemsize < 4 else TOLERANCE + call.score_rounding
-        for one, other in ((joined, weights), (sliced, output)):
-            scale = max(1.0, float(other.abs().max()))
-            is_same.append(float((one - other).abs().max()) <= most * scale)
+        # How far rounding can move a score, and with it the weight: no score is larger than this.
+        longest = [float(vectors.norm(dim=-1).max()) for vectors in (call.query, call.key)]
+        largest = prod(longest) * (options.get("scaling") or 1.0)
+        rounding = largest * torch.finfo(call.query.dtype).eps
+        most = HALF_TOLERANCE if weights.dtype.itemsize < 4 else TOLERANCE + rounding
+        for ours, whole in ((joined, weights), (sliced, output)):
+            scale = max(1.0, float(whole.abs().max()))
+            is_same.append(float((ours - whole).abs().max()) <= most * scale)
         return output
 
     _run(model, inputs, slicing, attend)
     return bool(is_same) and all(is_same)
 
 
-def _run(model: PreTrainedModel, inputs: Inputs, slicing: Slicing, attend: Attention) -> None:
+def _run(model: PreTrainedModel, inputs: Inputs, slicing: Slicing, attend: tap.Attention) -> None:
     """Run the model with `attend` in place of its attention function, and masks cut as it can."""
-    is_lazy = slicing is Slicing.ALL
-    with _row_masks(is_lazy), replaced_attention(model, attend), torch.inference_mode():
-        model(**inputs)
+    token = _makes_row_masks.set(slicing is Slicing.ALL)
+    try:
+        with tap.replaced_attention(model, attend), torch.inference_mode():
+            model(**inputs)
+    finally:
+        _makes_row_masks.reset(token)
 
 
 @dataclass(frozen=True)
 class _Call:
-    """How an attention function was called."""
-
     module: nn.Module
     query: Tensor  # [example, head, query, part]
     key: Tensor  # [example, group, key, part]
@@ -235,19 +225,11 @@ class _Call:
     def eager(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        function = find_eager(type(self.module))
+        function = tap.find_eager(type(self.module))
         if self.is_named:
             options = {**self.options, "attention_mask": mask}
             return function(self.module, query, key, value, **options)
         return function(self.module, query, key, value, mask, *self.rest, **self.options)
-
-    @property
-    def score_rounding(self) -> float:
-        """How far rounding can move a score, and with it the weight: no score is larger than this
-        product of lengths."""
-        longest = [float(vectors.norm(dim=-1).max()) for vectors in (self.query, self.key)]
-        scale = self.options.get("scaling") or 1.0
-        return math.prod(longest) * scale * torch.finfo(self.query.dtype).eps
 
     @property
     def plain_scale(self) -> float | None:
@@ -298,18 +280,77 @@ def _attend_in_slices(
             query = call.query[some, :, first:last]
             key, value = keys[:, :, :n_seen], values[:, :, :n_seen]
             if scale is not None and output is not None:
-                own = output[some, first:last]
-                weights, entropy = attend_plainly(query, key, value, part, scale, own, room)
+                rows = output[some, first:last]
+                weights, entropy = attend_plainly(query, key, value, part, scale, rows, room)
                 take(MapSlice(weights, start, first, entropy))
                 continue
             given, weights = call.eager(query, key, value, part)
             if output is None:
                 output = given.new_empty(n_examples, n_queries, *given.shape[2:])
             output[some, first:last] = given
-            take(MapSlice(at_least_float32(weights), start, first))
+            take(MapSlice(tap.at_least_float32(weights), start, first))
     assert output is not None  # there is a query
     return output
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype.itemsize < 4 else dtype
+
+
+def is_plain(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: Any, eager: Eager
+) -> bool:
+    """Whether a module's attention is softmax(scale q k + mask) v, which compiled code computes.
+
+    Found by trying: its eager function and ours get the same random inputs, with scores so large
+    that a soft cap shows, and must give the same.
+    """
+    if not is_compiled(query) or any(rows.stride(3) != 1 for rows in (query, key, value)):
+        return False
+    if module not in _is_plain:
+        _is_plain[module] = isinstance(scale, float) and _equals_ours(query, key, scale, eager)
+    return _is_plain[module]
+
+
+def attend_plainly(
+    query: Float[Tensor, "example head row part"],
+    key: Float[Tensor, "example group key part"],
+    value: Float[Tensor, "example group key size"],
+    mask: Float[Tensor, "#example #head #row key"] | None,
+    scale: float,
+    output: Float[Tensor, "example row head size"],
+    room: Float[Tensor, " number"],
+) -> tuple[Float[Tensor, "example head row key"], Float[Tensor, "example head row"]]:
+    """Fill in the output; the weights, which stand in `room`, and their entropies."""
+    from headscope.kernels.attention import attend  # numba is slow to load
+
+    shape = (*query.shape[:3], key.shape[2])
+    weights = room[: prod(shape)].view(shape)
+    return weights, attend(query, key, value, mask, scale, weights, output.transpose(1, 2))
+
+
+def _equals_ours(query: Tensor, key: Tensor, scale: float, eager: Eager) -> bool:
+    from headscope.kernels.attention import find_product
+
+    if find_product() is None:
+        return False
+    random = torch.Generator().manual_seed(0)
+    (n_heads, n_parts), n_groups = query.shape[1::2], key.shape[1]
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(2, *shape, generator=random)
+
+    queries = draw(n_heads, N_ROWS, n_parts) * (SPREAD / (abs(scale) * n_parts**0.5))
+    keys, values = draw(n_groups, N_KEYS, n_parts), draw(n_groups, N_KEYS, n_parts)
+    causal = torch.ones(N_ROWS, N_KEYS).tril(N_KEYS - N_ROWS) == 0
+    for mask in (None, torch.zeros(1, 1, N_ROWS, N_KEYS).masked_fill(causal, torch.finfo().min)):
+        try:
+            expected = eager(queries, keys, values, mask)
+        except Exception:  # any model file may fail here in its own way
+            return False
+        output, room = torch.empty(2, N_ROWS, n_heads, n_parts), draw(n_heads * N_ROWS * N_KEYS)
+        weights, _ = attend_plainly(queries, keys, values, mask, scale, output, room.flatten())
+        for ours, theirs in zip((output, weights), expected, strict=True):
+            if ours.shape != theirs.shape or (ours - theirs).abs().max() > PLAIN_TOLERANCE:
+                return False
+    return True

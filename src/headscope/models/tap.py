@@ -122,11 +122,7 @@ def find_eager(kind: type[nn.Module]) -> Callable[..., tuple[Tensor, Tensor]]:
     raise ModelError(f"{kind.__name__} has no eager attention function in its module.")
 
 
-def _chosen_attention(*args: Any, **options: Any) -> tuple[Tensor, None]:
-    return _attention.get()(*args, **options), None
-
-
-AttentionInterface.register(NAME, _chosen_attention)
+AttentionInterface.register(NAME, lambda *args, **given: (_attention.get()(*args, **given), None))
 
 
 @contextmanager

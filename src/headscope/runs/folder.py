@@ -96,7 +96,10 @@ class RunFolder:
             is_ours = isinstance(error, HeadscopeError) and not isinstance(error, WriteError)
             is_only_begun = {file.name for file in self.path.iterdir()} == {MANIFEST, LOCK}
             if isinstance(error, InputError) or is_only_begun or (is_ours and not has_results):
-                self._remove()
+                for file in (self.path / MANIFEST, *self.path.glob("tallies/*.safetensors")):
+                    file.unlink(missing_ok=True)
+                with suppress(OSError):  # somebody else put something there
+                    (self.path / "tallies").rmdir()
             raise
 
     @contextmanager
@@ -117,13 +120,6 @@ class RunFolder:
         finally:
             path.unlink(missing_ok=True)
             lock.release()
-
-    def _remove(self) -> None:
-        """Take away what a new run wrote while it ran."""
-        for file in (self.path / MANIFEST, *self.path.glob("tallies/*.safetensors")):
-            file.unlink(missing_ok=True)
-        with suppress(OSError):  # somebody else put something there
-            (self.path / "tallies").rmdir()
 
     def create(self) -> None:
         """Make the folder, or say why it cannot be made."""

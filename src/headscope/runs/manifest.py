@@ -16,8 +16,8 @@ from headscope.errors import OutputError
 from headscope.options import RunOptions, collect_options
 
 __all__ = [
-    "FORMAT", "begin_manifest", "find_difference", "numbers_of", "refuse_other_study",
-    "upgrade_manifest",
+    "FORMAT", "begin_manifest", "find_difference", "numbers_of", "package_versions",
+    "refuse_other_study", "upgrade_manifest",
 ]  # fmt: skip
 
 FORMAT = 6  # raised when an older headscope could not read the folder
@@ -40,11 +40,16 @@ def begin_manifest(
         "left_out": dict(left_out),
         "options": dict(options),
         "versions": {
-            **{name: version(name) for name in ("headscope", "torch", "transformers", "numpy")},
+            **package_versions(),
             "python": platform.python_version(),
         },
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def package_versions() -> dict[str, str]:
+    """The versions of the packages that numbers depend on."""
+    return {name: version(name) for name in ("headscope", "torch", "transformers", "numpy")}
 
 
 def numbers_of(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +90,6 @@ def _comparable(name: str, value: Any) -> Any:
 
 
 def _differences(before: Any, after: Any) -> str:
-    """What is not the same, by name where there are names."""
     if isinstance(before, dict) and isinstance(after, dict):
         names: Sequence[str] = [
             name for name in {**before, **after} if before.get(name) != after.get(name)

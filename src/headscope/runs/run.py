@@ -204,7 +204,6 @@ def load_run(folder: str | Path, skip_missing: bool = False) -> Run:
 
 
 def _load_alone(folder: Path, skip_missing: bool) -> Run:
-    """A run without its probes."""
     store = RunFolder(folder)
     manifest = store.read_manifest()
     if manifest["status"] not in ("complete", "partial"):

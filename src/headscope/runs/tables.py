@@ -1,6 +1,6 @@
 """The tables of a run, put together from those of its passes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -39,22 +39,21 @@ def summarize_passes(
     several passes gave the same table, columns say so: `treebank` or `corpus`, `window`,
     and `cut` where documents were truncated.
     """
-    draws = {
-        key: [tallies[k] for k, e in passes.items() if e["repeats"] == key and e.get("draw")]
-        for key in passes
-    }
-    by_pass = {
-        k: _summarize(e, analyses, tallies[k], draws[k], summarize or make_tables)
-        for k, e in passes.items()
-    }
+    by_pass: dict[str, dict[str, Frames]] = {}
+    for key, entry in passes.items():
+        draws = [tallies[k] for k, e in passes.items() if e["repeats"] == key and e.get("draw")]
+        of_pass = (entry, analyses, tallies[key], draws, summarize or make_tables)
+        by_pass[key] = _summarize(*of_pass)
     firsts = {key: entry for key, entry in passes.items() if entry["repeats"] is None}
-    trained = _combine(analyses.values(), _join_passes(firsts, by_pass, n_documents))
+    trained = _join_passes(firsts, by_pass, n_documents)
+    for analysis in analyses.values():  # each says what follows from all its passes together
+        if of_analysis := {name: trained[name] for name in analysis.tables if name in trained}:
+            trained = trained | dict(analysis.join_corpora(of_analysis))
     drawn = {k: e for k, e in passes.items() if e.get("draw") is not None}
-    numbers = sorted({entry["draw"] for entry in drawn.values()})
     parts: dict[str, list[pd.DataFrame]] = {}
-    for number in numbers:
-        own = {key: entry for key, entry in drawn.items() if entry["draw"] == number}
-        for name, table in _join_passes(own, by_pass, n_documents).items():
+    for number in sorted({entry["draw"] for entry in drawn.values()}):
+        of_draw = {key: entry for key, entry in drawn.items() if entry["draw"] == number}
+        for name, table in _join_passes(of_draw, by_pass, n_documents).items():
             parts.setdefault(name, []).append(table.assign(draw=number))
     return trained, {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
 
@@ -104,40 +103,22 @@ def _summarize(
     return {name: join_kinds(frames) for name, frames in by_kind.items()}
 
 
-def _combine(analyses: Iterable[Any], tables: Frames) -> Frames:
-    """Let analyses say what follows from all their passes together."""
-    for analysis in analyses:
-        own = {name: tables[name] for name in analysis.tables if name in tables}
-        if own:
-            tables = tables | dict(analysis.join_corpora(own))
-    return tables
-
-
 def number_layers(tables: Tables, model: Mapping[str, Any]) -> Frames:
     """The tables with layers by the model's own numbers, as its description in the manifest says.
 
     Analyses count the layers that they are shown; a hybrid has layers without attention between.
     Of two models, `..._b` is a layer of the second.
     """
-    first, second = model.get("first", model), model.get("second", model)
-    return {
-        name: table.assign(
-            **{
-                column: _renumber(table[column], second if column.endswith("_b") else first)
-                for column in map(str, table.columns)
-                if "layer" in column.split("_")
-            }
-        )
-        for name, table in tables.items()
-    }
-
-
-def _renumber(layers: pd.Series, model: Mapping[str, Any]) -> pd.Series:
-    numbers = model.get("layer_numbers") or []
-    if numbers == list(range(1, len(numbers) + 1)):
-        return layers
-    own = layers.map(dict(enumerate(numbers, start=1)), na_action="ignore")
-    return own.astype(layers.dtype)
+    numbered: Frames = {}
+    for name, table in tables.items():
+        for column in (c for c in map(str, table.columns) if "layer" in c.split("_")):
+            of = model.get("second" if column.endswith("_b") else "first", model)
+            numbers, layers = of.get("layer_numbers") or [], table[column]
+            if numbers != list(range(1, len(numbers) + 1)):
+                renumbered = layers.map(dict(enumerate(numbers, start=1)), na_action="ignore")
+                table = table.assign(**{column: renumbered.astype(layers.dtype)})
+        numbered[name] = table
+    return numbered
 
 
 def rows_of_pass(

@@ -1,16 +1,20 @@
-"""Coreference in the columns of CoNLL-2012 (OntoNotes), and LitBank's form of them.
+"""Coreference in the columns of CoNLL-2012 (OntoNotes), in LitBank's form of them, and in CoNLL-U.
 
-A document stands between `#begin document (name); part 000` and `#end document`. Of a row the third
-column numbers the word, then follow the word, its tag, and its bit of the parse; the last column
-has the brackets of mentions. LitBank leaves the tag and the parse out, and ends rows with a tab.
+In CoNLL-2012 a document stands between `#begin document (name); part 000` and `#end document`. Of a
+row the third column numbers the word, then follow the word, its tag, and its bit of the parse; the
+last column has the brackets of mentions. LitBank leaves the tag and the parse out, and ends rows
+with a tab. CoNLL-U has `Entity=` brackets in MISC, as CorefUD, GUM and OntoGUM write them.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.conllu import ConlluSentence, read_sentences, read_tree
 from headscope.corpora.lines import FileCorpus, Lines
 from headscope.corpora.mentions import (
     Brackets,
@@ -23,9 +27,12 @@ from headscope.corpora.mentions import (
 from headscope.data.example import Example
 from headscope.errors import InputError, shorten
 
-__all__ = ["Conll2012"]
+__all__ = ["Conll2012", "ConlluCoreference"]
 
-FORM, TAG, PARSE, N_LEAST = 3, 4, 5, 6
+FORM, TAG, PARSE, N_LEAST = 3, 4, 5, 6  # columns of CoNLL-2012
+WORD, UPOS, XPOS, FEATURES, MISC = 1, 3, 4, 5, 9  # columns of CoNLL-U
+ENTITY = "Entity="
+ID_NAMES = ("eid", "GRP")  # what the header calls the field that names the cluster
 EMPTY = ("-", "_", "")
 BEGIN = re.compile(r"#begin document \(?(?P<name>.*?)\)?;?(?: part (?P<part>[0-9]{1,9}))?")
 NO_SPACE_BEFORE = frozenset([".", ",", ";", ":", "?", "!", "'s", "’s", "n't", "'", "''", ")", "%"])
@@ -184,7 +191,9 @@ def find_phrase_head(phrase: Phrase, tags: Sequence[str], start: int, end: int) 
         while inner := [c for c in phrase.children if c.start <= start and end <= c.end]:
             phrase = inner[0]
         within = [c for c in phrase.children if start <= c.start and c.end <= end]
-        first = next((c for c in within if _is_modified(c, tags, end)), None)
+        # A noun phrase that is followed by what modifies it; after 's the head follows instead.
+        noun_phrases = (c for c in within if c.label.startswith("NP") and c.end < end)
+        first = next((c for c in noun_phrases if tags[c.end - 1] != "POS"), None)
         if first:
             start, end = first.start, first.end
     covered = {word for child in within for word in range(child.start, child.end)}
@@ -198,14 +207,82 @@ def find_phrase_head(phrase: Phrase, tags: Sequence[str], start: int, end: int) 
     return uncovered[-1]
 
 
-def _is_modified(phrase: Phrase, tags: Sequence[str], end: int) -> bool:
-    """Whether a noun phrase is followed by what modifies it; after 's the head follows instead."""
-    is_possessor = tags[phrase.end - 1] == "POS"
-    return phrase.label.startswith("NP") and phrase.end < end and not is_possessor
-
-
 def _refuse(path: Path, line: int, what: str) -> None:
     raise InputError(
         f"{path}:{line}: the parse {what}. Expected balanced brackets such as (NP* and *); fix "
         "the column, or fill it with '-' to read the file without a parse."
     )
+
+
+@dataclass(frozen=True)
+class ConlluCoreference(FileCorpus):
+    """A file of documents: each is an example with its mentions. `# newdoc` begins a document."""
+
+    roles = frozenset({CorpusRole.COREF})
+    suffixes = (".conllu",)
+    provides = frozenset({Annotation.TEXT, Annotation.WORDS, Annotation.COREFERENCE})
+
+    def read(self, lines: Lines) -> Iterator[Example]:
+        expected = "Entity= brackets in the last column (CorefUD, GUM, OntoGUM)"
+        return require_mentions(self._read_documents(lines), self.path, expected)
+
+    def _read_documents(self, lines: Lines) -> Iterator[Example]:
+        id_field = 0
+        documents = groupby(read_sentences(lines), key=attrgetter("document"))
+        for number, (_, document) in enumerate(documents, start=1):
+            sentences = list(document)
+            if "global.Entity" in sentences[0].comments:  # the header: eid-etype-...
+                names = sentences[0].comments["global.Entity"].split("-")
+                id_field = next((names.index(name) for name in ID_NAMES if name in names), 0)
+            for sentence in sentences:
+                _tell_zeros(lines, sentence)
+            yield self._read(sentences, f"{self.name}:{number}", id_field)
+
+    def _read(self, sentences: Sequence[ConlluSentence], default: str, id_field: int) -> Example:
+        brackets = Brackets(self.path, id_field)
+        word = 0
+        for sentence in sentences:
+            for line, row in zip(sentence.lines, sentence.rows, strict=True):
+                if text := _find_entity(self.path, line, row):
+                    brackets.read(word, line, text)
+                word += 1
+        name = sentences[0].comments.get("newdoc") or default
+        return build_document(name, [self._annotate(s) for s in sentences], brackets.finish())
+
+    def _annotate(self, sentence: ConlluSentence) -> DocumentSentence:
+        words = [_read_word(row) for row in sentence.rows]
+        heads = None if sentence.has_no_heads else read_tree(self.path, sentence).heads
+        return DocumentSentence(words, sentence.spaces, heads, sentence.surfaces)
+
+
+def _find_entity(path: Path, line: int, row: Sequence[str]) -> str:
+    """The brackets that a row has; "" for none."""
+    marks = [item for item in row[MISC].split("|") if item.startswith(ENTITY)]
+    if len(marks) > 1:
+        raise InputError(
+            f"{path}:{line}: {ENTITY} occurs {len(marks)} times. Expected all brackets of a word "
+            "in one, such as Entity=(e1)(e2; join them."
+        )
+    return marks[0].removeprefix(ENTITY) if marks else ""
+
+
+def _tell_zeros(lines: Lines, sentence: ConlluSentence) -> None:
+    """Count the mentions that are no words of the text, and refuse brackets where none may be."""
+    for number, row in sentence.others:
+        text = _find_entity(lines.path, number, row)
+        if text and ("-" in row[0] or not re.fullmatch(r"(\([^()]+\))+", text)):
+            raise lines.error(
+                f"{ENTITY}{shorten(text)} is at {row[0]}, a range or an empty node, where it "
+                f"cannot be read. Expected brackets at words, or whole mentions such as (e1) at "
+                "empty nodes; move it to a word.",
+                number,
+            )
+        if text:
+            left_out = "mentions at empty nodes, which are not in the text, are left out."
+            lines.notes[left_out] += text.count("(")
+
+
+def _read_word(row: Sequence[str]) -> Word:
+    tag, fine = (None if row[column] == "_" else row[column] for column in (UPOS, XPOS))
+    pairs = (item.partition("=") for item in row[FEATURES].split("|") if "=" in item)
+    return Word(row[WORD], tag or fine, fine, {name: value for name, _, value in pairs})
