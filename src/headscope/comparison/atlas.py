@@ -19,9 +19,8 @@ from headscope.registry import PROBES
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, explain_damage
 from headscope.view.answer import choose_answers
-from headscope.view.card import cards_of_kind
+from headscope.view.card import Overview, cards_of_kind, make_overview
 from headscope.view.claim import added_claims, count_verdicts, sum_up
-from headscope.view.overview import Overview, make_overview
 from headscope.view.specs import OTHER
 from headscope.view.table import rows_of
 

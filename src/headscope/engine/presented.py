@@ -13,7 +13,7 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, explain_damage, load_run
 from headscope.view.behaviour import find_notable_heads
 from headscope.view.presentation import DerivedTables, MapOptions, NotableHead
-from headscope.view.tokenization import doubt_languages
+from headscope.view.terminal import doubt_languages
 
 __all__ = [
     "DerivedTables", "NotableHead", "derive_tables", "doubt_languages", "find_notable_heads",
