@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 import headscope as hs
-from headscope.comparison.answer import write_number
-from headscope.comparison.compare import Comparison
+from headscope.comparison.compare import Comparison, write_number
 from headscope.comparison.measures import compare_numbers
 from headscope.comparison.replicates import NTH, Replicates, read_replicates
 from headscope.contracts import Watch

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headscope.runs.run import Run
-from headscope.view.notebook import describe_run
+from headscope.view.terminal import describe_run
 from tests.report.made import HOSTILE, hostile_run, planted_run
 
 TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"

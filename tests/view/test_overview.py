@@ -5,8 +5,7 @@ import pytest
 
 from headscope.data.table import Tables, join_kinds, split_kinds
 from headscope.view.behaviour import find_kind
-from headscope.view.card import cards_of_kind
-from headscope.view.overview import Cell, Overview, make_overview
+from headscope.view.card import Cell, Overview, cards_of_kind, make_overview
 from headscope.view.specs import OTHER
 
 

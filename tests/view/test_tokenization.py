@@ -10,7 +10,7 @@ from headscope.engine.analyze import analyze
 from headscope.models.encode import Encoder
 from headscope.models.load import load_model
 from headscope.view.page import render_report
-from headscope.view.tokenization import describe_tokenization, doubt_languages
+from headscope.view.terminal import describe_tokenization, doubt_languages
 from tests.smollm2 import smollm2_tokenizer
 
 # Article 1 of the Universal Declaration of Human Rights.

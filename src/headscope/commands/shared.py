@@ -160,8 +160,11 @@ def show_report(run: "Run") -> None:
 def _show_counts(run: "Run") -> None:
     """What became of the examples, and where the tables are."""
     # pandas: only when it is needed
-    from headscope.view.terminal import describe_counts, warn_of_few_documents
-    from headscope.view.tokenization import describe_tokenization
+    from headscope.view.terminal import (
+        describe_counts,
+        describe_tokenization,
+        warn_of_few_documents,
+    )
 
     of_passes = run.manifest["counts"]
     for key, counts in of_passes.items():

@@ -1,7 +1,6 @@
 """An atlas: a static site of many runs, with an index of models, claims and kinds of heads."""
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
@@ -11,8 +10,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from headscope.arguments import checked
-from headscope.comparison.findings import claims_table, kinds_table
-from headscope.comparison.load import Loaded, load_runs
+from headscope.comparison.load import claims_table, kinds_table, load_runs
 from headscope.comparison.page import claims_matrix, render_page
 from headscope.data.table import split_kinds
 from headscope.errors import StudyError
@@ -21,10 +19,10 @@ from headscope.registry import PROBES
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, explain_damage
 from headscope.view.answer import choose_answers
-from headscope.view.card import cards_of_kind
-from headscope.view.claim import Finding, added_claims, count_verdicts, sum_up
-from headscope.view.overview import Overview, make_overview
+from headscope.view.card import Overview, cards_of_kind, make_overview
+from headscope.view.claim import added_claims, count_verdicts, sum_up
 from headscope.view.specs import OTHER
+from headscope.view.table import rows_of
 
 __all__ = ["Atlas", "write_atlas"]
 
@@ -48,61 +46,54 @@ def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
 
     A run that cannot be read is named and left out. A run's own report.html is copied.
     """
-    place = Path(folder)
-    target = RunFolder(Path(out) if out is not None else place / "atlas")
+    folder = Path(folder)
+    site = RunFolder(Path(out) if out is not None else folder / "atlas")
     paths = sorted(
         path.parent
-        for path in (place.glob("**/manifest.json") if os.path.isdir(place) else ())
+        for path in (folder.glob("**/manifest.json") if folder.is_dir() else ())
         if path.parent.name != PROBES.plural or not (path.parent.parent / "manifest.json").exists()
     )
     if not paths:
         raise StudyError(
-            f"{place} holds no run. Expected a folder with folders that `headscope analyze --out` "
+            f"{folder} holds no run. Expected a folder with folders that `headscope analyze --out` "
             "wrote; check the path."
         )
-    target.refuse_if_taken()
+    site.refuse_if_taken()
     loaded = load_runs(paths, least=1, same_weights=False)
     with explain_damage(*loaded.runs.values()):
-        return _write(target, loaded)
-
-
-def _write(target: RunFolder, loaded: Loaded) -> Atlas:
-    tables = {"claims": claims_table(loaded.runs), "kinds": kinds_table(loaded.runs)}
-    target.create()
-    for name, table in tables.items():
-        target.write_table(name, table)
-    cards = [
-        _write_model(target.path, f"{number:03d}", name, run)
-        for number, (name, run) in enumerate(loaded.runs.items(), start=1)
-    ]
-    page = render_page(
-        "atlas.html.j2",
-        n_runs=len(cards),
-        models=cards,
-        claims=claims_matrix(tables["claims"], list(loaded.runs)),
-        names=[(card["name"], card["page"]) for card in cards],
-        kinds=list(_list_kinds(tables["kinds"], {card["name"]: card["page"] for card in cards})),
-        left_out=loaded.left_out,
-    )
-    index = target.path / "index.html"
-    write_atomically(index, page.encode())
-    return Atlas(index, loaded.runs, tables, loaded.left_out)
-
-
-def _count_claims(findings: Sequence[Finding]) -> str:
-    """How many of the paper's claims have each verdict; "" where none was measured."""
-    added = added_claims()
-    verdicts = [f.verdict for f in findings if f.claim.name not in added]
-    return count_verdicts(verdicts) if {*verdicts} - {"not measured"} else ""
+        tables = {"claims": claims_table(loaded.runs), "kinds": kinds_table(loaded.runs)}
+        site.create()
+        for name, table in tables.items():
+            site.write_table(name, table)
+        cards = [
+            _write_model(site.path, f"{number:03d}", name, run)
+            for number, (name, run) in enumerate(loaded.runs.items(), start=1)
+        ]
+        pages = {card["name"]: card["page"] for card in cards}
+        page = render_page(
+            "atlas.html.j2",
+            n_runs=len(cards),
+            models=cards,
+            claims=claims_matrix(tables["claims"], list(loaded.runs)),
+            names=list(pages.items()),
+            kinds=list(_list_kinds(tables["kinds"], pages)),
+            left_out=loaded.left_out,
+        )
+        index = site.path / "index.html"
+        write_atomically(index, page.encode())
+        return Atlas(index, loaded.runs, tables, loaded.left_out)
 
 
 def _write_model(site: Path, number: str, name: str, run: Run) -> dict[str, Any]:
     """The page of a model, its report beside it where there is one, and its card for the index."""
-    cards = {
-        kind: cards_of_kind(own, run.labelled[kind], has_facts=False)
-        for kind, own in split_kinds(run.tables).items()
-    }
-    overview = make_overview(cards)
+    overview = make_overview(
+        {
+            kind: cards_of_kind(part, run.labelled[kind], has_facts=False)
+            for kind, part in split_kinds(run.tables).items()
+        }
+    )
+    added = added_claims()
+    verdicts = [f.verdict for f in run.findings if f.claim.name not in added]
     report = Path(str(run.folder)) / "report.html"
     card: dict[str, Any] = {
         "name": name,
@@ -110,7 +101,7 @@ def _write_model(site: Path, number: str, name: str, run: Run) -> dict[str, Any]
         "report": f"{MODELS}/{number}-report.html" if report.exists() else "",
         "grid": draw_grid(overview, name),
         "shape": f"{overview.n_layers} layers of {overview.n_heads} heads",
-        "claims": _count_claims(run.findings),
+        "claims": count_verdicts(verdicts) if {*verdicts} - {"not measured"} else "",
     }
     page = render_page(
         "model.html.j2",
@@ -121,7 +112,7 @@ def _write_model(site: Path, number: str, name: str, run: Run) -> dict[str, Any]
         legend=[(line.kind.name, line.kind.colour, line.n_heads) for line in overview.legend],
         findings=run.findings,
         in_short=sum_up(run.findings),
-        corpora=[one["corpus"] for one in run.manifest.get("passes", {}).values()],
+        corpora=[entry["corpus"] for entry in run.manifest.get("passes", {}).values()],
     )
     write_atomically(site / card["page"], page.encode())
     if card["report"]:
@@ -134,13 +125,13 @@ def draw_grid(overview: Overview, name: str) -> Markup:
     parts, top, step = [], 0, CELL + GAP
     for grid in overview.grids:
         for row in grid.rows.values():
-            for place, cell in enumerate(row):
+            for column, cell in enumerate(row):
                 if cell is not None:
                     fade = ' opacity=".2"' if cell.kind == OTHER else ""
-                    said = escape(f"{cell.name}: {cell.says}")
+                    title = escape(f"{cell.name}: {cell.says}")
                     parts.append(
-                        f'<rect x="{place * step}" y="{top}" width="{CELL}" height="{CELL}" '
-                        f'fill="{cell.kind.colour}"{fade}><title>{said}</title></rect>'
+                        f'<rect x="{column * step}" y="{top}" width="{CELL}" height="{CELL}" '
+                        f'fill="{cell.kind.colour}"{fade}><title>{title}</title></rect>'
                     )
             top += step
         top += CELL
@@ -156,13 +147,12 @@ def _list_kinds(kinds: pd.DataFrame, pages: Mapping[str, str]) -> Iterator[dict[
     """For each kind of head the models that have one, strongest first, and how many do not."""
     for kind, part in kinds.groupby("kind", sort=False):
         having = part[part["heads"] > 0].sort_values("share", ascending=False)
-        found: list[Any] = list(having.itertuples(index=False))
         yield {
             "kind": kind,
             "n_having": len(having),
             "n_measured": len(part),
             "models": [
                 (row.run, pages[row.run], f"{row.layer}-{row.head}", f"{100 * row.share:.0f} %")
-                for row in found
+                for row in rows_of(having)
             ],
         }

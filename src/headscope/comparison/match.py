@@ -1,8 +1,8 @@
 """The whole of `headscope distance`: the heads of two models, or of more, matched on one text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from logging import getLogger
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from headscope.models.loaded import LoadedModel
 from headscope.models.pair import ModelPair, WordPair, pair_models
 from headscope.options import ModelOptions, build_options, collect_options, refuse_unknown
 from headscope.runs.run import Run
+from headscope.view.table import rows_of
 
 __all__ = ["match_all", "match_models"]
 
@@ -75,64 +76,48 @@ def match_models(
     analysis = replace(analysis, n_layers=pair.first.n_layers, seed=run.seed)
     of_model = collect_options(ModelOptions)
     rest = {n: v for n, v in options.items() if n not in own and n not in of_model}
-    done = analyze(
+    matched = analyze(
         pair, text=text, only=[analysis], out=out, resume=resume, progress=progress, **rest
     )
-    shown: list[ShownExample] = _show_matches(pair, done.tables, text)
-    if done.folder is not None:
-        write_examples(done.folder, shown)
-    return Run(done.tables, done.manifest, done.folder, shown)
+    shown = _show_matches(pair, matched.tables, text)
+    if matched.folder is not None:
+        write_examples(matched.folder, shown)
+    return Run(matched.tables, matched.manifest, matched.folder, shown)
 
 
 def match_all(
     models: Sequence[str], names: Sequence[str], out: str | Path, **options: Any
 ) -> dict[tuple[str, str], Run]:
     """The matches of every two of several models, each in its folder `out/A--B`."""
+    pairs = combinations(zip(names, models, strict=True), 2)
     return {
-        (names[i], names[j]): match_models(
-            models[i], models[j], out=Path(out) / f"{names[i]}--{names[j]}", **options
-        )
-        for i, j in combinations(range(len(models)), 2)
+        (a, b): match_models(first, second, out=Path(out) / f"{a}--{b}", **options)
+        for (a, first), (b, second) in pairs
     }
 
 
 def _show_matches(pair: ModelPair, tables: Tables, text: CorporaLike | None) -> list[ShownExample]:
     """The closest matches, both heads of each on one short example of the text."""
     matches = next(iter(tables.values()), pd.DataFrame())
-    example = _choose_example(text)
+    corpora = [] if text is None else as_corpora(text, CorpusRole.TEXT)
+    examples = list(islice(chain.from_iterable(corpora), READ))
+    long_enough = [example for example in examples if _length(example) >= LEAST_LETTERS]
+    example = min(long_enough or examples, key=_length, default=None)
     if example is None or not len(matches):
         return []
     is_words = isinstance(pair, WordPair)
     example = split_words(example) if is_words else example
     shown: list[ShownExample] = []
-    closest = matches.sort_values("divergence", kind="stable").head(SHOWN_MATCHES)
-    found: list[Any] = list(closest.itertuples(index=False))
-    for row in found:
-        places = [(int(row.layer_a) - 1, int(row.head_a) - 1)]
-        places += [(int(row.layer_b) - 1, int(row.head_b) - 1)]
-        title = f"matched: {head_name(*places[0])} and {head_name(*places[1])}"
-        for model, place in zip((pair.first, pair.second), places, strict=True):
-            (view,) = view_heads(
-                model, example, [place], is_words, arcs=(), max_tokens=DRAWN_TOKENS
-            )
-            name = Path(model.name).name
+    for row in rows_of(matches.sort_values("divergence", kind="stable").head(SHOWN_MATCHES)):
+        first = int(row.layer_a) - 1, int(row.head_a) - 1
+        second = int(row.layer_b) - 1, int(row.head_b) - 1
+        title = f"matched: {head_name(*first)} and {head_name(*second)}"
+        for model, head in ((pair.first, first), (pair.second, second)):
+            (view,) = view_heads(model, example, [head], is_words, arcs=(), max_tokens=DRAWN_TOKENS)
             says = f"{row.divergence:.3f} nats apart"
+            name = Path(model.name).name
             shown.append(ShownExample(title, name, float(row.divergence), says, view))
     return shown
-
-
-def _choose_example(text: CorporaLike | None) -> Example | None:
-    """The shortest of the first examples that is more than a heading."""
-    if text is None:
-        return None
-    examples = list(islice(_read(text), READ))
-    long_enough = [e for e in examples if _length(e) >= LEAST_LETTERS]
-    return min(long_enough or examples, key=_length, default=None)
-
-
-def _read(text: CorporaLike) -> Iterator[Example]:
-    for corpus in as_corpora(text, CorpusRole.TEXT):
-        yield from corpus
 
 
 def _length(example: Example) -> int:

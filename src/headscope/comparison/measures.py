@@ -7,7 +7,8 @@ largest head, held out. The first run is the one that others are compared with.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ from headscope.stats.difference import (
 from headscope.stats.interval import estimate
 from headscope.stats.tests import holm
 
-__all__ = ["BEST", "DEPTH", "HEADS", "MEAN", "MEASURES", "VALUE", "compare_numbers"]
+__all__ = ["MEAN", "VALUE", "compare_numbers"]
 
 LABELS = ("table", "measure", "of")
 DIFFERENCE = ("difference", "difference_low", "difference_high", "p_raw", "p_value", "is_paired")
@@ -40,27 +41,24 @@ FEW_LAYERS = 3
 HEAD = ("layer", "head")
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
-# The layer and head of each row, or its head word; empty where a number is one of the model.
-Places = dict[str, NDArray[Any]]
+Key = tuple[str, ...]  # table, column and labels ("target previous"); of a statistic also which
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of one run: its replicates by row, and the rows' places (layers, heads)."""
+    """A measure of one run by row, and the layer and head (or head word) of each row, if any."""
 
-    table: str
-    column: str
-    of: str  # "target previous"
-    places: Places
     replicates: Float[Array, "replicate row"]
+    heads: dict[str, NDArray[Any]]
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        return self.table, self.column, self.of
+    def has_heads(self) -> bool:
+        """Whether each row is a head."""
+        return set(self.heads) == set(HEAD)
 
 
-class Number(NamedTuple):
+@dataclass(frozen=True)
+class Statistic:
     """A number of one run with its replicates, and the head that it is of, if any.
 
     Of a largest head `too_high` is the largest on all data: intervals hold those of both.
@@ -68,44 +66,11 @@ class Number(NamedTuple):
 
     replicates: Float[Array, " replicate"]
     too_high: Float[Array, " replicate"]
-    head: tuple[int, int] | None = None
+    head: tuple[Any, Any] = (pd.NA, pd.NA)
 
 
-PARTS = ("replicates", "too_high")
-Numbers = dict[tuple[str, ...], dict[str, Number]]  # by measure and run
-
-
-def list_measures(run: Replicates) -> Iterator[Measure]:
-    """All measures of a run."""
-    parts = {name: list(_split_rows(table)) for name, table in run.tables.items()}
-    for (name, column), values in run.values.items():
-        for of, rows, places in parts[name]:
-            yield Measure(name, column, of, places, values[:, rows])
-
-
-def _split_rows(table: pd.DataFrame) -> Iterator[tuple[str, Rows, Places]]:
-    """The rows of each combination of labels; those of the model (rules, all layers) apart."""
-    keys = table.index.to_frame(index=False).drop(columns=NTH)
-    where, labels = split_keys(keys)
-    is_placed = keys[where].notna().all(axis=1).to_numpy()
-    values = {name: keys[name].to_numpy() for name in where}
-    texts = [[f"{label} {value}" for value in keys[label]] for label in labels]
-    for rows in _same_rows(keys[labels]):
-        of = ", ".join(text[rows[0]] for text in texts)
-        placed, others = rows[is_placed[rows]], rows[~is_placed[rows]]
-        if len(placed):
-            places = {name: own[placed] for name, own in values.items()}
-            yield of, placed, {n: p.astype(int) if n in HEAD else p for n, p in places.items()}
-        if len(others):
-            yield of, others, {}
-
-
-def _same_rows(labels: pd.DataFrame) -> list[Rows]:
-    """The rows of each combination of labels, in the order in which combinations come."""
-    if not len(labels.columns):
-        return [np.arange(len(labels))]
-    group = labels.groupby(list(labels), sort=False, dropna=False).ngroup().to_numpy()
-    return np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+Measures = list[tuple[Key, Measure]]
+Statistics = Iterator[tuple[str, Statistic]]
 
 
 def compare_numbers(runs: Mapping[str, Replicates], first: str) -> dict[str, pd.DataFrame]:
@@ -113,39 +78,67 @@ def compare_numbers(runs: Mapping[str, Replicates], first: str) -> dict[str, pd.
 
     Depth is the mean over each third of the layers, for models of any number of them.
     """
-    measures = {name: list(list_measures(run)) for name, run in runs.items()}
+    measures = {name: list(_list_measures(run)) for name, run in runs.items()}
     return {
-        "measures": _compare(runs, measures, first, "statistic", MEASURES, _summarize),
+        "measures": _compare(runs, measures, first, MEASURES, _summarize),
         "heads": _compare_heads(runs, measures, first),
-        "depth": _compare(runs, measures, first, "depth", DEPTH, _by_depth),
+        "depth": _compare(runs, measures, first, DEPTH, _by_depth),
     }
 
 
+def _list_measures(run: Replicates) -> Iterator[tuple[Key, Measure]]:
+    """All measures of a run; of a table's rows those of the model (rules, all layers) apart."""
+    for table, of_table in groupby(run.values.items(), key=lambda item: item[0][0]):
+        keys = run.tables[table].index.to_frame(index=False).drop(columns=NTH)
+        of_heads, labels = split_keys(keys)
+        is_of_head = keys[of_heads].notna().all(axis=1).to_numpy()
+        groups = keys.groupby(labels, sort=False, dropna=False) if labels else [("", keys)]
+        parts = [part.index.to_numpy() for _, part in groups]
+        for (_, column), values in of_table:
+            for part in parts:
+                of = ", ".join(f"{label} {keys[label].iloc[part[0]]}" for label in labels)
+                rows, others = part[is_of_head[part]], part[~is_of_head[part]]
+                if len(rows):
+                    heads = {name: keys[name].to_numpy()[rows] for name in of_heads}
+                    heads |= {name: heads[name].astype(int) for name in HEAD if name in heads}
+                    yield (table, column, of), Measure(values[:, rows], heads)
+                if len(others):
+                    yield (table, column, of), Measure(values[:, others], {})
+
+
 def _compare_heads(
-    runs: Mapping[str, Replicates], measures: Mapping[str, Sequence[Measure]], first: str
+    runs: Mapping[str, Replicates], measures: Mapping[str, Measures], first: str
 ) -> pd.DataFrame:
     """Every head of every run beside the head at the same place of the first one.
 
     Of models of one shape alone. p values are corrected over the heads of a measure.
     """
-    of_heads = {name: {m.key: m for m in own if _has_heads(m)} for name, own in measures.items()}
-    shapes = {name: _list_heads(own.values()) for name, own in of_heads.items()}
+    of_heads = {
+        name: {key: measure for key, measure in of_run if measure.has_heads}
+        for name, of_run in measures.items()
+    }
+    shapes = {
+        name: {pair for m in of_run.values() for pair in zip(*map(m.heads.get, HEAD), strict=True)}
+        for name, of_run in of_heads.items()
+    }
     parts = []
     for name in (n for n in runs if first in runs and n != first and shapes[n] == shapes[first]):
-        for key, other in of_heads[name].items():
-            one = of_heads[first].get(key)
-            if one is None or not _same_places(one, other):
+        for key, measure in of_heads[name].items():
+            before = of_heads[first].get(key)
+            if before is None or not all(
+                np.array_equal(before.heads[axis], measure.heads[axis]) for axis in HEAD
+            ):
                 continue
-            found, is_paired = _difference(
-                runs[first], runs[name], one.table, other.replicates, one.replicates
+            differences, is_paired = _subtract(
+                runs[first], runs[name], key[0], measure.replicates, before.replicates
             )
-            columns = dict(zip(LABELS, one.key, strict=True)) | {
-                **one.places,
+            columns = dict(zip(LABELS, key, strict=True)) | {
+                **before.heads,
                 "run": name,
-                "first_value": one.replicates[0],
-                "value": other.replicates[0],
+                "first_value": before.replicates[0],
+                "value": measure.replicates[0],
             }
-            numbers = (*found, holm(found.p_value), is_paired)
+            numbers = (*differences, holm(differences.p_value), is_paired)
             columns |= dict(zip(DIFFERENCE, numbers, strict=True))
             parts.append(pd.DataFrame(columns)[list(HEADS)])
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(HEADS))
@@ -153,116 +146,108 @@ def _compare_heads(
 
 def _compare(
     runs: Mapping[str, Replicates],
-    measures: Mapping[str, Sequence[Measure]],
+    measures: Mapping[str, Measures],
     first: str,
-    statistic: str,
     columns: Sequence[str],
-    summarize: Callable[[Measure], Iterator[tuple[str, Number]]],
+    summarize: Callable[[Measure], Statistics],
 ) -> pd.DataFrame:
     """The statistics of all measures in all runs, with differences from the first run."""
-    numbers: Numbers = {}
-    for name, own in measures.items():
-        for measure in own:
-            for what, number in summarize(measure):
-                numbers.setdefault((*measure.key, what), {})[name] = number
-    if not numbers:
-        return pd.DataFrame(columns=list(columns))
+    statistics = {
+        name: {
+            (*key, what): statistic
+            for key, measure in of_run
+            for what, statistic in summarize(measure)
+        }
+        for name, of_run in measures.items()
+    }
     rows: list[dict[str, Any]] = []
-    for name in runs:
-        keys = [key for key, by_run in numbers.items() if name in by_run]
-        if not keys:
+    for name, of_run in statistics.items():
+        if not of_run:
             continue
-        held_out, largest = (estimate(_stack(numbers, keys, name, part)) for part in PARTS)
-        ends = np.fmin(held_out.low, largest.low), np.fmax(held_out.high, largest.high)
-        found = (held_out.value, *ends)
-        both = [i for i, key in enumerate(keys) if name != first and first in numbers[key]]
-        differences = _differences(runs, (first, name), keys, both, numbers)
-        for i, key in enumerate(keys):
-            head = numbers[key][name].head or (pd.NA, pd.NA)
+        held_out, largest = map(estimate, _stack(of_run.values()))
+        low, high = np.fmin(held_out.low, largest.low), np.fmax(held_out.high, largest.high)
+        shared = [key for key in of_run if name != first and key in statistics.get(first, {})]
+        differences = dict(_differences(runs, (first, name), shared, statistics))
+        for i, (key, statistic) in enumerate(of_run.items()):
+            numbers = (float(part[i]) for part in (held_out.value, low, high))
             rows.append(
-                dict(zip((*LABELS, statistic), key, strict=True))
-                | {"run": name, "layer": head[0], "head": head[1]}
-                | {c: float(part[i]) for c, part in zip(ESTIMATE, found, strict=True)}
-                | differences.get(i, dict.fromkeys(DIFFERENCE, np.nan))
+                dict(zip(columns[:4], key, strict=True))
+                | {"run": name, **dict(zip(HEAD, statistic.head, strict=True))}
+                | dict(zip(ESTIMATE, numbers, strict=True))
+                | dict(zip(DIFFERENCE, differences.get(key, [np.nan] * 6), strict=True))
             )
+    if not rows:
+        return pd.DataFrame(columns=list(columns))
     table = pd.DataFrame(rows)
     table["p_value"] = holm(table["p_raw"].to_numpy(float))
-    table = put_together(table, [*LABELS, statistic])
-    whole = {name: "Int64" for name in ("layer", "head") if name in columns}
-    return table.astype(whole)[list(columns)]
+    table = put_together(table, columns[:4])
+    return table.astype(dict.fromkeys(HEAD, "Int64"))[list(columns)]
 
 
 def _differences(
     runs: Mapping[str, Replicates],
     pair: tuple[str, str],
-    keys: Sequence[tuple[str, ...]],
-    both: Sequence[int],
-    numbers: Numbers,
-) -> dict[int, dict[str, Any]]:
-    """The differences of one run from the first, by the place of the number."""
+    keys: Iterable[Key],
+    statistics: Mapping[str, Mapping[Key, Statistic]],
+) -> Iterator[tuple[Key, tuple[Any, ...]]]:
+    """The differences of the second run from the first, by measure."""
     first, name = pair
-    rows = {}
-    for table in dict.fromkeys(keys[i][0] for i in both):
-        places = [i for i in both if keys[i][0] == table]
-        some = [keys[i] for i in places]
+    for table, of_table in groupby(keys, key=lambda key: key[0]):
+        some = list(of_table)
+        before, values = (_stack(statistics[run][key] for key in some) for run in pair)
         (held_out, is_paired), (largest, _) = (
-            _difference(
-                *(runs[first], runs[name], table),
-                *(_stack(numbers, some, run, part) for run in (name, first)),
-            )
-            for part in PARTS
+            _subtract(runs[first], runs[name], table, value, other)
+            for value, other in zip(values, before, strict=True)
         )
-        for n, i in enumerate(places):
-            parts = [float(part[n]) for part in widen(held_out, largest)]
-            rows[i] = dict(zip(DIFFERENCE, (*parts, np.nan, is_paired), strict=True))
-    return rows
+        for key, *numbers in zip(some, *widen(held_out, largest), strict=True):
+            yield key, (*map(float, numbers), np.nan, is_paired)
 
 
-def _stack(
-    numbers: Numbers, keys: Sequence[tuple[str, ...]], run: str, part: str
-) -> Float[Array, "replicate number"]:
-    return np.stack([getattr(numbers[key][run], part) for key in keys], axis=1)
+def _stack(statistics: Iterable[Statistic]) -> list[Float[Array, "replicate number"]]:
+    """The replicates of several numbers, and those that are too high."""
+    pairs = [(statistic.replicates, statistic.too_high) for statistic in statistics]
+    return [np.stack(part, axis=1) for part in zip(*pairs, strict=True)]
 
 
-def _difference(
+def _subtract(
     first: Replicates, other: Replicates, table: str, values: Array, before: Array
 ) -> tuple[Differences, bool]:
     """The other run minus the first, paired where both read the same documents."""
     is_paired = first.documents[table] == other.documents[table]
-    if is_paired:
-        return paired_difference(values, before), True
-    return unpaired_difference(values, before), False
+    subtract = paired_difference if is_paired else unpaired_difference
+    return subtract(values, before), is_paired
 
 
-def _summarize(measure: Measure) -> Iterator[tuple[str, Number]]:
+def _summarize(measure: Measure) -> Statistics:
     """The number itself; of heads or layers the mean, and of heads the largest, held out."""
     known = ~np.isnan(measure.replicates[0])
     if not known.any():
         return
     values = measure.replicates[:, known]
-    if not measure.places:
-        yield VALUE, Number(values[:, 0], values[:, 0])
+    if not measure.heads:
+        yield VALUE, Statistic(values[:, 0], values[:, 0])
         return
     mean = _mean(values)
-    yield MEAN, Number(mean, mean)
-    if _has_heads(measure):
+    yield MEAN, Statistic(mean, mean)
+    if measure.has_heads:
         best = best_of(values)
-        layer, head = (int(measure.places[name][known][best.place]) for name in HEAD)
-        yield BEST, Number(best.held_out, best.largest, (layer, head))
+        layer, head = (int(measure.heads[name][known][best.place]) for name in HEAD)
+        yield BEST, Statistic(best.held_out, best.largest, (layer, head))
 
 
-def _by_depth(measure: Measure) -> Iterator[tuple[str, Number]]:
-    if "layer" not in measure.places or len(measure.places) > 2:
+def _by_depth(measure: Measure) -> Statistics:
+    """The mean over each third of the layers."""
+    if "layer" not in measure.heads or len(measure.heads) > 2:
         return
-    layers = np.unique(measure.places["layer"])
+    layers = np.unique(measure.heads["layer"])
     if len(layers) < FEW_LAYERS:
         return
-    for depth, places in zip(DEPTHS, thirds(len(layers)), strict=True):
-        own = [layers[place - 1] for place in places]
-        rows = np.isin(measure.places["layer"], own) & ~np.isnan(measure.replicates[0])
+    for depth, third in zip(DEPTHS, thirds(len(layers)), strict=True):
+        of_third = np.isin(measure.heads["layer"], [layers[number - 1] for number in third])
+        rows = of_third & ~np.isnan(measure.replicates[0])
         if rows.any():
             mean = _mean(measure.replicates[:, rows])
-            yield depth, Number(mean, mean)
+            yield depth, Statistic(mean, mean)
 
 
 def _mean(values: Float[Array, "replicate row"]) -> Float[Array, " replicate"]:
@@ -270,17 +255,3 @@ def _mean(values: Float[Array, "replicate row"]) -> Float[Array, " replicate"]:
     is_empty = np.isnan(values).all(axis=1)
     filled = np.where(np.isnan(values), values[:1], values)
     return np.where(is_empty, np.nan, filled.mean(axis=1))
-
-
-def _list_heads(measures: Iterable[Measure]) -> set[tuple[int, int]]:
-    """All heads that the measures of a run are about."""
-    places = (m.places for m in measures)
-    return {pair for p in places for pair in zip(p["layer"], p["head"], strict=True)}
-
-
-def _same_places(one: Measure, other: Measure) -> bool:
-    return all(np.array_equal(one.places[name], other.places[name]) for name in HEAD)
-
-
-def _has_heads(measure: Measure) -> bool:
-    return set(measure.places) == set(HEAD)

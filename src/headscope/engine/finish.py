@@ -27,7 +27,7 @@ from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.tally import Tally
 from headscope.view.behaviour import find_notable_heads
 from headscope.view.presentation import DerivedTables, MapOptions, NotableHead
-from headscope.view.tokenization import doubt_languages
+from headscope.view.terminal import doubt_languages
 
 __all__ = ["NotableHead", "describe_counts", "find_notable_heads", "finish_run", "redraw_map"]
 

@@ -7,7 +7,7 @@ package.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from logging import getLogger
 from typing import Any
 
@@ -191,9 +191,8 @@ def _find_breach(name: str, kind: Any, others: Iterable[Any]) -> str:
             "it is of an earlier contract: it lacks `sums`, the axes of what it measures, and its "
             "`measure` is now given the readings of all layers (see docs/extend.md)"
         )
-    has_fields = is_dataclass(kind)
-    if kind.name != name or not has_fields:
-        return f"it is named {kind.name!r}" if has_fields else "it is not a dataclass"
+    if kind.name != name:
+        return f"it is named {kind.name!r}"
     if not isinstance(kind.watches, Watch):
         return f"`watches` is {kind.watches!r}, not a Watch"
     if bad := [table for table in kind.tables if not TABLE_NAME.fullmatch(table)]:

@@ -65,7 +65,7 @@ class Run:
         return f"<Run of {self.manifest['model']['name']}: {', '.join(self.tables)}{place}>"
 
     def _repr_html_(self) -> str:
-        from headscope.view.notebook import describe_run  # altair: only to show it
+        from headscope.view.terminal import describe_run  # all analyses: only to show it
 
         with explain_damage(self):
             return describe_run(self.tables, self.manifest)

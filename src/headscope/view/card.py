@@ -1,6 +1,7 @@
-"""Everything that a run knows about a head, on one card."""
+"""All heads of a run: everything it knows about each on a card, and all of them in one picture."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
 
@@ -10,16 +11,18 @@ import pandas as pd
 from headscope.data.attention import parse_head_name
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import StudyError
-from headscope.view.behaviour import find_labelled, label_heads
+from headscope.view.behaviour import find_kind, find_labelled, label_heads
 from headscope.view.facts import Fact, FactMaker, Place
 from headscope.view.presentation import list_specs
-from headscope.view.specs import OTHER, Behaviour, Labels
+from headscope.view.specs import KIND_TITLES, OTHER, Behaviour, Kind, Labels
 
 __all__ = [
-    "Card", "cards_of_kind", "find_heads", "join_cards", "make_card", "make_cards", "read_head",
+    "Card", "Cell", "Overview", "cards_of_kind", "join_cards", "make_card", "make_cards",
+    "make_overview", "read_head",
 ]  # fmt: skip
 
 SHOWN_LABELS = 3
+NAMED_HEADS = 3  # of a kind, in the legend
 
 Shares = Mapping[tuple[int, int, str], float]  # layer, head, label
 
@@ -37,6 +40,11 @@ class Card:
     words: str = ""  # by which it is found: what it is known for or best at, and synonyms
     share: float = 0.0  # how much of what it is known for first
 
+    @property
+    def name(self) -> str:
+        """The head's name, as 8-10."""
+        return f"{self.layer}-{self.head}"
+
 
 def make_cards(tables: Tables) -> list[Card]:
     """The cards of all heads that the tables speak of, by layer and head.
@@ -52,23 +60,25 @@ def join_cards(cards: Mapping[str, Sequence[Card]]) -> list[Card]:
     for kind, of_kind in cards.items():
         for card in of_kind:
             by_place.setdefault((card.layer, card.head), {})[kind] = card
-    return [_join_cards(by_place[place]) for place in sorted(by_place)]
-
-
-def _join_cards(cards: Mapping[str, Card]) -> Card:
-    """The heads of each kind of attention on one card."""
-    first = next(iter(cards.values()))
-    if "" in cards:
-        return first
-    gist = "; ".join(f"{kind}: {card.gist}" for kind, card in cards.items())
-    facts = [
-        replace(fact, topic=f"{fact.topic} ({kind})")
-        for kind, card in cards.items()
-        for fact in card.facts
-    ]
-    labels = dict.fromkeys(label for card in cards.values() for label in card.labels)
-    words = " ".join(f"{kind} {card.words}" for kind, card in cards.items() if card.words)
-    return replace(first, gist=gist, facts=tuple(facts), labels=tuple(labels), words=words)
+    joined = []
+    for place in sorted(by_place):
+        parts = by_place[place]
+        first = next(iter(parts.values()))
+        if "" in parts:
+            joined.append(first)
+            continue
+        facts = [
+            replace(fact, topic=f"{fact.topic} ({kind})")
+            for kind, card in parts.items()
+            for fact in card.facts
+        ]
+        labels = dict.fromkeys(label for card in parts.values() for label in card.labels)
+        words = " ".join(f"{kind} {card.words}" for kind, card in parts.items() if card.words)
+        gist = "; ".join(f"{kind}: {card.gist}" for kind, card in parts.items())
+        joined.append(
+            replace(first, gist=gist, facts=tuple(facts), labels=tuple(labels), words=words)
+        )
+    return joined
 
 
 def cards_of_kind(
@@ -88,7 +98,7 @@ def cards_of_kind(
                 facts[place].append(fact)
     labels = _label_places(tables, places)
     shares = _list_shares(find_labelled(tables) if labelled is None else labelled)
-    synonyms = {name: _synonyms(name) for names in labels.values() for name in names}
+    synonyms = {name: _list_synonyms(name) for names in labels.values() for name in names}
     cards = []
     for (layer, head), names in labels.items():
         known = tuple(name for name in names if name != OTHER.name)
@@ -106,16 +116,12 @@ def cards_of_kind(
     return cards
 
 
-def _synonyms(label: str) -> str:
+def _list_synonyms(label: str) -> str:
     """Other words for a label, that a person may look for."""
-    of_behaviours = [
-        behaviour.also for behaviour in list_specs(Behaviour) if behaviour.name == label
-    ]
-    if of_behaviours or label == OTHER.name:
-        return " ".join([label, *of_behaviours])
-    return " ".join(
-        [label, *(spec.also(label) for spec in list_specs(Labels) if spec.name in (None, label))]
-    )
+    also = [behaviour.also for behaviour in list_specs(Behaviour) if behaviour.name == label]
+    if not also and label != OTHER.name:
+        also = [spec.also(label) for spec in list_specs(Labels) if spec.name in (None, label)]
+    return " ".join([label, *also])
 
 
 def make_card(tables: Tables, layer: int, head: int) -> Card:
@@ -162,18 +168,16 @@ def _label_places(tables: Tables, places: Sequence[Place]) -> dict[Place, list[s
 
     Of a large model the map has some heads only.
     """
-    labelled = next((table for table in tables.values() if "behaviours" in table), None)
-    known = {} if labelled is None else _read_labels(labelled)
-    rest = [place for place in places if place not in known]
-    if rest:
-        heads = pd.DataFrame(rest, columns=["layer", "head"])
-        known |= _read_labels(label_heads(heads, tables))
+
+    def read(labelled: pd.DataFrame) -> dict[Place, list[str]]:
+        rows = labelled[["layer", "head", "behaviours"]].itertuples(index=False)
+        return {(int(layer), int(head)): str(names).split("; ") for layer, head, names in rows}
+
+    mapped = next((table for table in tables.values() if "behaviours" in table), None)
+    known = {} if mapped is None else read(mapped)
+    if rest := [place for place in places if place not in known]:
+        known |= read(label_heads(pd.DataFrame(rest, columns=["layer", "head"]), tables))
     return {place: known[place] for place in places}
-
-
-def _read_labels(labelled: pd.DataFrame) -> dict[Place, list[str]]:
-    rows = labelled[["layer", "head", "behaviours"]].itertuples(index=False)
-    return {(int(layer), int(head)): str(names).split("; ") for layer, head, names in rows}
 
 
 def _list_shares(labelled: Sequence[pd.DataFrame]) -> Shares:
@@ -192,44 +196,142 @@ def _describe_head(
 ) -> str:
     """Where it looks, what it finds, what it is best at, and what says little of it; or what comes
     nearest."""
-    percents = {label: _say_share(shares.get((*place, label))) for label in labels}
+    percents = {label: _write_share(shares.get((*place, label))) for label in labels}
     known = {behaviour.name: behaviour for behaviour in list_specs(Behaviour)}
     of_head = [known[label] for label in labels if label in known]
     looks, background = (
         [b.phrase.format(percents[b.name]) for b in of_head if b.is_background == is_background]
         for is_background in (False, True)
     )
-    finds_what = list(_say_labels([name for name in labels if name not in known], percents))
+    finds_what = _name_labels([name for name in labels if name not in known], percents)
     finds = [f"finds {', '.join(finds_what)}"] * bool(finds_what)
     best = [] if finds_what or not best_at else [", ".join(best_at[:SHOWN_LABELS])]
     return "; ".join([*looks, *finds, *best, *background]) or _nearest_behaviour(place, shares)
 
 
-def _say_labels(names: Sequence[str], percents: Mapping[str, str]) -> Iterator[str]:
+def _name_labels(names: Sequence[str], percents: Mapping[str, str]) -> list[str]:
     """Free labels, the first few; then those that have a name of their own."""
-    fixed = {labels.name: labels.called for labels in list_specs(Labels) if labels.name is not None}
+    specs = list_specs(Labels)
+    fixed = {labels.name: labels.called for labels in specs if labels.name is not None}
     free = [name for name in names if name not in fixed]
+    written = []
     for name in free[:SHOWN_LABELS]:
-        plain = [labels.plain(name) for labels in list_specs(Labels) if labels.name is None]
-        yield f"{name} ({', '.join([*filter(None, plain), percents[name]])})"
+        plain = [labels.plain(name) for labels in specs if labels.name is None]
+        written.append(f"{name} ({', '.join([*filter(None, plain), percents[name]])})")
     n_more = len(free) - SHOWN_LABELS
     if n_more > 0:
-        noun = next((labels.noun for labels in list_specs(Labels) if labels.name is None), "")
-        yield f"{n_more} more {noun}{'s' * (n_more > 1)}"
-    yield from (f"{fixed[name]} ({percents[name]})" for name in names if name in fixed)
+        noun = next((labels.noun for labels in specs if labels.name is None), "")
+        written.append(f"{n_more} more {noun}{'s' * (n_more > 1)}")
+    return written + [f"{fixed[name]} ({percents[name]})" for name in names if name in fixed]
 
 
 def _nearest_behaviour(place: Place, shares: Shares) -> str:
-    looks_at = [
-        b for b in list_specs(Behaviour) if not b.is_background
-    ]  # those are of another kind
+    # Behaviours in the background are of another kind.
+    looks_at = [behaviour for behaviour in list_specs(Behaviour) if not behaviour.is_background]
     measured = {b: shares[*place, b.name] for b in looks_at if (*place, b.name) in shares}
     if not measured:
         return "no clear function in what was measured"
     nearest = max(measured, key=lambda behaviour: measured[behaviour])
-    looks = nearest.phrase.format(_say_share(measured[nearest]))
+    looks = nearest.phrase.format(_write_share(measured[nearest]))
     return f"no clear function; {looks.replace('looks at', 'looks most at')}"
 
 
-def _say_share(share: float | None) -> str:
+def _write_share(share: float | None) -> str:
     return "-" if share is None or pd.isna(share) else f"{100 * share:.0f} %"
+
+
+# All heads in one picture: a grid of layers and heads, coloured by what each head does.
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A head: what it is known for first, and all of it in words."""
+
+    name: str
+    kind: Kind
+    label: str
+    short: str  # the label in a few letters; "" where it is not worth it
+    share: float  # how much of it
+    says: str
+    is_strongest: bool  # of its label
+    attention: str  # the kind of attention, of an encoder-decoder
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The heads of one kind of attention, a row a layer; None where there is no such head."""
+
+    title: str
+    rows: dict[int, list[Cell | None]]
+
+
+@dataclass(frozen=True)
+class LegendLine:
+    """A colour: what it means, how many heads have it, and the strongest of each label."""
+
+    kind: Kind
+    n_heads: int
+    strongest: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The grids, the legend, and the sizes that decide what fits in."""
+
+    grids: tuple[Grid, ...]
+    legend: tuple[LegendLine, ...]
+
+    @property
+    def n_layers(self) -> int:
+        """The rows of all grids."""
+        return sum(len(grid.rows) for grid in self.grids)
+
+    @property
+    def n_heads(self) -> int:
+        """The columns."""
+        return max((len(row) for grid in self.grids for row in grid.rows.values()), default=0)
+
+
+def make_overview(cards: Mapping[str, Sequence[Card]]) -> Overview:
+    """All heads that have cards; of an encoder-decoder a grid for each attention."""
+    grids = [_make_grid(kind, of_kind) for kind, of_kind in cards.items() if of_kind]
+    cells = [cell for grid in grids for row in grid.rows.values() for cell in row if cell]
+    counts = Counter(cell.kind for cell in cells)
+    kinds = sorted(counts, key=lambda kind: (kind == OTHER, -counts[kind]))
+    strongest = sorted((cell for cell in cells if cell.is_strongest), key=lambda c: -c.share)
+    legend = [
+        LegendLine(
+            kind, counts[kind], tuple([c for c in strongest if c.kind == kind][:NAMED_HEADS])
+        )
+        for kind in kinds
+    ]
+    return Overview(tuple(grids), tuple(legend))
+
+
+def _make_grid(attention: str, cards: Sequence[Card]) -> Grid:
+    by_place = {(card.layer, card.head): card for card in cards}
+    labels = {place: (card.labels or (OTHER.name,))[0] for place, card in by_place.items()}
+    strongest: dict[str, Place] = {}
+    for place in sorted(by_place, key=lambda place: -by_place[place].share):
+        strongest.setdefault(labels[place], place)
+    kinds = {label: find_kind(label) for label in strongest}
+    behaviours = list_specs(Behaviour)
+    shorts = {spec.name: spec.short for spec in behaviours if spec.short}
+    shorts |= {spec.name: spec.short for spec in list_specs(Labels) if spec.name and spec.short}
+    quiet = {OTHER.name, *(b.name for b in behaviours if b.is_background)}
+    n_heads = max(head for _, head in by_place)
+    rows: dict[int, list[Cell | None]] = {layer: [None] * n_heads for layer, _ in by_place}
+    for place, card in by_place.items():
+        label = labels[place]
+        is_strongest = label != OTHER.name and strongest[label] == place
+        rows[card.layer][card.head - 1] = Cell(
+            name=card.name,
+            kind=kinds[label],
+            label=label,
+            short=shorts.get(label, label) if is_strongest or label not in quiet else "",
+            share=card.share,
+            says=card.gist,
+            is_strongest=is_strongest,
+            attention=attention,
+        )
+    return Grid(KIND_TITLES.get(attention, attention), rows)

@@ -1,7 +1,7 @@
 """What a run shows of every claim of the paper."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,15 @@ from headscope.registry import is_built_in, load_presentations
 from headscope.view.judge import all_of
 from headscope.view.numbers import name_specials
 from headscope.view.presentation import list_specs
-from headscope.view.specs import Claim, Outcome, Verdict
+from headscope.view.specs import Claim, Verdict
 
-__all__ = ["Finding", "added_claims", "check_claims", "count_verdicts", "list_claims", "sum_up"]
+__all__ = [
+    "Finding", "added_claims", "check_claims", "count_claims", "count_verdicts", "list_claims",
+    "sum_up",
+]  # fmt: skip
 
 CORPUS_LABELS = ("treebank", "corpus")
+VERDICTS: tuple[Verdict, ...] = ("holds", "undecided", "does not hold", "not measured")
 ALSO_UNTRAINED = "It holds for the untrained model too, so it says nothing about training."
 ASK_UNTRAINED = "To see which hold without training too, add --null 1."
 
@@ -63,18 +67,19 @@ def check_claims(
     """
     kind, part = next(iter(split_kinds(tables).items()))
     prefix = f"{kind.capitalize()}: " * bool(kind)
-    draws = [_check_all(part) for part in _split_draws(untrained or {})]
-    judged = zip(list_claims(), _check_all(part), strict=True)
-    return [
-        Finding(
-            claim,
-            outcome.verdict,
-            prefix * (outcome.verdict != "not measured")
-            + name_specials(outcome.shows, model, kind),
-            () if claim.is_of_data else tuple(draw[number].verdict for draw in draws),
-        )
-        for number, (claim, outcome) in enumerate(judged)
+    drawn = untrained or {}
+    draws = [
+        {name: table[table["draw"] == draw] for name, table in drawn.items()}
+        for draw in sorted({int(draw) for table in drawn.values() for draw in table["draw"]})
     ]
+    findings = []
+    for claim in list_claims():
+        verdict, shows = _check(claim, part)
+        if verdict != "not measured":
+            shows = prefix + shows
+        of_draws = () if claim.is_of_data else tuple(_check(claim, draw)[0] for draw in draws)
+        findings.append(Finding(claim, verdict, name_specials(shows, model, kind), of_draws))
+    return findings
 
 
 def added_claims() -> frozenset[str]:
@@ -116,45 +121,68 @@ def sum_up(findings: Sequence[Finding]) -> str:
     return f"{summary} Of those that hold, {n_untrained} {also} for {drawn} too.{others}"
 
 
-def _check_all(tables: Tables) -> list[Outcome]:
-    return [_check(claim, tables) for claim in list_claims()]
+def count_claims(findings: Sequence[Finding]) -> dict[str, Any]:
+    """How many of the paper's claims have each verdict, in this model (`counts`) and in the
+    untrained one (none where it was not measured); and all claims in groups by section."""
+    titles = {
+        claim.name: shown.section.title
+        for shown in load_presentations().values()
+        for claim in shown.specs(Claim)
+    }
+    by_title: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_title.setdefault(titles[finding.claim.name], []).append(finding)
+    added = added_claims()
+    of_paper = [finding for finding in findings if finding.claim.name not in added]
+    # Of several draws of an untrained model the verdict that most of them have.
+    untrained = [Counter(f.untrained).most_common(1)[0][0] for f in of_paper if f.untrained]
+    return {
+        "counts": _count(finding.verdict for finding in of_paper),
+        "untrained": _count(untrained) if untrained else [],
+        "groups": [
+            {
+                "title": title,
+                "counts": _count(finding.verdict for finding in group),
+                "measured": [f for f in group if f.verdict != "not measured"],
+                "missing": [f for f in group if f.verdict == "not measured"],
+            }
+            for title, group in by_title.items()
+        ],
+    }
 
 
-def _check(claim: Claim, tables: Tables) -> Outcome:
+def _count(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
+    counts = Counter(verdicts)
+    return [(verdict, counts[verdict]) for verdict in VERDICTS]
+
+
+def _check(claim: Claim, tables: Tables) -> tuple[Verdict, str]:
+    """The verdict and what it rests on: a claim must hold in every treebank or corpus."""
     missing = claim.missing(tables)
     if missing:
         lacks = f"The run has no table {missing[0]}. {claim.unless}".strip()
         how = f"{lacks} Measure with: headscope analyze MODEL {claim.made_by}"
-        return Outcome("not measured", how)
+        return "not measured", how
     # Only what the claim needs: a corpus that other tables tell apart is none of its concern.
-    return _check_each_corpus(claim.check, {name: tables[name] for name in claim.needs})
-
-
-def _check_each_corpus(check: Callable[[Tables], Outcome], tables: Tables) -> Outcome:
-    """The check on every treebank or corpus of the tables: it must hold in all of them."""
-    outcomes = {name: check(part) for name, part in _split_corpora(tables)}
+    needed = {name: tables[name] for name in claim.needs}
+    outcomes = {name: claim.check(part) for name, part in _split_corpora(needed)}
     if len(outcomes) == 1:
-        return next(iter(outcomes.values()))
+        outcome = next(iter(outcomes.values()))
+        return outcome.verdict, outcome.shows
     shows = " ".join(f"{name}: {o.verdict}. {o.shows}" for name, o in outcomes.items())
     known = [o.verdict for o in outcomes.values() if o.verdict != "not measured"]
-    return Outcome(all_of(known), shows)
-
-
-def _split_draws(untrained: Tables) -> Iterator[Tables]:
-    draws = sorted({int(draw) for table in untrained.values() for draw in table["draw"]})
-    for draw in draws:
-        yield {name: table[table["draw"] == draw] for name, table in untrained.items()}
+    return all_of(known), shows
 
 
 def _split_corpora(tables: Tables) -> Iterator[tuple[str, Tables]]:
-    columns = {
+    labels = {
         name: table[label].astype(str)
         for name, table in tables.items()
         for label in [label for label in CORPUS_LABELS if label in table][:1]
     }
-    corpora = dict.fromkeys(corpus for column in columns.values() for corpus in column)
+    corpora = dict.fromkeys(corpus for column in labels.values() for corpus in column)
     if not corpora:
         yield "", tables
     for corpus in corpora:
-        part = {name: tables[name][column == corpus] for name, column in columns.items()}
+        part = {name: tables[name][column == corpus] for name, column in labels.items()}
         yield corpus, {**tables, **part}

@@ -26,17 +26,21 @@ from headscope.errors import WriteError
 from headscope.files import write_atomically
 from headscope.view.answer import choose_answers
 from headscope.view.behaviour import find_labelled
-from headscope.view.card import Card, cards_of_kind, join_cards
-from headscope.view.claim import Finding, added_claims, count_verdicts, sum_up
+from headscope.view.card import Card, cards_of_kind, join_cards, make_overview
+from headscope.view.claim import Finding, added_claims, count_claims, count_verdicts, sum_up
 from headscope.view.drawing import draw_head
 from headscope.view.facts import Part
 from headscope.view.glossary import GLOSSARY, READING
-from headscope.view.overview import Overview, make_overview, write_on
 from headscope.view.presentation import PAIR
-from headscope.view.sections import as_script, count_claims, fill_sections
+from headscope.view.sections import as_script, fill_sections
 from headscope.view.specs import OTHER
-from headscope.view.terminal import describe_counts, warn_of_few_documents
-from headscope.view.tokenization import describe_tokenization, doubt_languages
+from headscope.view.svg import write_on
+from headscope.view.terminal import (
+    describe_counts,
+    describe_tokenization,
+    doubt_languages,
+    warn_of_few_documents,
+)
 
 __all__ = ["render_report", "write_report"]
 
@@ -74,9 +78,12 @@ def render_report(
     by_kind = {kind: cards_of_kind(part, labelled[kind]) for kind, part in kinds.items()}
     cards = join_cards(by_kind)
     notable = list(_notable_heads(examples))
-    is_known = {kind: any(map(len, parts)) for kind, parts in labelled.items()}  # what heads do
-    overview = make_overview({kind: part for kind, part in by_kind.items() if is_known[kind]})
-    drawn = [drawn.figure.name for section in sections for drawn in section.figures]
+    overview = make_overview(
+        {kind: of_kind for kind, of_kind in by_kind.items() if any(map(len, labelled[kind]))}
+    )
+    colours = [line.kind.colour for line in overview.legend]
+    drawn = [figure.name for section in sections for figure, _ in section.figures]
+    counts = manifest.get("counts", {}).values()
     environment = Environment(
         loader=PackageLoader("headscope.view"),
         autoescape=True,  # everything but what is marked as markup of our own
@@ -88,7 +95,7 @@ def render_report(
     return environment.get_template("report.html.j2").render(
         nonce=token_urlsafe(16),
         version=version("headscope"),
-        title=_title(manifest, is_pair),
+        title=_title(manifest["model"], is_pair),
         model_path=quote(manifest["model"]["name"]),
         lead=_lead(manifest),
         doubts=doubt_languages(manifest),
@@ -101,13 +108,14 @@ def render_report(
         drawn=drawn,
         first_figure=next(iter(drawn), ""),
         answers=choose_answers(tables, model=manifest["model"]),
-        has_intervals=_has_intervals(manifest),
+        has_intervals=any(c.get("buckets", c.get("documents", 2)) > 1 for c in counts),
         overview=overview,
-        kinds=_list_colours(overview),
+        kinds=[{"ground": PALE if c == OTHER.colour else c, "ink": write_on(c)} for c in colours],
         kind_index={line.kind.name: n for n, line in enumerate(overview.legend, start=1)},
-        row_height=_fit_rows(overview.n_layers),
+        # pixels a layer, with which the picture fits on the first screen
+        row_height=max(LEAST_ROW, min(MOST_ROW, PICTURE_HEIGHT // max(overview.n_layers, 1))),
         notable=notable,
-        cards=[_card_row(card) for card in cards],
+        cards=[{"name": c.name, "gist": c.gist, "is_known": bool(c.words)} for c in cards],
         cards_json=as_script([_card_values(card, notable) for card in cards]),
         method=list(_method(manifest)),
         css=_asset("report.css"),
@@ -157,9 +165,8 @@ def _short_name(name: str) -> str:
     return f"{kind}{colon}{last}" if is_path else name
 
 
-def _title(manifest: Manifest, is_pair: bool) -> str:
+def _title(model: Mapping[str, Any], is_pair: bool) -> str:
     """The question that the page answers."""
-    model = manifest["model"]
     if not is_pair:
         return f"What does {_short_name(model['name'])} look at?"
     first, second = (_short_name(model[order]["name"]) for order in ("first", "second"))
@@ -169,20 +176,9 @@ def _title(manifest: Manifest, is_pair: bool) -> str:
 def _lead(manifest: Manifest) -> str:
     corpora = dict.fromkeys(pass_["corpus"] for pass_ in manifest.get("passes", {}).values())
     read = f" on {', '.join(corpora)}" if corpora else ""
-    weights = manifest["model"].get("weights", "attention")
-    of = "attention" if weights == "attention" else "attention weighted by norms"
+    is_plain = manifest["model"].get("weights", "attention") == "attention"
+    of = "attention" if is_plain else "attention weighted by norms"
     return f"Every head's {of}, measured{read}."
-
-
-def _counts_by_corpus(manifest: Manifest) -> list[Mapping[str, Any]]:
-    """The counts of each corpus once, however many passes read it: of that with most tokens."""
-    largest: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for key, counts in manifest.get("counts", {}).items():
-        pass_ = manifest.get("passes", {}).get(key, {})
-        corpus = pass_.get("role", ""), pass_.get("digest", key)
-        if counts["tokens"] >= largest.get(corpus, counts)["tokens"]:
-            largest[corpus] = counts
-    return list(largest.values())
 
 
 def _tiles(
@@ -191,8 +187,12 @@ def _tiles(
     if cards:
         n_layers = len({card.layer for card in cards})
         yield {"number": f"{n_layers} × {max(c.head for c in cards)}", "label": "layers × heads"}
-    n_tokens = sum(counts["tokens"] for counts in _counts_by_corpus(manifest))
-    yield {"number": f"{n_tokens:,}", "label": "tokens"}
+    n_tokens: dict[Any, int] = {}  # of each corpus once, of the pass that read most
+    for key, counts in manifest.get("counts", {}).items():
+        pass_ = manifest.get("passes", {}).get(key, {})
+        corpus = pass_.get("role", ""), pass_.get("digest", key)
+        n_tokens[corpus] = max(counts["tokens"], n_tokens.get(corpus, 0))
+    yield {"number": f"{sum(n_tokens.values()):,}", "label": "tokens"}
     if not findings:
         return
     added = added_claims()
@@ -203,28 +203,6 @@ def _tiles(
     if any(finding.untrained for finding in of_paper):
         n_untrained = sum(bool(finding.note) for finding in of_paper)
         yield {"number": f"{n_untrained} of {n_holding}", "label": "of these hold untrained too"}
-
-
-def _has_intervals(manifest: Manifest) -> bool:
-    """Whether some corpus has documents enough for intervals."""
-    counts = manifest.get("counts", {}).values()
-    return any(of_pass.get("buckets", of_pass.get("documents", 2)) > 1 for of_pass in counts)
-
-
-def _list_colours(overview: Overview) -> list[dict[str, str]]:
-    """The colours of the picture of all heads, each with a class of its own."""
-    return [
-        {
-            "ground": PALE if line.kind == OTHER else line.kind.colour,
-            "ink": write_on(line.kind.colour),
-        }
-        for line in overview.legend
-    ]
-
-
-def _fit_rows(n_layers: int) -> int:
-    """The height of a layer, in pixels, with which the picture fits on the first screen."""
-    return max(LEAST_ROW, min(MOST_ROW, PICTURE_HEIGHT // max(n_layers, 1)))
 
 
 def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]:
@@ -255,14 +233,8 @@ def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]
         }
 
 
-def _card_row(card: Card) -> dict[str, Any]:
-    """What the table of heads shows of a card; those that are known for something are printed."""
-    return {"name": _name(card), "gist": card.gist, "is_known": bool(card.words)}
-
-
 def _card_values(card: Card, notable: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """All of a card, and where its head is drawn."""
-    name = _name(card)
     facts = [
         [fact.topic, [_part_values(part) for part in fact.parts] or fact.text]
         for fact in card.facts
@@ -270,11 +242,11 @@ def _card_values(card: Card, notable: Sequence[Mapping[str, Any]]) -> dict[str, 
     drawn = [
         [f"{shown['title']} ({shown['kind']})" if shown["kind"] else shown["title"], shown["id"]]
         for shown in notable
-        if shown["head"] == name
+        if shown["head"] == card.name
     ]
     gist = f"{card.gist[:1].upper()}{card.gist[1:]}."
-    words = f"{name} {card.words}"
-    return {"name": name, "gist": gist, "facts": facts, "drawn": drawn, "words": words}
+    words = f"{card.name} {card.words}"
+    return {"name": card.name, "gist": gist, "facts": facts, "drawn": drawn, "words": words}
 
 
 def _part_values(part: Part) -> list[Any]:
@@ -284,10 +256,6 @@ def _part_values(part: Part) -> list[Any]:
     while not values[-1]:
         values.pop()
     return values
-
-
-def _name(card: Card) -> str:
-    return head_name(card.layer - 1, card.head - 1)
 
 
 def _method(manifest: Manifest) -> Iterator[tuple[str, str]]:

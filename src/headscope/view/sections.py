@@ -1,10 +1,9 @@
-"""What stands where in the report, and the claims by part and verdict."""
+"""What stands where in the report."""
 
 import json
 import zlib
 from base64 import b64encode
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ from markupsafe import Markup
 
 from headscope.data.table import Tables
 from headscope.registry import load_presentations
-from headscope.view.claim import Finding, added_claims
 from headscope.view.presentation import (
     ALL_HEADS,
     ANTECEDENTS,
@@ -24,13 +22,10 @@ from headscope.view.presentation import (
     Presentation,
     Section,
 )
-from headscope.view.specs import Claim, Figure, PageTable, Verdict
+from headscope.view.specs import Figure, PageTable
 from headscope.view.table import TextTable
 
-__all__ = [
-    "ClaimGroup", "CountedClaims", "DrawnFigure", "FilledSection", "Missing", "as_script",
-    "count_claims", "fill_sections",
-]  # fmt: skip
+__all__ = ["FilledSection", "as_script", "fill_sections"]
 
 CLAIMS = Section(
     "claims",
@@ -56,27 +51,7 @@ METHOD = Section(
 )
 MANY_CHARACTERS = 100_000  # from here on JSON is compressed, which the page undoes
 
-VERDICTS: tuple[Verdict, ...] = ("holds", "undecided", "does not hold", "not measured")
-Counts = list[tuple[Verdict, int]]
-
 OF_ANALYSES = (SURFACE, IMPORTANCE, SYNTAX, ANTECEDENTS, ALL_HEADS, MAP)
-
-
-@dataclass(frozen=True)
-class DrawnFigure:
-    """A figure of this run, and the chart as JSON that may stand in a script."""
-
-    figure: Figure
-    spec: Markup
-
-
-@dataclass(frozen=True)
-class Missing:
-    """What this run does not have, and the options that measure it; or why it cannot."""
-
-    title: str
-    made_by: str
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,9 +59,9 @@ class FilledSection:
     """A part of the report with what this run has for it."""
 
     section: Section
-    figures: Sequence[DrawnFigure] = ()
+    figures: Sequence[tuple[Figure, Markup]] = ()  # with the chart as JSON for a script
     tables: Sequence[TextTable] = ()
-    missing: Sequence[Missing] = ()
+    missing: Sequence[tuple[str, str, str]] = ()  # title, options that measure it, or why it cannot
 
 
 def fill_sections(tables: Tables, left_out: Mapping[str, str]) -> list[FilledSection]:
@@ -130,73 +105,11 @@ def _fill(
     # Those that share a line come after the wide ones.
     for name, figure in sorted(figures, key=lambda item: item[1].in_line):
         if figure.missing(tables):
-            missing.append(Missing(figure.title, figure.made_by, left_out.get(name, "")))
+            missing.append((figure.title, figure.made_by, left_out.get(name, "")))
         else:
-            chart: Any = figure.draw(tables)
-            drawn.append(DrawnFigure(figure, as_script(chart.to_dict(validate=False))))
+            drawn.append((figure, as_script(figure.draw(tables).to_dict(validate=False))))
     for part in (part for p in of_section.values() for part in p.specs(PageTable)):
         page_tables = part.make(tables)
         built += page_tables
-        missing += [] if page_tables or not part.made_by else [Missing(part.title, part.made_by)]
+        missing += [(part.title, part.made_by, "")] * (not page_tables and bool(part.made_by))
     return FilledSection(section, drawn, built, list(dict.fromkeys(missing)))
-
-
-@dataclass(frozen=True)
-class ClaimGroup:
-    """The claims that belong to one part of the report."""
-
-    title: str
-    findings: tuple[Finding, ...]
-
-    @property
-    def counts(self) -> Counts:
-        """How many have each verdict."""
-        return _count(finding.verdict for finding in self.findings)
-
-    @property
-    def measured(self) -> list[Finding]:
-        """Those that have a verdict."""
-        return [finding for finding in self.findings if finding.verdict != "not measured"]
-
-    @property
-    def missing(self) -> list[Finding]:
-        """Those that were not measured."""
-        return [finding for finding in self.findings if finding.verdict == "not measured"]
-
-
-@dataclass(frozen=True)
-class CountedClaims:
-    """How many of the paper's claims have each verdict, here and in the untrained model; and all
-    claims in groups."""
-
-    counts: Counts
-    untrained: Counts  # none where no untrained model was measured
-    groups: tuple[ClaimGroup, ...]
-
-
-def count_claims(findings: Sequence[Finding]) -> CountedClaims:
-    """The findings by the sections of their analyses, in the order of the registry."""
-    titles = {
-        claim.name: shown.section.title
-        for shown in load_presentations().values()
-        for claim in shown.specs(Claim)
-    }
-    by_title: dict[str, list[Finding]] = {}
-    for finding in findings:
-        by_title.setdefault(titles[finding.claim.name], []).append(finding)
-    groups = (ClaimGroup(title, tuple(of_paper)) for title, of_paper in by_title.items())
-    added = added_claims()
-    of_paper = [finding for finding in findings if finding.claim.name not in added]
-    untrained = [_most_common(f.untrained) for f in of_paper if f.untrained]
-    counts = _count(finding.verdict for finding in of_paper)
-    return CountedClaims(counts, _count(untrained) if untrained else [], tuple(groups))
-
-
-def _most_common(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of several draws of an untrained model the verdict that most of them have."""
-    return Counter(verdicts).most_common(1)[0][0]
-
-
-def _count(verdicts: Iterable[Verdict]) -> Counts:
-    counts = Counter(verdicts)
-    return [(verdict, counts[verdict]) for verdict in VERDICTS]

@@ -12,17 +12,9 @@ from headscope.errors import OutputError, suggest
 from headscope.files import write_atomically
 
 __all__ = [
-    "ENDINGS",
-    "Drawing",
-    "compose",
-    "draw_title",
-    "escape_text",
-    "estimate_width",
-    "put_on",
-    "refuse_ending",
-    "shorten",
-    "show_unit",
-]
+    "ENDINGS", "Drawing", "compose", "draw_title", "escape_text", "estimate_width", "put_on",
+    "refuse_ending", "shorten", "show_unit", "write_on",
+]  # fmt: skip
 
 FONT = "Helvetica, Arial, sans-serif"
 ENDINGS = (".svg", ".html", ".png", ".pdf")
@@ -71,20 +63,22 @@ class Drawing:
         """Write the picture as its ending says: .svg, .html, .png or .pdf."""
         path = Path(path)
         refuse_ending(path)
-        write_atomically(path, self._convert(path.suffix.lower()))
-        return path
-
-    def _convert(self, ending: str) -> bytes:
+        ending = path.suffix.lower()
         if ending == ".svg":
-            return self.svg.encode()
-        if ending == ".html":
-            return PAGE.format(title=escape_text(self.title), svg=self.svg).encode()
-        import vl_convert  # a large library: only for the forms that need it
+            content = self.svg.encode()
+        elif ending == ".html":
+            content = PAGE.format(title=escape_text(self.title), svg=self.svg).encode()
+        else:
+            import vl_convert  # a large library: only for the forms that need it
 
-        if ending == ".pdf":
-            return bytes(vl_convert.svg_to_pdf(self.svg))
-        # On white: dots do not turn light on a dark page as currentColor does.
-        return bytes(vl_convert.svg_to_png(put_on(self.svg, "#fff"), scale=PNG_SCALE))
+            # A PNG is on white: dots do not turn light on a dark page as currentColor does.
+            content = bytes(
+                vl_convert.svg_to_pdf(self.svg)
+                if ending == ".pdf"
+                else vl_convert.svg_to_png(put_on(self.svg, "#fff"), scale=PNG_SCALE)
+            )
+        write_atomically(path, content)
+        return path
 
 
 def compose(
@@ -156,14 +150,26 @@ def estimate_width(text: str) -> float:
     >>> estimate_width("ill") < estimate_width("mow") < estimate_width("漢字漢")
     True
     """
-    return sum(map(_character_width, text))
+
+    def width(character: str) -> float:
+        if combining(character):
+            return 0.0
+        if east_asian_width(character) in "WF":
+            return 1.05
+        if character in NARROW:
+            return 0.36
+        return 0.9 if character in BROAD else 0.72 if character.isupper() else 0.58
+
+    return sum(map(width, text))
 
 
-def _character_width(character: str) -> float:
-    if combining(character):
-        return 0.0
-    if east_asian_width(character) in "WF":
-        return 1.05
-    if character in NARROW:
-        return 0.36
-    return 0.9 if character in BROAD else 0.72 if character.isupper() else 0.58
+def write_on(colour: str) -> str:
+    """Black or white, whichever is easier to read on a colour (WCAG's relative luminance).
+
+    >>> write_on("#0072B2"), write_on("#E69F00")
+    ('#fff', '#000')
+    """
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    return "#000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#fff"
