@@ -24,9 +24,9 @@ from headscope.data.example import Example
 from headscope.engine.measure import measure_examples
 from headscope.models.load import load_model
 from headscope.options import RunOptions
+from headscope.stats.accuracy import choose_best
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.difference import best_of, paired_difference, unpaired_difference, widen
-from headscope.stats.heldout import choose_best
 from headscope.stats.interval import estimate, proportion, share
 from headscope.stats.tests import compare
 

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 import headscope as hs
-from headscope.analyses.dependency.paper_table import PAPER_TABLE_1, UNIVERSAL
+from headscope.analyses.dependency.tables import PAPER_TABLE_1, UNIVERSAL
 
 SHARED = Path(__file__).parents[2] / "shared"
 FILES = {  # what stands in the commands, and where it lies

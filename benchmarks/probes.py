@@ -27,12 +27,12 @@ from headscope.models.loaded import LoadedModel
 from headscope.options import RunOptions
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.attention_only import AttentionOnly, fit_attention_only
-from headscope.probes.attention_words import AttentionAndWords
 from headscope.probes.geometry import choose_layer, fit_layers
 from headscope.probes.suite import Suite, run_probes
 from headscope.probes.train import NoStateStore, TrainingOptions, train
 from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.vectors import WordVectors, read_vectors
+from headscope.probes.word_nets import AttentionAndWords
 from headscope.registry import PROBES
 
 __all__ = ["run", "run_store"]

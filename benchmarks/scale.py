@@ -31,7 +31,7 @@ from headscope.engine.sample import Sample, Shard, draw_sample
 from headscope.engine.work import Groups, Worker, measure_on_cluster, open_worker
 from headscope.options import ClusterOptions, ModelOptions, RunOptions
 from headscope.stats.bucket import N_BUCKETS
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Tally
 
 __all__ = ["run"]
 

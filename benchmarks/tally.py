@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.row import Row, Settings, at_least, at_most
 from benchmarks.timing import best_seconds
 from headscope.stats.bucket import N_BUCKETS
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Tally
 
 __all__ = ["run"]
 

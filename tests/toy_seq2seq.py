@@ -7,8 +7,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
 
-from headscope.data.example import Example
-from headscope.data.link import Link
+from headscope.data.example import Example, Link
 
 WORDS = [f"w{number}" for number in range(12)]
 SPECIAL = ["<pad>", "</s>", "<unk>"]

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from headscope.data.attention import LayerGradient as LayerGradient
     from headscope.data.attention import Readings as Readings
     from headscope.data.example import Example as Example
-    from headscope.data.link import Link as Link
-    from headscope.data.mention import Mention as Mention
+    from headscope.data.example import Link as Link
+    from headscope.data.example import Mention as Mention
+    from headscope.data.example import Tree as Tree
     from headscope.data.reading import MAPS as MAPS
     from headscope.data.reading import SUMS as SUMS
     from headscope.data.reading import DerivedReading as DerivedReading
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from headscope.data.table import empty_tables as empty_tables
     from headscope.data.table import head_axes as head_axes
     from headscope.data.table import tidy_table as tidy_table
-    from headscope.data.tree import Tree as Tree
     from headscope.engine.analyze import analyze as analyze
     from headscope.engine.callback import HeadscopeCallback as HeadscopeCallback
     from headscope.engine.finish import redraw_map as redraw_map
@@ -65,12 +65,9 @@ _NAMES = {
     "data.attention": (
         *("Changes", "Gradients", "LayerAttention", "LayerChange", "LayerGradient", "Readings"),
     ),
-    "data.example": ("Example",),
-    "data.link": ("Link",),
-    "data.mention": ("Mention",),
+    "data.example": ("Example", "Link", "Mention", "Tree"),
     "data.reading": ("MAPS", "SUMS", "DerivedReading", "Reading", "RowReading"),
     "data.table": ("empty_tables", "head_axes", "tidy_table"),
-    "data.tree": ("Tree",),
     "engine.analyze": ("analyze",),
     "engine.callback": ("HeadscopeCallback",),
     "engine.finish": ("redraw_map",),

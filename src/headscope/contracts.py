@@ -35,16 +35,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.floating[Any]]
 
 __all__ = [
-    "Analysis",
-    "Annotation",
-    "AttentionKind",
-    "AttentionSource",
-    "Corpus",
-    "CorpusRole",
-    "Observation",
-    "Source",
-    "Watch",
-]
+    "Analysis", "Annotation", "AttentionKind", "AttentionSource", "Corpus", "CorpusRole",
+    "Observation", "Source", "Watch",
+]  # fmt: skip
 
 
 class CorpusRole(StrEnum):

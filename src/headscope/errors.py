@@ -11,18 +11,9 @@ from contextvars import ContextVar
 from difflib import get_close_matches
 
 __all__ = [
-    "HeadscopeError",
-    "InputError",
-    "ModelError",
-    "OutputError",
-    "StudyError",
-    "WriteError",
-    "first_part",
-    "name_parameters",
-    "on_command_line",
-    "shorten",
-    "suggest",
-]
+    "HeadscopeError", "InputError", "ModelError", "OutputError", "StudyError", "WriteError",
+    "first_part", "name_parameters", "on_command_line", "shorten", "suggest",
+]  # fmt: skip
 
 # Words that may follow an option in a sentence and are no value of it.
 NO_VALUES = "out|or|and|to|for|has|cannot|where|needs?|implies|was|is|does|beside|with|without"

@@ -16,20 +16,10 @@ from headscope.arguments import checked, fits, flag_of, require_type
 from headscope.errors import StudyError, shorten, suggest
 
 __all__ = [
-    "ClusterOptions",
-    "ModelOptions",
-    "Option",
-    "ProbeOptions",
-    "RunOptions",
-    "ShowOptions",
-    "build_options",
-    "collect_options",
-    "command_parameters",
-    "flag_of",
-    "option",
-    "refuse_unknown",
+    "ClusterOptions", "ModelOptions", "Option", "ProbeOptions", "RunOptions", "ShowOptions",
+    "build_options", "collect_options", "command_parameters", "flag_of", "option", "refuse_unknown",
     "require",
-]
+]  # fmt: skip
 
 LEAST_TOKENS = 8
 BLOCK_SENTENCES = 20  # neighbours that stand for a document where documents are unknown

@@ -13,16 +13,9 @@ from typing import Any
 from headscope.errors import HeadscopeError, StudyError, name_parameters, shorten, suggest
 
 __all__ = [
-    "ANALYSES",
-    "CORPORA",
-    "MODELS",
-    "PRESENTATIONS",
-    "PROBES",
-    "Entry",
-    "Registry",
-    "load_presentations",
-    "warn_once",
-]
+    "ANALYSES", "CORPORA", "MODELS", "PRESENTATIONS", "PROBES", "Entry", "Registry",
+    "load_presentations", "warn_once",
+]  # fmt: skip
 
 log = getLogger("headscope")
 

@@ -13,8 +13,7 @@ from headscope.analyses.coreference.measure import Coreference
 from headscope.analyses.coreference.rules import SYSTEMS
 from headscope.analyses.gap import Gap
 from headscope.data.encoding import Encoding
-from headscope.data.example import Example
-from headscope.data.mention import Mention
+from headscope.data.example import Example, Mention
 from headscope.engine.measure import measure_examples
 from headscope.options import RunOptions
 from headscope.runs.tables import make_tables

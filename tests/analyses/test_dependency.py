@@ -22,15 +22,14 @@ from headscope.analyses.trees import Trees
 from headscope.contracts import CorpusRole
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
-from headscope.data.example import Example
-from headscope.data.tree import ROOT, Tree
+from headscope.data.example import ROOT, Example, Tree
 from headscope.data.words import word_weights
 from headscope.engine.measure import measure_batch, measure_examples, show_layers
 from headscope.errors import StudyError
 from headscope.options import RunOptions
 from headscope.runs.tables import make_tables
-from headscope.stats.heldout import choose_best
-from headscope.stats.tally import Tally
+from headscope.stats.accuracy import choose_best
+from headscope.stats.sums import Tally
 from headscope.stats.tests import compare, holm
 from tests.making import (
     N_HEADS,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headscope.analyses.dependency.languages import COLUMNS, find_shared_heads
+from headscope.analyses.dependency.tables import COLUMNS, find_shared_heads
 from headscope.view.figure import list_figures
 from headscope.view.presentation import list_specs
 from headscope.view.specs import PageTable

@@ -28,7 +28,7 @@ from headscope.errors import StudyError
 from headscope.options import build_options, collect_options
 from headscope.runs.tables import make_tables
 from headscope.stats.bucket import bucket_of
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Tally
 from headscope.view.facts import FactMaker
 from headscope.view.presentation import list_specs
 from headscope.view.specs import Behaviour, Claim, Figure

@@ -12,7 +12,7 @@ from headscope.comparison import match
 from headscope.comparison.match import match_all, match_models
 from headscope.corpora.collection import MemoryCorpus
 from headscope.data.example import Example
-from headscope.data.running_text import split_words
+from headscope.data.words import split_words
 from headscope.engine.analyze import analyze
 from headscope.errors import ModelError, StudyError
 from headscope.models.load import load_model

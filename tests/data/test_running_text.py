@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headscope.data.example import Example
-from headscope.data.running_text import Span, align, lay_out, word_spans
+from headscope.data.words import Span, align, lay_out, word_spans
 
 
 def slow_word(token: Span, spans: list[Span]) -> tuple[int, int]:

@@ -16,8 +16,7 @@ import torch
 import headscope as hs
 from headscope.analyses.position import Position
 from headscope.contracts import AttentionKind
-from headscope.data.example import Example
-from headscope.data.link import Link
+from headscope.data.example import Example, Link
 from headscope.engine.head_views import view_heads
 from headscope.errors import InputError, StudyError
 from headscope.models.loaded import wrap_model

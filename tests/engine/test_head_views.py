@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from headscope.data.encoding import Encoding
-from headscope.data.example import Example
-from headscope.data.tree import ROOT, Tree
+from headscope.data.example import ROOT, Example, Tree
 from headscope.engine.head_views import all_heads, view_heads
 from headscope.errors import StudyError
 from tests.making import N_HEADS, N_LAYERS, MadeSource, make_example, random_maps

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from headscope.cli import app
 from headscope.corpora import lines as lines_module
 from headscope.corpora.starter import STARTER
-from headscope.data.example import Example
-from headscope.data.tree import Tree
+from headscope.data.example import Example, Tree
 from headscope.engine.probe import probe
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.probes.parts import Part, fit_heads

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headscope.data.counts import ExampleCounts
-from headscope.data.example import Example
-from headscope.data.mention import Mention
+from headscope.data.example import Example, Mention
 from headscope.engine.sample import PARTED, SPLIT, UNREAD, cut_windows
 from tests.making import MadeSource
 

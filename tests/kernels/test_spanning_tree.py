@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headscope.data.tree import ROOT, find_problem
+from headscope.data.example import ROOT, find_problem
 from headscope.kernels.spanning_tree import maximum_arborescence, maximum_spanning_tree
 
 

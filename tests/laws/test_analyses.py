@@ -26,8 +26,7 @@ from headscope.options import RunOptions, option
 from headscope.registry import ANALYSES
 from headscope.runs.tables import make_tables
 from headscope.stats.estimates import Estimates
-from headscope.stats.sums import Sums
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums, Tally
 from headscope.testing import check_analysis
 from tests.making import (
     N_HEADS,

@@ -10,8 +10,7 @@ import pytest
 from headscope.contracts import Annotation, Corpus, CorpusRole
 from headscope.corpora.collection import MemoryCorpus
 from headscope.corpora.opening import as_corpora, open_corpus, texts
-from headscope.data.example import Example
-from headscope.data.tree import Tree
+from headscope.data.example import Example, Tree
 from headscope.registry import CORPORA
 from headscope.testing import check_corpus
 from tests.shared import shared

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from headscope.corpora.collection import MemoryCorpus
-from headscope.data.example import Example
-from headscope.data.tree import Tree
+from headscope.data.example import Example, Tree
 from headscope.engine.sample import draw_sample
 from headscope.engine.word_maps import StoredMaps
 from headscope.errors import ModelError, StudyError

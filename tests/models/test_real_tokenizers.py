@@ -8,7 +8,7 @@ import pytest
 from headscope.contracts import CorpusRole
 from headscope.corpora.opening import as_corpora
 from headscope.data.example import Example
-from headscope.data.running_text import lay_out
+from headscope.data.words import lay_out
 from headscope.models.encode import Encoder
 from headscope.models.load import load_model
 from tests.shared import shared

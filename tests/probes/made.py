@@ -9,8 +9,7 @@ import torch
 
 from headscope.corpora.collection import MemoryCorpus
 from headscope.data.encoding import Encoding, TokenKind
-from headscope.data.example import Example
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT, Example
 from headscope.engine.sample import draw_sample
 from headscope.engine.word_maps import StoredMaps
 from headscope.options import RunOptions

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from headscope.data.encoding import Encoding
-from headscope.data.example import Example
-from headscope.data.tree import ROOT, Tree
+from headscope.data.example import ROOT, Example, Tree
 from headscope.probes.attention_only import (
     PENALTY,
     compute_hessian,

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from headscope.probes.attention_only import AttentionOnly
-from headscope.probes.attention_words import AttentionAndWords
 from headscope.probes.batches import make_batches, score_sentences
 from headscope.probes.vectors import WordVectors
+from headscope.probes.word_nets import AttentionAndWords
 from tests.making import N_HEADS, N_LAYERS
 from tests.probes.made import made_vectors, make_examples, store
 from tests.references.probes import attention_and_words_score

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headscope.probes.minimize import minimize
+from headscope.probes.attention_only import minimize
 
 
 def valley(point: np.ndarray) -> tuple[float, np.ndarray]:

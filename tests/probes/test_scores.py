@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.data.example import Example
-from headscope.data.tree import ROOT, Tree
+from headscope.data.example import ROOT, Example, Tree
 from headscope.kernels.spanning_tree import best_trees
 from headscope.probes.attention_only import AttentionOnly
 from headscope.probes.baselines import (
@@ -31,7 +30,7 @@ from headscope.probes.scores import (
 from headscope.probes.suite import ProbeResult
 from headscope.probes.tables import difference_table
 from headscope.probes.treebank import is_punctuation
-from headscope.probes.word_net import WordNet, offset_features
+from headscope.probes.word_nets import WordNet, offset_features
 from tests.making import N_HEADS, N_LAYERS, MadeSource
 from tests.probes.made import PLANTED_TREE, SYNTAX, made_vectors, make_examples, store
 from tests.references.probes import attachment_counts, best_tree_score, uas_difference

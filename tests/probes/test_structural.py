@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT
 from headscope.errors import OutputError, StudyError
 from headscope.probes.batches import make_batches, score_sentences
 from headscope.probes.geometry import (

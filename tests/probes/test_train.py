@@ -11,7 +11,7 @@ from torch import Tensor
 from headscope.engine.checkpoint import StateFile
 from headscope.errors import OutputError, StudyError
 from headscope.probes.train import Epoch, NoStateStore, TrainingOptions, train
-from headscope.probes.word_net import WordNet
+from headscope.probes.word_nets import WordNet
 from tests.probes.made import made_vectors, make_examples, store
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT
 from headscope.probes.attention_only import (
     PENALTY,
     AttentionOnly,
@@ -38,9 +38,8 @@ from headscope.probes.trust import (
     give_control_heads,
     head_bits,
 )
-from headscope.probes.word_net import WordNet
-from headscope.stats.seeds import add_seeds, add_spread
-from headscope.stats.tests import Difference
+from headscope.probes.word_nets import WordNet
+from headscope.stats.tests import Difference, add_seeds, add_spread
 from tests.making import N_HEADS, N_LAYERS, MadeSource, random_maps
 from tests.probes.made import PLANTED_TREE, SYNTAX, made_vectors, make_examples, store
 from tests.references import structure as slow

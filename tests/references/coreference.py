@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from headscope.data.encoding import Encoding
-from headscope.data.mention import Mention
+from headscope.data.example import Mention
 from headscope.stats.bucket import bucket_of
 from tests.references.dependency import predict, word_map
 from tests.references.folds import N_FOLDS, make_partitions

@@ -13,8 +13,7 @@ from headscope.data.head_view import HeadView, ShownExample
 from headscope.engine.analyze import analyze
 from headscope.runs.run import Run
 from headscope.stats.bucket import N_BUCKETS
-from headscope.stats.sums import Sums
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums, Tally
 from headscope.view.presentation import MapOptions
 from tests.making import make_example
 from tests.planted import PLANTED

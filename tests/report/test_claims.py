@@ -15,7 +15,7 @@ from headscope.analyses.special_tokens.show import check_alike
 from headscope.data.depth import like_paper
 from headscope.runs.tables import make_tables
 from headscope.stats.interval import Estimate
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Tally
 from headscope.view.claim import Finding, check_claims, list_claims, sum_up
 from headscope.view.judge import (
     Passing,

@@ -4,7 +4,7 @@ from math import nan
 
 import pandas as pd
 
-from headscope.analyses.dependency.paper_table import PAPER_TABLE_1
+from headscope.analyses.dependency.tables import PAPER_TABLE_1
 from headscope.data.table import Tables
 from headscope.view.presentation import list_specs
 from headscope.view.specs import PageTable

@@ -8,14 +8,14 @@ from scipy.stats import t as student
 
 from headscope.analyses.special_tokens.measure import SpecialTokens
 from headscope.runs.tables import make_tables
-from headscope.stats.contrast import (
+from headscope.stats.difference import (
     correlate,
     find_step,
     over_layers,
     ratio_estimate,
     untrained_columns,
 )
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Tally
 from tests.references.comparison import correlate_layers
 
 N_BUCKETS, N_LAYERS, N_HEADS = 64, 7, 5

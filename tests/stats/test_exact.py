@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headscope.stats.exact import STEPS, ExactSum, add_exactly, on_grid
-from headscope.stats.tally import Tally
+from headscope.stats.sums import STEPS, ExactSum, Tally, add_exactly, on_grid
 
 NUMBERS = st.floats(-(2.0**40), 2.0**40, allow_nan=False) | st.floats(-1.0, 1.0)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headscope.stats.accuracy import choose_best
 from headscope.stats.bucket import N_BUCKETS, N_FOLDS, N_PARTITIONS, make_partitions
-from headscope.stats.heldout import choose_best
 from tests.references import folds as reference_folds
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headscope.data.example import stable_hash
 from headscope.stats.bucket import N_BUCKETS
-from headscope.stats.tally import PLAIN, Tally
+from headscope.stats.sums import PLAIN, Tally
 
 
 def tally_of(values: np.ndarray, documents: list[str] | None = None) -> Tally:
@@ -90,7 +90,7 @@ def test_many_columns_are_estimated_in_chunks_with_the_same_result(
     rng = np.random.default_rng(0)
     totals = {"a": rng.normal(size=(N_BUCKETS, 7, 5)), "n": np.ones((N_BUCKETS, 1))}
     whole = Tally(totals).ratio("a", "n")
-    monkeypatch.setattr("headscope.stats.tally.CHUNK", 4)
+    monkeypatch.setattr("headscope.stats.sums.CHUNK", 4)
     np.testing.assert_array_equal(Tally(totals).ratio("a", "n"), whole)
 
 

@@ -16,7 +16,7 @@ from headscope.data.attention import Gradients
 from headscope.data.depth import count_layers, like_paper, name_layers
 from headscope.data.table import Tables, rows_where
 from headscope.lazy import Tensor, torch
-from headscope.stats.contrast import ratio_estimate
+from headscope.stats.difference import ratio_estimate
 from headscope.stats.estimates import AT_LEAST_0, Estimates, Number, Summary, mean_over_layers
 from headscope.stats.interval import Estimate
 from headscope.stats.sums import REPLICATE, Sums

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from headscope.analyses.dependency.claims import MIN_COUNT
-from headscope.analyses.dependency.paper_table import name_in_paper
+from headscope.analyses.dependency.tables import name_in_paper
 from headscope.analyses.special_tokens.classes import class_names, classify
 from headscope.analyses.special_tokens.show import TARGETS, find_sink
 from headscope.contracts import Analysis, Annotation

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch
+from headscope.data.example import ROOT
 from headscope.data.reading import DerivedReading, Reading
 from headscope.data.table import Tables, head_axes, rows_where, tidy_table
-from headscope.data.tree import ROOT
 from headscope.data.words import (
     WordReading,
     check_query_pieces,
@@ -117,7 +117,7 @@ class Trees(Analysis):
 
 
 def _count_arcs(weights: Tensor, arcs: Arcs) -> Tensor:
-    from headscope.kernels.tree_scores import count_arcs  # numba: when it is used
+    from headscope.kernels.spanning_tree import count_arcs  # numba: when it is used
 
     return torch.from_numpy(count_arcs(weights.cpu().numpy(), *arcs))  # [example, head, tree]
 

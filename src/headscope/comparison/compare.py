@@ -30,9 +30,7 @@ from headscope.view.answer import join_words, write_percent
 from headscope.view.claim import added_claims
 from headscope.view.numbers import Form, p_value
 
-__all__ = [
-    "LEVEL", "Comparison", "compare", "name_measure", "split_kinds_by_run", "write_number",
-]  # fmt: skip
+__all__ = ["LEVEL", "Comparison", "compare", "name_measure", "split_kinds_by_run", "write_number"]
 
 log = getLogger("headscope")
 

@@ -23,8 +23,8 @@ from headscope.view.presentation import list_specs
 from headscope.view.specs import Behaviour, Outcome, PairClaim
 
 __all__ = [
-    "Compared", "Loaded", "RunLike", "best_heads", "claims_table", "different_options",
-    "find_runs", "judge_pairs", "kinds_table", "load_runs", "weights_of",
+    "Compared", "Loaded", "RunLike", "best_heads", "claims_table", "different_options", "find_runs",
+    "judge_pairs", "kinds_table", "load_runs", "weights_of",
 ]  # fmt: skip
 
 log = getLogger("headscope")

@@ -16,8 +16,8 @@ from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.data.attention import head_name
 from headscope.data.example import Example
 from headscope.data.head_view import ShownExample, write_examples
-from headscope.data.running_text import split_words
 from headscope.data.table import Tables
+from headscope.data.words import split_words
 from headscope.engine.analyze import analyze
 from headscope.engine.head_views import view_heads
 from headscope.engine.resolve import split_options

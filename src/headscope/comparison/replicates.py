@@ -23,7 +23,7 @@ from headscope.runs.run import Run
 from headscope.runs.tables import make_tables, number_layers, summarize_passes
 from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.interval import ROUNDING
-from headscope.stats.tally import PLAIN, Tally
+from headscope.stats.sums import PLAIN, Tally
 
 __all__ = [
     "NTH", "Replicates", "find_estimates", "find_keys", "put_together", "read_replicates",

@@ -13,19 +13,13 @@ from headscope.contracts import Annotation, CorpusRole
 from headscope.corpora.document_names import NEWDOC, Documents, find_documents
 from headscope.corpora.lines import FileCorpus, Lines
 from headscope.corpora.text import Paragraph, pair_paragraphs
-from headscope.data.example import Example
-from headscope.data.tree import Tree, find_problem
+from headscope.data.example import Example, Tree, find_problem
 from headscope.errors import InputError, shorten
 from headscope.options import BLOCK_SENTENCES
 
 __all__ = [
-    "ConlluFile",
-    "ConlluSentence",
-    "ConlluText",
-    "ConlluTreebank",
-    "read_sentences",
-    "read_tree",
-]
+    "ConlluFile", "ConlluSentence", "ConlluText", "ConlluTreebank", "read_sentences", "read_tree",
+]  # fmt: skip
 
 N_COLUMNS = 10
 SUFFIXES = (".conllu", ".conllx", ".conll")

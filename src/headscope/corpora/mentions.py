@@ -14,9 +14,7 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple
 
-from headscope.data.example import Example
-from headscope.data.mention import Mention
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT, Example, Mention
 from headscope.errors import InputError, shorten
 
 __all__ = [

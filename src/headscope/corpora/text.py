@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from headscope.contracts import Annotation, CorpusRole
 from headscope.corpora.lines import FileCorpus, Lines
-from headscope.data.example import Example
-from headscope.data.link import parse_links
+from headscope.data.example import Example, parse_links
 from headscope.errors import InputError, shorten
 
 __all__ = ["JsonlCorpus", "Paragraph", "TextCorpus", "pair_paragraphs"]

@@ -1,14 +1,104 @@
-"""One unit of a corpus: a segment of text, a sentence of words, or a document of sentences."""
+"""One unit of a corpus, a text, a sentence or a document, and its trees, mentions and links."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from typing import NamedTuple
 
-from headscope.data.link import Link
-from headscope.data.mention import Mention
-from headscope.data.tree import Tree
+__all__ = ["KINDS", "ROOT", "Example", "Link", "Mention", "Tree", "parse_links", "stable_hash"]
 
-__all__ = ["Example", "stable_hash"]
+LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
+
+
+class Link(NamedTuple):
+    """Two words that translate each other, counted from 0; a link that is not sure is possible."""
+
+    source: int
+    target: int
+    is_sure: bool = True
+
+
+def parse_links(text: str) -> tuple[Link, ...]:
+    """The links of a line: "0-1" links source word 0 with target word 1, "0p1" possibly so.
+
+    >>> parse_links("0-0 1p2")
+    (Link(source=0, target=0, is_sure=True), Link(source=1, target=2, is_sure=False))
+    """
+    matches = [LINK.fullmatch(part) for part in text.split()]
+    if not all(matches):
+        raise ValueError(f"{text!r:.60} is not an alignment in the Pharaoh format")
+    return tuple(Link(int(m[1]), int(m[3]), m[2] == "-") for m in matches if m)
+
+
+ROOT = -1  # the head of the root word
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Each word's head (a zero-based index, or ROOT) and its relation to it. One root, no cycle."""
+
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.heads) != len(self.relations):
+            raise ValueError("a tree has one relation for every head")
+        if problem := find_problem(self.heads):
+            raise ValueError(f"word {problem[0] + 1} {problem[1]}")
+
+
+def find_problem(heads: tuple[int, ...]) -> tuple[int, str] | None:
+    """The first word that breaks the tree, and how; None for a tree.
+
+    >>> find_problem((1, ROOT, 1)) is None
+    True
+    >>> find_problem((1, 0))
+    (0, 'is part of a cycle')
+    """
+    roots = [word for word, head in enumerate(heads) if head == ROOT]
+    if len(roots) > 1:
+        return roots[1], f"is a second root, after word {roots[0] + 1}"
+    for word, head in enumerate(heads):
+        if not ROOT <= head < len(heads):
+            return word, f"has head {head + 1}, outside the sentence of {len(heads)} words"
+    is_grounded = [head == ROOT for head in heads]
+    for word in range(len(heads)):
+        path, here = set[int](), word
+        while not is_grounded[here]:
+            if here in path:
+                return here, "is part of a cycle"
+            path.add(here)
+            here = heads[here]
+        for passed in path:
+            is_grounded[passed] = True
+    return None
+
+
+KINDS = ("pronoun", "proper", "nominal")
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Words `start` to `end` (not included); mentions of one `cluster` refer to the same thing.
+
+    `number`, `gender` and `person` are None where they are not known.
+    """
+
+    start: int
+    end: int
+    cluster: str
+    head: int  # the word that stands for the span
+    kind: str = "nominal"  # one of KINDS
+    number: str | None = None  # singular, plural
+    gender: str | None = None  # masculine, feminine, neuter
+    person: str | None = None  # 1, 2, 3
+    is_singleton: bool = False  # whether the whole document mentions its cluster but once
+
+    def moved(self, by: int) -> "Mention":
+        """The same mention, counted from another word."""
+        start, end, head = self.start + by, self.end + by, self.head + by
+        return replace(self, start=start, end=end, head=head)
 
 
 def stable_hash(text: str) -> int:

@@ -20,7 +20,7 @@ from headscope.errors import OutputError, shorten
 from headscope.files import write_atomically
 from headscope.runs.manifest import FORMAT
 from headscope.stats.ranking import Ranking
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Tally
 
 __all__ = [
     "Checkpoint", "EarlierSumsError", "SavedSums", "StateFile", "read_checkpoint",

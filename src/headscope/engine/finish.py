@@ -24,7 +24,7 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, explain_damage, load_run
 from headscope.runs.tables import make_tables, number_layers, summarize_passes
 from headscope.stats.bucket import N_BUCKETS
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Tally
 from headscope.view.behaviour import find_notable_heads
 from headscope.view.presentation import DerivedTables, MapOptions, NotableHead
 from headscope.view.terminal import doubt_languages

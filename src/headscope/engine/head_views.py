@@ -16,10 +16,9 @@ from headscope.contracts import AttentionKind, AttentionSource, CorpusRole
 from headscope.data.attention import LayerAttention, head_name
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding, TokenKind
-from headscope.data.example import Example, stable_hash
+from headscope.data.example import ROOT, Example, stable_hash
 from headscope.data.head_view import HeadView, ShownExample
 from headscope.data.table import Tables
-from headscope.data.tree import ROOT
 from headscope.engine.finish import NotableHead, find_notable_heads
 from headscope.engine.measure import Progress, refuse_not_finite
 from headscope.engine.plan import Pass

@@ -34,8 +34,7 @@ from headscope.options import RunOptions
 from headscope.runs.tables import tally_name
 from headscope.stats.bucket import N_BUCKETS, bucket_of
 from headscope.stats.ranking import Ranking
-from headscope.stats.sums import key_of
-from headscope.stats.tally import PLAIN, Tally
+from headscope.stats.sums import PLAIN, Tally, key_of
 
 __all__ = [
     "ByKind", "Progress", "Result", "by_key", "keep_usable", "measure_batch", "measure_examples",

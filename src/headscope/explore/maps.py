@@ -21,15 +21,8 @@ from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import refuse_not_finite
 
 __all__ = [
-    "KEPT_BYTES",
-    "PRECISION",
-    "Look",
-    "Thumbs",
-    "look_at",
-    "pack_roots",
-    "shrink",
-    "thumb_size",
-]
+    "KEPT_BYTES", "PRECISION", "Look", "Thumbs", "look_at", "pack_roots", "shrink", "thumb_size",
+]  # fmt: skip
 
 PRECISION = 0.00002  # of a weight that was a root in 16 bits
 KEPT_BYTES = 600_000_000  # maps that stay in memory; of a longer text one layer does

@@ -12,7 +12,7 @@ from headscope.corpora.opening import as_corpora
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.example import Example
 from headscope.data.head_view import HeadView
-from headscope.data.running_text import split_words
+from headscope.data.words import split_words
 from headscope.engine.head_views import all_heads, name_layers, view_heads
 from headscope.engine.open_models import open_source
 from headscope.errors import StudyError, shorten, suggest

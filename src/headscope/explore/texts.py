@@ -14,9 +14,8 @@ from headscope.corpora.collection import BaseCorpus
 from headscope.corpora.lines import read_lines
 from headscope.corpora.opening import as_corpora, open_corpus
 from headscope.data.encoding import Encoding, TokenKind
-from headscope.data.example import Example
-from headscope.data.running_text import split_words
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT, Example
+from headscope.data.words import split_words
 from headscope.errors import HeadscopeError, StudyError, shorten
 from headscope.view.svg import show_unit
 

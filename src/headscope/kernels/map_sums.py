@@ -1,4 +1,4 @@
-"""Entropies, column sums, diagonals and pooled maps of a slice, while it is in the cache."""
+"""Entropies, column sums, diagonals and pooled maps of a slice in the cache; arcs that heads find."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from headscope.kernels import njit
 from headscope.kernels.lanes import FASTMATH, x_log2_x
 from headscope.kernels.threads import use_torch_threads
 
-__all__ = ["add_pooled", "add_sums", "find_largest"]
+__all__ = ["add_pooled", "add_sums", "count_moved", "find_largest"]
 
 ZERO, ONE = np.float32(0), np.float32(1)
 LN2 = np.float32(np.log(2))
@@ -161,3 +161,27 @@ def _find_largest(pooled, n_words, is_visible, words, weights, special):  # type
                 special[example, head, 1, word] = max(
                     special[example, head, 1, word], maps[unit, word]
                 )
+
+
+@njit()
+def count_moved(
+    predicted: Int[NDArray[np.int16], "row cell"],
+    rows: Int[NDArray[np.int64], "arc draw"],
+    heads: Int[NDArray[np.int16], "arc draw"],
+    arcs: Int[NDArray[np.int64], " member"],
+    relations: Int[NDArray[np.int64], " member"],
+    counts: Float[NDArray[np.float32], "relation draw cell"],
+) -> Any:
+    """Add the arcs found by each cell (a head and direction) to `counts`.
+
+    `predicted[row]` is what a word predicts by each cell; an arc of a draw is found where it is the
+    arc's head. Members are the arcs of each relation.
+    """
+    n_draws, n_cells = rows.shape[1], predicted.shape[1]
+    for member in range(len(arcs)):
+        arc = arcs[member]
+        for draw in range(n_draws):
+            own, head = predicted[rows[arc, draw]], heads[arc, draw]
+            into = counts[relations[member], draw]
+            for cell in range(n_cells):
+                into[cell] += own[cell] == head

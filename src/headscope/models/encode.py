@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import Example
-from headscope.data.running_text import Span, align, lay_out, word_spans
+from headscope.data.words import Span, align, lay_out, word_spans
 from headscope.errors import ModelError, shorten
 
 if TYPE_CHECKING:  # not at run time: the engine batches for any source, and this import is slow

@@ -16,8 +16,7 @@ from headscope.contracts import Source, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import Example
-from headscope.data.running_text import split_words
-from headscope.data.words import word_weights
+from headscope.data.words import split_words, word_weights
 from headscope.errors import ModelError
 from headscope.models.loaded import LoadedModel
 

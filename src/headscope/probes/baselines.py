@@ -9,7 +9,7 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import nn
 
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT
 from headscope.probes.batches import Scorer, Scores, SentenceBatch, mask_scores
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank, is_punctuation
 from headscope.stats.bucket import N_BUCKETS

@@ -10,12 +10,12 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank, Sentence
 
 __all__ = [
-    "NeuralScorer", "RowOf", "Scorer", "Scores", "SeedSums", "SentenceBatch",
-    "make_batches", "mask_scores", "score_sentences",
+    "NeuralScorer", "RowOf", "Scorer", "Scores", "SeedSums", "SentenceBatch", "make_batches",
+    "mask_scores", "score_sentences",
 ]  # fmt: skip
 
 BATCH_CELLS = 8192  # about thirty sentences of sixteen words

@@ -28,12 +28,12 @@ from headscope.probes.suite import EMBEDDINGS, Suite, run_side_by_side
 from headscope.probes.treebank import ProbeTreebank, Sentence
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
 from headscope.stats.interval import Estimate, estimate, proportion, share
-from headscope.stats.seeds import add_spread
+from headscope.stats.tests import add_spread
 
 __all__ = [
     "GEOMETRY", "Geometry", "GeometrySums", "LayerFit", "Structure", "chain_geometry",
-    "choose_layer", "estimate_geometry", "fit_layers", "list_structures",
-    "probe_geometry", "spearman", "tree_edges",
+    "choose_layer", "estimate_geometry", "fit_layers", "list_structures", "probe_geometry",
+    "spearman", "tree_edges",
 ]  # fmt: skip
 
 GEOMETRY = ("uuas", "distance_spearman", "root_accuracy", "depth_spearman")

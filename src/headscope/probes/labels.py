@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from torch import Tensor
 
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT
 from headscope.probes.batches import SentenceBatch
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank
 

@@ -17,12 +17,13 @@ from headscope.kernels.arc_loss import N_KINDS
 from headscope.probes.attention_only import (
     KINDS,
     AttentionOnly,
+    Matrix,
+    Vector,
     compute_hessian,
     fit_attention_only,
     loss_and_gradient,
 )
 from headscope.probes.batches import make_batches, mask_scores
-from headscope.probes.minimize import Matrix, Vector
 from headscope.probes.treebank import ProbeTreebank
 from headscope.stats.bucket import N_BUCKETS
 

@@ -8,18 +8,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT
 from headscope.kernels.spanning_tree import best_trees
 from headscope.probes.batches import NeuralScorer, RowOf, Scorer, SentenceBatch, make_batches
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank
 from headscope.stats.interval import Estimate, proportion
-from headscope.stats.seeds import add_seeds, add_spread
-from headscope.stats.tally import Tally
-from headscope.stats.tests import Difference, compare
+from headscope.stats.sums import Tally
+from headscope.stats.tests import Difference, add_seeds, add_spread, compare
 
 __all__ = [
-    "SCORES", "Label", "ProbeScores", "compare_relations", "compare_uas",
-    "estimate_relations", "estimate_scores", "score_probe",
+    "SCORES", "Label", "ProbeScores", "compare_relations", "compare_uas", "estimate_relations",
+    "estimate_scores", "score_probe",
 ]  # fmt: skip
 
 SCORES = ("uas", "uas_with_punctuation", "uuas", "mst_uas", "las")

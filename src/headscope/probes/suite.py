@@ -17,7 +17,6 @@ import torch
 
 from headscope.probes import baselines
 from headscope.probes.attention_only import KINDS, AttentionOnly, fit_attention_only
-from headscope.probes.attention_words import AttentionAndWords
 from headscope.probes.batches import NeuralScorer, Scorer
 from headscope.probes.labels import LabelProbe, fit_labels
 from headscope.probes.parts import fit_heads
@@ -26,7 +25,7 @@ from headscope.probes.structural import StructuralProbe, measure_scale
 from headscope.probes.train import Epoch, StateStore, TrainingOptions, train
 from headscope.probes.treebank import ProbeTreebank
 from headscope.probes.vectors import UNKNOWN, WordVectors
-from headscope.probes.word_net import WordNet
+from headscope.probes.word_nets import AttentionAndWords, WordNet
 
 __all__ = ["Probe", "ProbeResult", "ProgressReport", "Suite", "run_probes", "run_side_by_side"]
 

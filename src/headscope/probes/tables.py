@@ -22,8 +22,7 @@ from headscope.probes.scores import (
 from headscope.probes.suite import ProbeResult
 from headscope.probes.trust import Trust
 from headscope.stats.interval import proportion
-from headscope.stats.seeds import seed_spread
-from headscope.stats.tests import holm
+from headscope.stats.tests import holm, seed_spread
 
 __all__ = ["TABLES", "Findings", "build_tables"]
 

@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-from headscope.data.example import Example, stable_hash
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT, Example, stable_hash
 from headscope.probes.store import WordMaps
 from headscope.stats.bucket import bucket_of
 

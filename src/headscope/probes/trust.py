@@ -22,15 +22,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from headscope.data.example import stable_hash
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT, stable_hash
 from headscope.probes.batches import RowOf, Scorer, score_sentences
 from headscope.probes.scores import score_probe
 from headscope.probes.suite import Probe, ProbeResult, Suite
 from headscope.probes.train import NoStateStore, is_enough
 from headscope.probes.treebank import NO_HEAD, ProbeTreebank, Sentence
 from headscope.stats.bucket import N_BUCKETS, leave_one_out
-from headscope.stats.contrast import ratio_estimate
+from headscope.stats.difference import ratio_estimate
 from headscope.stats.interval import (
     Estimate,
     estimate,

@@ -8,8 +8,7 @@ import pandas as pd
 from headscope.contracts import Analysis, CorpusRole
 from headscope.data.table import KIND, Tables, empty_tables, join_kinds
 from headscope.stats.estimates import as_frames
-from headscope.stats.sums import Sums
-from headscope.stats.tally import Tally
+from headscope.stats.sums import Sums, Tally
 
 __all__ = [
     "CORPUS_COLUMNS", "make_tables", "number_layers", "rows_of_pass", "summarize_passes",

@@ -13,23 +13,13 @@ import pandas as pd
 import xarray as xr
 
 from headscope.data.table import tidy_table
-from headscope.stats.contrast import untrained_columns
+from headscope.stats.difference import untrained_columns
 from headscope.stats.interval import ANY, Estimate, align, estimate
 from headscope.stats.sums import REPLICATE
 
 __all__ = [
-    "AT_LEAST_0",
-    "FROM_0_TO_1",
-    "FROM_MINUS_1_TO_1",
-    "EstimateColumn",
-    "Estimates",
-    "Joined",
-    "Number",
-    "Summary",
-    "add_difference",
-    "as_frames",
-    "estimate_array",
-    "mean_over_layers",
+    "AT_LEAST_0", "FROM_0_TO_1", "FROM_MINUS_1_TO_1", "EstimateColumn", "Estimates", "Joined",
+    "Number", "Summary", "add_difference", "as_frames", "estimate_array", "mean_over_layers",
 ]  # fmt: skip
 
 FROM_0_TO_1, FROM_MINUS_1_TO_1, AT_LEAST_0 = (0.0, 1.0), (-1.0, 1.0), (0.0, np.inf)

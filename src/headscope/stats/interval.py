@@ -14,8 +14,8 @@ from scipy.special import stdtrit
 from headscope.stats.bucket import leave_one_out
 
 __all__ = [
-    "ANY", "ROUNDING", "Estimate", "align", "count_buckets", "estimate", "proportion",
-    "quantile", "share", "standard_error",
+    "ANY", "ROUNDING", "Estimate", "align", "count_buckets", "estimate", "proportion", "quantile",
+    "share", "standard_error",
 ]  # fmt: skip
 
 LEVEL = 0.95

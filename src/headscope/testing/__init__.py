@@ -27,8 +27,7 @@ from headscope.data.example import Example
 from headscope.engine.measure import Result, by_key, measure_examples, show_layers
 from headscope.options import RunOptions, collect_options
 from headscope.runs.tables import make_tables
-from headscope.stats.sums import OPEN
-from headscope.stats.tally import PLAIN, Tally
+from headscope.stats.sums import OPEN, PLAIN, Tally
 from headscope.testing.made import (
     MadeSource,
     encode_words,

@@ -12,11 +12,8 @@ from torch import Tensor
 from headscope.contracts import AttentionKind, Source, Watch
 from headscope.data.attention import LayerAttention, LayerChange, LayerGradient
 from headscope.data.encoding import Batch, Encoding, TokenKind
-from headscope.data.example import Example
-from headscope.data.link import Link
-from headscope.data.mention import KINDS, Mention
+from headscope.data.example import KINDS, ROOT, Example, Link, Mention, Tree
 from headscope.data.reading import Reading, cut_maps
-from headscope.data.tree import ROOT, Tree
 
 __all__ = [
     "N_HEADS", "N_LAYERS", "RELATIONS", "VOCABULARY", "MadeSource", "encode_pair", "encode_words",

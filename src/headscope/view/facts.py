@@ -13,8 +13,8 @@ from headscope.view.numbers import SHARE, Form, is_agreed, say_held_out
 from headscope.view.table import CORPUS_LABELS, choose_rows, name_corpus, rows_of
 
 __all__ = [
-    "Fact", "FactMaker", "Facts", "Part", "Place", "accuracy_facts", "add_rank",
-    "best_head_facts", "by_head", "head_facts", "read_rank",
+    "Fact", "FactMaker", "Facts", "Part", "Place", "accuracy_facts", "add_rank", "best_head_facts",
+    "by_head", "head_facts", "read_rank",
 ]  # fmt: skip
 
 

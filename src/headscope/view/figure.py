@@ -18,9 +18,9 @@ from headscope.view.presentation import list_specs
 from headscope.view.specs import COLOURS, GREY, KIND_TITLES, Bars, Dots, Figure, Grid
 
 __all__ = [
-    "DIVERGING", "FONT", "FORMATS", "HEAD", "INTERVAL", "SEQUENTIAL", "TEXT",
-    "Chart", "calculate", "clean_label", "clean_labels", "draw", "list_figures", "mark_data",
-    "name_and_interval", "number", "render", "save_alike", "save_figures", "style",
+    "DIVERGING", "FONT", "FORMATS", "HEAD", "INTERVAL", "SEQUENTIAL", "TEXT", "Chart", "calculate",
+    "clean_label", "clean_labels", "draw", "list_figures", "mark_data", "name_and_interval",
+    "number", "render", "save_alike", "save_figures", "style",
 ]  # fmt: skip
 
 Chart: TypeAlias = Any  # of some kind; the types of Altair do not outlive its methods

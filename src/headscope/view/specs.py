@@ -17,9 +17,9 @@ from headscope.view.table import TextTable, choose_rows
 
 __all__ = [
     "COLOURS", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Answer",
-    "AnswerMaker", "Bars", "Behaviour", "Claim", "Dots", "Figure",
-    "Grid", "Hover", "Kind", "Labels", "Outcome", "PageTable", "PairClaim",
-    "PrintedTable", "Threshold", "Verdict", "attention_grid", "how_to_read",
+    "AnswerMaker", "Bars", "Behaviour", "Claim", "Dots", "Figure", "Grid", "Hover", "Kind",
+    "Labels", "Outcome", "PageTable", "PairClaim", "PrintedTable", "Threshold", "Verdict",
+    "attention_grid", "how_to_read",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, told apart by all eyes, without the two that vanish on white or black.

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "CORPUS_LABELS", "FIRM", "Column", "Format", "TextTable", "Where", "build_table",
-    "choose_rows", "corpus_columns",
-    "from_frame", "lay_out", "name_corpus", "print_table", "render", "rows_of",
+    "CORPUS_LABELS", "FIRM", "Column", "Format", "TextTable", "Where", "build_table", "choose_rows",
+    "corpus_columns", "from_frame", "lay_out", "name_corpus", "print_table", "render", "rows_of",
     "split_corpora", "terminal_width", "wrap_text",
 ]  # fmt: skip
 

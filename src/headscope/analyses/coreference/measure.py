@@ -17,8 +17,7 @@ from headscope.analyses.coreference.rules import SYSTEMS
 from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch
-from headscope.data.example import Example
-from headscope.data.mention import KINDS, Mention
+from headscope.data.example import KINDS, Example, Mention
 from headscope.data.reading import DerivedReading, PooledReading, Pooling, Reading
 from headscope.data.table import head_axes
 from headscope.data.words import (
@@ -33,9 +32,9 @@ from headscope.data.words import (
 from headscope.lazy import Tensor, torch
 from headscope.options import option
 from headscope.stats import accuracy
+from headscope.stats.accuracy import choose_best
 from headscope.stats.bucket import leave_one_out
 from headscope.stats.estimates import Summary, estimate_array
-from headscope.stats.heldout import choose_best
 from headscope.stats.interval import (
     align,
     estimate,

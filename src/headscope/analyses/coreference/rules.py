@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from headscope.data.mention import Mention
+from headscope.data.example import Mention
 
 __all__ = ["SYSTEMS", "agrees"]
 

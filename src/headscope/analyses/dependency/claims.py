@@ -5,8 +5,7 @@ from functools import partial
 import pandas as pd
 
 from headscope.analyses.dependency import tables as arcs
-from headscope.analyses.dependency.paper_table import PAPER_TABLE_1, UNIVERSAL, name_in_paper
-from headscope.analyses.dependency.tables import is_single
+from headscope.analyses.dependency.tables import PAPER_TABLE_1, UNIVERSAL, is_single, name_in_paper
 from headscope.data.table import Tables, rows_where
 from headscope.view.answer import name_best
 from headscope.view.judge import (

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from headscope.analyses.dependency.tables import ALL, ALL_CONTENT, MARKED, POSSESSIVES
 from headscope.data.encoding import Batch
-from headscope.data.tree import ROOT
+from headscope.data.example import ROOT
 from headscope.data.words import words_with_tokens
 from headscope.lazy import Tensor, torch
 

@@ -12,7 +12,6 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
 from headscope.analyses.dependency.gold import Gold, read_gold
-from headscope.analyses.dependency.languages import find_shared_heads
 from headscope.analyses.dependency.tables import (
     ALL_CONTENT,
     BY_MARK,
@@ -24,6 +23,7 @@ from headscope.analyses.dependency.tables import (
     POSSESSIVES,
     TABLES,
     correct_p,
+    find_shared_heads,
     is_single,
     make_tables,
     pool_treebanks,
@@ -50,9 +50,7 @@ from headscope.stats.estimates import Summary
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums
 
-__all__ = [
-    "ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency", "is_single",
-]  # fmt: skip
+__all__ = ["ALL_CONTENT", "BY_MARK", "DIRECTIONS", "MARKED", "Dependency", "is_single"]
 
 NOTHING = -3  # the prediction of a word that attends to no other
 
@@ -363,7 +361,7 @@ def _count_null(
     words: Int[Tensor, "example layer head direction word"], drawn: NullArcs, gold: Gold
 ) -> dict[str, Tensor]:
     """How many moved arcs of each relation the batch has, by layer, head, direction and draw."""
-    from headscope.kernels.moved_arcs import count_moved  # numba: only where it is used
+    from headscope.kernels.map_sums import count_moved  # numba: only where it is used
 
     n_words, n_draws = words.shape[-1], drawn.heads.shape[1]
     by_word = words.permute(0, 4, 1, 2, 3).to("cpu", torch.int16)  # [example, word, ...]

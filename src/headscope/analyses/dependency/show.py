@@ -11,10 +11,9 @@ from headscope.analyses.dependency.answers import ANSWERS, list_synonyms, name_p
 from headscope.analyses.dependency.claims import CLAIMS, MIN_COUNT, WAYS, beats_offsets, is_relation
 from headscope.analyses.dependency.gold import relation_name
 from headscope.analyses.dependency.measure import DIRECTIONS, Dependency, is_single
-from headscope.analyses.dependency.paper_table import PAPER_TABLE_1, is_universal, name_in_paper
-from headscope.data.example import Example
+from headscope.analyses.dependency.tables import PAPER_TABLE_1, is_universal, name_in_paper
+from headscope.data.example import ROOT, Example
 from headscope.data.table import Tables
-from headscope.data.tree import ROOT
 from headscope.view.facts import FactMaker, Facts, Part, accuracy_facts, best_head_facts, by_head
 from headscope.view.numbers import (
     PERCENT,
@@ -380,7 +379,7 @@ PRESENTATION = Presentation(
     Figure(
         name="dependency-treebanks", needs=("dependency-best",),
         made_by="--treebank FILE --treebank FILE", content="several treebanks",
-        draw_tables="headscope.analyses.dependency.languages_chart:draw_treebanks",
+        draw_tables="headscope.analyses.dependency.charts:draw_treebanks",
         has_content=lambda tables: tables["dependency-best"].get("treebank", EMPTY).nunique() > 1,
         title="Relations in several treebanks",
         caption="Rows: relations, most frequent first. Columns: treebanks. Each cell: held-out "

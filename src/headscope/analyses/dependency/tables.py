@@ -1,6 +1,6 @@
-"""From the totals of arcs found to tables: every head, offsets, the best of both, and more."""
+"""From the totals of arcs found to tables: every head, offsets, the best of both, treebanks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,13 +9,58 @@ from numpy.typing import NDArray
 
 from headscope.data.table import empty_tables, head_axes, tidy_table
 from headscope.stats import accuracy
+from headscope.stats.accuracy import choose_best
 from headscope.stats.estimates import Summary, estimate_array
-from headscope.stats.heldout import choose_best
-from headscope.stats.sums import Sums
-from headscope.stats.tally import PLAIN
+from headscope.stats.sums import PLAIN, Sums
 from headscope.stats.tests import compare, holm, max_null_p, pool_random_effects
 
-__all__ = ["NULL", "TABLES", "correct_p", "is_single", "make_tables", "pool_treebanks"]
+__all__ = [
+    "COLUMNS", "NULL", "PAPER_TABLE_1", "TABLES", "UNIVERSAL", "correct_p", "find_shared_heads",
+    "is_single", "is_universal", "make_tables", "name_in_paper", "pool_treebanks",
+]  # fmt: skip
+
+# Clark et al. 2019, Table 1 (BERT-base on WSJ, Stanford labels): head, accuracy, best offset.
+PAPER_TABLE_1 = {
+    "all": ("7-6", 34.5, 26.3),
+    "prep": ("7-4", 66.7, 61.8),
+    "pobj": ("9-6", 76.3, 34.6),
+    "det": ("8-11", 94.3, 51.7),
+    "nn": ("4-10", 70.4, 70.2),
+    "nsubj": ("8-2", 58.5, 45.5),
+    "amod": ("4-10", 75.6, 68.3),
+    "dobj": ("8-10", 86.8, 40.0),
+    "advmod": ("7-6", 48.8, 40.2),
+    "aux": ("4-10", 81.1, 71.5),
+    "poss": ("7-6", 80.5, 47.7),
+    "auxpass": ("4-10", 82.5, 40.5),
+    "ccomp": ("8-1", 48.8, 12.4),
+    "mark": ("8-2", 50.7, 14.5),
+    "prt": ("6-7", 99.1, 91.4),
+}
+# Universal Dependencies' names for the same relations.
+UNIVERSAL = {
+    "obj": "dobj",
+    "aux:pass": "auxpass",
+    "compound": "nn",
+    "nmod:poss": "poss",
+    "compound:prt": "prt",
+}
+ONLY_UNIVERSAL = {"case", "obj", "obl", "nmod", "nmod:poss", "aux:pass", "compound"}
+
+
+def is_universal(relations: Collection[str]) -> bool:
+    """Whether these are labels of Universal Dependencies, and not of Stanford.
+
+    >>> is_universal(["det", "case", "obj"]), is_universal(["det", "pobj", "dobj"])
+    (True, False)
+    """
+    return not ONLY_UNIVERSAL.isdisjoint(relations)
+
+
+def name_in_paper(relation: str) -> str:
+    """The Stanford label of a relation, as the paper has it."""
+    return UNIVERSAL.get(relation, relation)
+
 
 DIRECTIONS = ["dependent-to-head", "head-to-dependent"]
 OFFSETS = [offset for offset in range(-10, 11) if offset != 0]
@@ -236,3 +281,53 @@ def _direction_table(sums: Sums, relations: Sequence[str]) -> pd.DataFrame:
         rows.append((relation, int(count.sum()), *shares, *difference[:3], difference.p_value))
     table = pd.DataFrame(rows, columns=list(DIRECTION_COLUMNS))
     return table.assign(p_value=correct_p(table["relation"], table["p_value"]))
+
+
+HEAD = ["layer", "head", "direction"]
+COLUMNS = (
+    *("relation", "treebanks", *HEAD, "serves", "best_in", "accuracy", "lowest_accuracy"),
+    *("transfer_accuracy", "own_accuracy"),
+)
+
+
+def find_shared_heads(every: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
+    """For each relation of two treebanks or more the head that serves most of them.
+
+    A head serves a treebank if the whole interval of its accuracy is above the best fixed offset
+    there. Of heads that serve as many, the one with the highest mean accuracy is taken; if none
+    serves any, so is the highest of all. `transfer_accuracy` is held out by treebank: the head with
+    the highest mean accuracy on the others, scored on each.
+    """
+    baselines = best.set_index(["treebank", "relation"])["baseline_accuracy"]
+    rows = []
+    for relation, part in every.groupby("relation", sort=False):
+        by_bank = part.pivot_table(index=HEAD, columns="treebank", values="accuracy")
+        if by_bank.shape[1] < 2:
+            continue
+        lows = part.pivot_table(index=HEAD, columns="treebank", values="low")
+        lows = lows.reindex(index=by_bank.index, columns=by_bank.columns)
+        line = [baselines.get((bank, relation), float("nan")) for bank in by_bank]
+        serves = (lows > line).sum(axis=1)
+        mean = by_bank.mean(axis=1)
+        top = mean[serves == serves.max()].idxmax()
+        best_heads = best[best["relation"] == relation].set_index("treebank")
+        records = best_heads.to_dict("records")
+        is_best = [tuple(row[name] for name in HEAD) == top for row in records]
+        rows.append(
+            (
+                *(relation, by_bank.shape[1], *top, int(serves[top]), sum(is_best)),
+                *(mean[top], by_bank.loc[top].min(), _transfer(by_bank)),
+                best_heads["heldout_accuracy"].mean(),
+            )
+        )
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _transfer(by_bank: pd.DataFrame) -> float:
+    """The mean over treebanks of the head that is best on the others."""
+    values = by_bank.to_numpy(float)  # [head, treebank]
+    scores = [
+        values[int(np.nanmean(np.delete(values, bank, axis=1), axis=1).argmax()), bank]
+        for bank in range(values.shape[1])
+    ]
+    return float(np.mean(scores))

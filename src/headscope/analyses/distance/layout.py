@@ -18,12 +18,8 @@ from headscope.view.presentation import DerivedTables, MapOptions
 from headscope.view.table import TextTable
 
 __all__ = [
-    "DENDROGRAM_COLUMNS",
-    "LAYOUT_COLUMNS",
-    "cluster_heads",
-    "derive_layout",
-    "scale_to_plane",
-]
+    "DENDROGRAM_COLUMNS", "LAYOUT_COLUMNS", "cluster_heads", "derive_layout", "scale_to_plane",
+]  # fmt: skip
 
 LAYOUT_COLUMNS = (
     *("layer", "head", "x", "y", "cluster", "place", "behaviour", "behaviours", "stress"),

@@ -23,14 +23,9 @@ from headscope.options import option, require
 from headscope.stats.sums import Sums
 
 __all__ = [
-    "ROW_SUMS",
-    "Distance",
-    "list_heads",
-    "max_heads_option",
-    "rows_option",
-    "scale_to_all_rows",
+    "ROW_SUMS", "Distance", "list_heads", "max_heads_option", "rows_option", "scale_to_all_rows",
     "sum_rows",
-]
+]  # fmt: skip
 
 
 ALL_ROWS = 10**9  # more than any example has

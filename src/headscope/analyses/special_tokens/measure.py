@@ -19,7 +19,7 @@ from headscope.data.encoding import TokenKind
 from headscope.data.reading import SUMS
 from headscope.data.table import empty_tables, tidy_table
 from headscope.lazy import Tensor, torch
-from headscope.stats.contrast import find_step, over_layers, ratio_estimate
+from headscope.stats.difference import find_step, over_layers, ratio_estimate
 from headscope.stats.estimates import (
     FROM_0_TO_1,
     Estimates,

@@ -9,7 +9,7 @@ from headscope.analyses.special_tokens.answers import ANSWERS, read_own_classes
 from headscope.analyses.special_tokens.measure import MIDDLE, THIRDS
 from headscope.data.depth import PAPER_LAYERS, count_layers, like_paper, name_layers, thirds
 from headscope.data.table import Tables, rows_where
-from headscope.stats.contrast import correlate
+from headscope.stats.difference import correlate
 from headscope.stats.interval import Estimate, estimate
 from headscope.view.facts import head_facts
 from headscope.view.judge import Replicated, all_of, beside_untrained, count, fill_exact, judge
