@@ -1,4 +1,4 @@
-"""Entropies, column sums, diagonals and pooled maps of a slice in the cache; arcs that are found."""
+"""Entropies, column sums, diagonals and pooled maps of a slice in the cache; arcs found."""
 
 from typing import Any
 
