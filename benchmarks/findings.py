@@ -337,6 +337,7 @@ def atlas(page: Page) -> str:
         for target in ("previous", "next"):
             row = position[position["target"] == target].nlargest(1, "weight").iloc[0]
             cell = f"{row['layer']}-{row['head']} {share(row['weight'], row['low'], row['high'])}"
+            cell = cell if row["weight"] else "cannot see it"
             lines.setdefault(f"strongest head for the {target} token", []).append(cell)
         best = page.table(run, "dependency-best").set_index("relation")
         for relation in ("obj", "det", "case", "nsubj"):
