@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from os.path import isdir
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -50,7 +51,7 @@ def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
     site = RunFolder(Path(out) if out is not None else folder / "atlas")
     paths = sorted(
         path.parent
-        for path in (folder.glob("**/manifest.json") if folder.is_dir() else ())
+        for path in (folder.glob("**/manifest.json") if isdir(folder) else ())
         if path.parent.name != PROBES.plural or not (path.parent.parent / "manifest.json").exists()
     )
     if not paths:
