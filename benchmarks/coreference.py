@@ -13,7 +13,7 @@ from headscope.contracts import CorpusRole
 from headscope.corpora.opening import open_corpus
 from headscope.data.counts import ExampleCounts
 from headscope.engine.measure import measure_examples
-from headscope.engine.sample import cut_windows
+from headscope.engine.windows import cut_documents
 from headscope.models.encode import equal_length_batches
 from headscope.models.load import load_model
 from headscope.options import RunOptions
@@ -34,7 +34,7 @@ def run(settings: Settings) -> Iterator[Row]:
     source = load_model(MODEL)
     documents = list(open_corpus(FOLDER, "coref"))[:N_DOCUMENTS]
     for window, most in TARGETS.items():
-        windows = cut_windows(documents, source, window, ExampleCounts())
+        windows = cut_documents(documents, source, window, ExampleCounts())
         ready = encode_ahead(source, windows, window)
         options = RunOptions(max_tokens=window)
         members = equal_length_batches(ready.encode(windows, window), options.batch_tokens)

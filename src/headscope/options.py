@@ -213,6 +213,9 @@ class RunOptions:
     max_tokens: int | None = option(
         None, "Maximum tokens per input.", shown_default="128; --coref also 512"
     )
+    paper_segments: bool = option(
+        False, "Cut long texts off at the token limit, as the paper did, instead of reading on."
+    )
     coref_window: str = option(
         CUTS[0], "Documents: split into windows, truncate to one (as in the paper), or both."
     )
@@ -239,6 +242,10 @@ class RunOptions:
         "Measure one part of the run, e.g. 3/64; `headscope merge` joins all parts.",
         changes_numbers=False,
     )
+
+    def is_truncated(self, role: str) -> bool:
+        """Whether of a long example of this role only the first window is read."""
+        return self.paper_segments if role == "text" else self.coref_window == "truncate"
 
     def limit_of(self, role: str) -> tuple[int | None, str]:
         """The most examples of a corpus of this role, and the option that says so."""

@@ -14,7 +14,7 @@ from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.engine.measure import measure_examples
 from headscope.engine.resolve import build_analysis
-from headscope.engine.sample import cut_windows
+from headscope.engine.windows import cut_documents
 from headscope.models.load import load_model
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.options import RunOptions
@@ -90,7 +90,7 @@ def test_antecedents_equal_the_reference_on_a_real_model(name: str) -> None:
     source = load_model("demo")
     path = "data/coref/gap-validation.tsv" if name == "gap" else "data/coref/ontogum"
     documents = list(islice(open_corpus(shared(path), "coref"), 3 if name == "gap" else 1))
-    windows = cut_windows(documents, source, 128, ExampleCounts())[:2]
+    windows = cut_documents(documents, source, 128, ExampleCounts())[:2]
     encodings = source.encode(windows, 128)
     maps = [own_attentions(source, encoding).double().numpy() for encoding in encodings]
     analysis = build_analysis(name)

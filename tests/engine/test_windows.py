@@ -2,12 +2,17 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import headscope as hs
+from headscope.contracts import CorpusRole
 from headscope.data.counts import ExampleCounts
+from headscope.data.encoding import Encoding
 from headscope.data.example import Example, Mention
-from headscope.engine.sample import PARTED, SPLIT, UNREAD, cut_windows
+from headscope.engine.windows import PARTED, SPLIT, UNREAD, cut_documents, encode_windows
+from headscope.models.load import load_model
 from tests.making import MadeSource
 
 
@@ -28,7 +33,7 @@ def test_windows_hold_all_words_in_order_and_never_too_many_tokens(
     whole = document(sum(sizes), starts, [Mention(0, 1, "a", 0)])
     source = MadeSource(pieces=lambda word, place: pieces)
     counts = ExampleCounts()
-    windows = cut_windows([whole], source, budget + 2, counts)
+    windows = cut_documents([whole], source, budget + 2, counts)
     assert [word for window in windows for word in window.words or ()] == list(whole.words or ())
     for window in windows:
         n_words = len(window.words or ())
@@ -53,7 +58,7 @@ def test_mentions_move_with_their_window_and_the_parted_are_counted() -> None:
     ]
     whole = document(10, [0, 5], mentions)
     source, counts = MadeSource(pieces=lambda word, place: 1), ExampleCounts()
-    first, second = cut_windows([whole], source, 7, counts)
+    first, second = cut_documents([whole], source, 7, counts)
     assert first.words == ("w0", "w1", "w2", "w3", "w4")
     assert [m.head for m in first.mentions or ()] == [1, 3]
     assert [m.head for m in second.mentions or ()] == [1, 3, 4]
@@ -62,7 +67,7 @@ def test_mentions_move_with_their_window_and_the_parted_are_counted() -> None:
 
 def test_a_document_without_mentions_is_skipped_and_named() -> None:
     counts = ExampleCounts()
-    assert cut_windows([document(3, [0], [])], MadeSource(), 100, counts) == []
+    assert cut_documents([document(3, [0], [])], MadeSource(), 100, counts) == []
     assert counts.skipped_ids == {"no mentions": ["d"]}
 
 
@@ -72,8 +77,57 @@ def test_a_truncated_document_is_its_first_tokens_alone() -> None:
     whole = document(9, [0, 4], mentions)
     source = MadeSource(pieces=lambda word, place: 1)
     counts = ExampleCounts()
-    (window,) = cut_windows([whole], source, 6 + 2, counts, is_truncated=True)
+    (window,) = cut_documents([whole], source, 6 + 2, counts, is_truncated=True)
     assert window.words == (whole.words or ())[:6]
     assert [m.start for m in window.mentions or ()] == [0, 3]
     assert counts.notes == {UNREAD: 1}
     assert window.own_document == whole.own_document
+
+
+LONG = " ".join(f"Boat {number} sails home, far over the wide sea." for number in range(60))
+
+
+def read_windows(*examples: Example, is_truncated: bool = False) -> list[Encoding]:
+    """What the demo's tokenizer makes of texts, in windows of 40 tokens."""
+    source = load_model("demo")
+    counts = ExampleCounts()
+    return encode_windows(examples, source, CorpusRole.TEXT, 40, counts, is_truncated)
+
+
+def test_a_long_text_is_read_whole_in_windows_of_its_document() -> None:
+    short = Example("b", text="The sea is wide.", document="d")
+    *windows, last = read_windows(Example("a", text=LONG, weight=0.5), short)
+    assert "".join(e.example.text or "" for e in windows).replace(" ", "") == LONG.replace(" ", "")
+    assert all(len(e) <= 40 and not e.is_truncated for e in windows)
+    assert min(map(len, windows[:-1])) > 30  # as much as fits
+    assert {e.example.own_document for e in windows} == {"a"}
+    assert sum(e.example.weight for e in windows) == pytest.approx(0.5)
+    assert len({e.example.key for e in windows}) == len(windows)
+    assert last.example == short
+
+
+def test_a_long_pair_becomes_pairs_of_neighbouring_pieces() -> None:
+    windows = read_windows(Example("a", text="A short paragraph.", text_pair=LONG))
+    pieces = [p for e in windows for p in (e.example.text, e.example.text_pair) if p]
+    assert "".join(pieces).replace(" ", "") == f"A short paragraph. {LONG}".replace(" ", "")
+    assert all(e.example.text_pair is not None for e in windows[:-1])
+    assert not any(e.is_truncated for e in windows)
+
+
+def test_the_papers_segments_are_cut_off_and_the_unread_share_is_known() -> None:
+    [encoding] = read_windows(Example("a", text=LONG), is_truncated=True)
+    read = LONG[: len(LONG) - encoding.n_unread]
+    assert encoding.is_truncated
+    assert encoding.n_characters == len(LONG)
+    assert read.endswith(encoding.surfaces[-2])
+    assert 0 < len(read) < 0.1 * len(LONG)
+
+
+def test_examples_of_long_texts_are_windows_that_are_found_again() -> None:
+    texts = [f"{LONG} {name}" for name in ("One.", "Two.", "Three.")]
+    run = hs.analyze("demo", text=texts, only="position", max_tokens=40, progress=False)
+    shown = [example.view for example in run.examples]
+    assert len(shown) >= 6  # best and worst of several heads
+    assert all(len(view.units) <= 40 for view in shown)
+    firsts = [view.units[1] for view in shown]
+    assert len(set(firsts)) > 1  # not the first window of each text alone

@@ -15,6 +15,8 @@ class ExampleCounts:
     used: int = 0
     truncated: int = 0
     tokens: int = 0
+    characters: int = 0  # of the texts
+    unread: int = 0  # of these, after the cut
     without_document: int = 0  # used examples that count as documents of their own
     unaligned_words: int = 0  # words of which the tokenizer leaves nothing
     skipped: dict[str, int] = field(default_factory=dict)  # by reason
@@ -50,6 +52,8 @@ class ExampleCounts:
             used=self.used + other.used,
             truncated=self.truncated + other.truncated,
             tokens=self.tokens + other.tokens,
+            characters=self.characters + other.characters,
+            unread=self.unread + other.unread,
             without_document=self.without_document + other.without_document,
             unaligned_words=self.unaligned_words + other.unaligned_words,
             skipped=_add(self.skipped, other.skipped),

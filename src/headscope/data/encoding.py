@@ -55,6 +55,8 @@ class Encoding:
     target: Encoding | None = None  # what the decoder of an encoder-decoder reads
     n_shared: int = 0  # tokens that cover more than one word
     tokenization: Mapping[str, int] = field(default_factory=dict)  # as ExampleCounts keeps it
+    n_characters: int = 0  # of its text
+    n_unread: int = 0  # of these, after the cut
 
     def __len__(self) -> int:
         return len(self.surfaces)

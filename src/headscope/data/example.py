@@ -6,7 +6,17 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
 
-__all__ = ["KINDS", "ROOT", "Example", "Link", "Mention", "Tree", "parse_links", "stable_hash"]
+__all__ = [
+    "KINDS",
+    "ROOT",
+    "WINDOWS",
+    "Example",
+    "Link",
+    "Mention",
+    "Tree",
+    "parse_links",
+    "stable_hash",
+]
 
 LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
 
@@ -32,6 +42,7 @@ def parse_links(text: str) -> tuple[Link, ...]:
 
 
 ROOT = -1  # the head of the root word
+WINDOWS = 1 << 16  # more than a text has; keys of windows differ in these last bits
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,8 @@ class Example:
     `text_pair`, both split at spaces.
 
     A sample adds what only a reading of the whole corpus shows: `document_key`, a hash of all texts
-    of the document, and `weight`, one over the number of its examples.
+    of the document, and `weight`, one over the number of its examples. A long text is read in
+    windows, which have its id and are numbered by `window`, from 1.
     """
 
     id: str
@@ -141,6 +153,7 @@ class Example:
     links: tuple[Link, ...] | None = None
     document_key: int | None = None
     weight: float = 1.0
+    window: int = 0
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.words is None):
@@ -165,8 +178,9 @@ class Example:
 
     @cached_property
     def key(self) -> int:
-        """The number that decides what is drawn for the example at random."""
-        return stable_hash(self.id)
+        """The number by which the example is found again, and random rows of it are drawn."""
+        key = stable_hash(self.id)
+        return key if not self.window else key // WINDOWS * WINDOWS + self.window
 
     @property
     def own_document(self) -> str:

@@ -16,13 +16,14 @@ from headscope.contracts import AttentionKind, AttentionSource, CorpusRole
 from headscope.data.attention import LayerAttention, head_name
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding, TokenKind
-from headscope.data.example import ROOT, Example, stable_hash
+from headscope.data.example import ROOT, Example
 from headscope.data.head_view import HeadView, ShownExample
 from headscope.data.table import Tables
 from headscope.engine.finish import NotableHead, find_notable_heads
 from headscope.engine.measure import Progress, refuse_not_finite
 from headscope.engine.plan import Pass
-from headscope.engine.sample import Sample, cut_windows
+from headscope.engine.sample import Sample
+from headscope.engine.windows import cut_documents, encode_windows
 from headscope.errors import StudyError, suggest
 from headscope.models.encode import equal_length_batches
 from headscope.models.seq2seq import OneKind
@@ -280,11 +281,11 @@ def gather_examples(
     requests = _request(pass_, rankings, tables, source.layer_numbers)
     if not requests:
         return []
-    examples: dict[int, Example] = {}  # those that are shown, by the hash of their id
+    examples: dict[int, Example] = {}  # those that are shown, by their keys
     is_cut, max_tokens = pass_.cut == "truncate", pass_.max_tokens
     for example in read_again(sample, pass_.role, is_cut, source, max_tokens, requests):
-        if (key := stable_hash(example.id)) in requests:
-            examples[key] = example
+        if example.key in requests:
+            examples[example.key] = example
         if len(examples) == len(requests):
             break
     encodings = _encode_whole(source, list(examples.values()), max_tokens)
@@ -351,13 +352,18 @@ def read_again(
     max_tokens: int,
     keys: Collection[int],
 ) -> Iterator[Example]:
-    """The examples that have these keys; all documents, in the same windows."""
+    """The examples that have these keys, and all windows of such texts; of documents, those of
+    all."""
     if role is not CorpusRole.COREF:
-        yield from sample.find(keys)
+        for example in sample.find(keys):
+            yield example
+            if role is CorpusRole.TEXT:
+                windows = encode_windows([example], source, role, max_tokens, ExampleCounts())
+                yield from (window.example for window in windows)
         return
     examples = iter(sample)
     while some := list(islice(examples, READ_AT_ONCE)):
-        yield from cut_windows(some, source, max_tokens, ExampleCounts(), is_truncated)
+        yield from cut_documents(some, source, max_tokens, ExampleCounts(), is_truncated)
 
 
 def _show(
@@ -366,7 +372,7 @@ def _show(
     wanted = [
         (position, encoding, request)
         for position, encoding in enumerate(encodings)
-        for request in requests[stable_hash(encoding.example.id)]
+        for request in requests[encoding.example.key]
     ]
     heads = {(position, r.head.layer, r.head.head) for position, _, r in wanted}
     maps, kind = _run_heads(source, encodings, heads), _kind_of(source)

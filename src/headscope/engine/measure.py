@@ -27,7 +27,7 @@ from headscope.data.example import Example, stable_hash
 from headscope.data.reading import AnyReading, Reading
 from headscope.data.sampled_rows import SampledRows
 from headscope.engine.resolve import blame_package, check_values
-from headscope.engine.sample import cut_windows
+from headscope.engine.windows import encode_windows
 from headscope.errors import ModelError
 from headscope.models.encode import equal_length_batches
 from headscope.options import RunOptions
@@ -109,10 +109,8 @@ def measure_examples(
     max_tokens = max_tokens or source.max_tokens
     with result.timed("encode"):
         n_given = len(examples)
-        if role is CorpusRole.COREF:
-            is_truncated = options.coref_window == "truncate"
-            examples = cut_windows(examples, source, max_tokens, result.counts, is_truncated)
-        encodings = source.encode(examples, max_tokens)
+        is_truncated = options.is_truncated(role)
+        encodings = encode_windows(examples, source, role, max_tokens, result.counts, is_truncated)
         kept = keep_usable(encodings, source, role, max_tokens, result.counts)
     waiting = _Waiting(result, named, is_weighed=options.weigh == "documents")
     observer = _Observer(source, named, options, result, max_tokens)
@@ -185,7 +183,7 @@ class _Waiting:
             for example, bucket in zip(examples, buckets, strict=True)
         }
         weights = np.array([example.weight for example in examples])
-        ids = np.array([stable_hash(example.id) for example in examples], np.uint64)
+        ids = np.array([example.key for example in examples], np.uint64)
         sizes = [max(len(encoding), len(encoding.target or ())) for encoding in self.members]
         is_long = np.array(sizes) > DRAWN_TOKENS
         for _, name, analysis in self.analyses:
@@ -244,6 +242,8 @@ def keep_usable(
             counts.without_document += encoding.example.document is None
             counts.truncated += encoding.is_truncated or bool(target and target.is_truncated)
             counts.tokens += len(encoding) + len(target or ())
+            counts.characters += encoding.n_characters
+            counts.unread += encoding.n_unread
             if encoding.example.words is not None and not encoding.is_truncated:
                 n_aligned = len(set(encoding.word_ids.tolist()) - {-1})
                 counts.unaligned_words += len(encoding.example.words) - n_aligned

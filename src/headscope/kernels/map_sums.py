@@ -12,7 +12,7 @@ from headscope.kernels import njit
 from headscope.kernels.lanes import FASTMATH, x_log2_x
 from headscope.kernels.threads import use_torch_threads
 
-__all__ = ["add_pooled", "add_sums", "count_moved", "find_largest"]
+__all__ = ["add_pooled", "add_sums", "count_moved", "find_largest", "move_arcs"]
 
 ZERO, ONE = np.float32(0), np.float32(1)
 LN2 = np.float32(np.log(2))
@@ -185,3 +185,28 @@ def count_moved(
             into = counts[relations[member], draw]
             for cell in range(n_cells):
                 into[cell] += own[cell] == head
+
+
+@njit()
+def move_arcs(
+    has_tokens: Bool[NDArray[np.bool_], "example word"],
+    examples: Int[NDArray[np.int64], " arc"],
+    lengths: Int[NDArray[np.int64], " arc"],
+    parts: Float[NDArray[np.float64], "arc draw"],
+    moved: Int[NDArray[np.int64], "arc draw"],
+) -> Any:
+    """Of the words from which an arc of its length leads to a word, the one at a part of the way.
+
+    Only words with tokens count.
+    """
+    n_words = has_tokens.shape[1]
+    fitting = np.empty(n_words, np.int64)
+    for arc in range(len(examples)):
+        own, length = has_tokens[examples[arc]], lengths[arc]
+        n_fitting = 0
+        for word in range(max(0, -length), min(n_words, n_words - length)):
+            if own[word] and own[word + length]:
+                fitting[n_fitting] = word
+                n_fitting += 1
+        for draw in range(parts.shape[1]):
+            moved[arc, draw] = fitting[int(parts[arc, draw] * n_fitting)]

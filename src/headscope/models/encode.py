@@ -151,13 +151,16 @@ class Encoder:
         words, n_shared = np.full(len(ids), -1), 0
         if spans is not None:
             words[~added], n_shared = align(offsets[~added], spans)
-        units = self._find_units(given, encoded, row, offsets, added) if spans is None else words
+        units, n_read = words, 0
+        if spans is None:
+            units, n_read = self._find_units(given, encoded, row, offsets, added)
         if encoded.is_fast:
             is_truncated = bool(encoded.encodings[row].overflowing)
         else:
             texts, tokenizer = [given], self.tokenizer
             whole = tokenizer(text_target=texts) if is_target else tokenizer(texts, verbose=False)
             is_truncated = len(whole["input_ids"][0]) > len(ids)
+        n_characters = sum(map(len, (given,) if isinstance(given, str) else given))
         return Encoding(
             example=example,
             inputs={
@@ -170,6 +173,8 @@ class Encoder:
             word_ids=words,
             is_truncated=is_truncated,
             n_shared=n_shared,
+            n_characters=n_characters,
+            n_unread=n_characters - n_read if is_truncated else 0,
             tokenization=self._count(units, ids, surfaces, kinds == TokenKind.TEXT),
         )
 
@@ -186,21 +191,24 @@ class Encoder:
 
     def _find_units(
         self, given: Input, encoded: Any, row: int, offsets: Ints, added: Bools
-    ) -> Int[Ints, " token"]:
-        """The word of each token of a text or a pair of texts, counted on from one to the other."""
-        units, n_before = np.full(len(offsets), -1), 0
+    ) -> tuple[Int[Ints, " token"], int]:
+        """The word of each token of a text or a pair of texts, counted on from one to the other;
+        and how many characters were read."""
+        units, n_before, n_read = np.full(len(offsets), -1), 0, 0
         texts = (given,) if isinstance(given, str) else given
         if len(texts) > 1 and not encoded.is_fast:
-            return units  # a slow tokenizer does not say which token is of which text
+            # a slow tokenizer does not say which token is of which text
+            return units, int(offsets[:, 1].max(initial=0))
         of_text = np.array([s or 0 for s in encoded.sequence_ids(row)] if len(texts) > 1 else 0)
         for number, text in enumerate(texts):
             chosen = ~added & (of_text == number)
             end = int(offsets[chosen, 1].max(initial=0))  # the rest was cut
+            n_read += end
             spans = list(word_spans(text[:end]))
             words, _ = align(offsets[chosen], spans)
             units[chosen] = np.where(words < 0, -1, words + n_before)
             n_before += len(spans)
-        return units
+        return units, n_read
 
     def _count(
         self, units: Ints, ids: Ints, surfaces: Sequence[str], is_text: Bools

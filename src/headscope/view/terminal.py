@@ -139,13 +139,13 @@ def describe_counts(counts: Mapping[str, Any], read: Mapping[str, Any]) -> str:
     what = f"{counts['used']:,}{of_all} {unit} used"
     if available and counts["used"] > (n_drawn or available):  # documents were cut
         n_read = f"{n_drawn:,} of " if n_drawn and n_drawn < available else ""
-        what = f"{counts['used']:,} windows from {n_read}{available:,} documents used"
+        what = f"{counts['used']:,} windows from {n_read}{available:,} {unit} used"
     parts = [f"{what} ({counts['tokens']:,} tokens)"]
     if "documents" in counts and " documents " not in what:
         known_by = f": {read['documents']}" if read.get("documents") else ""
         parts.append(_count(counts["documents"], "document") + known_by)
     if counts["truncated"]:
-        parts.append(f"{counts['truncated']:,} cut to the token limit")
+        parts.append(f"{counts['truncated']:,} cut to the token limit{_say_unread(counts)}")
     for reason, n in counts["skipped"].items():
         ids = counts["skipped_ids"][reason]
         shown = ", ".join(ids[:3]) + (", ..." if n > 3 else "")
@@ -154,6 +154,12 @@ def describe_counts(counts: Mapping[str, Any], read: Mapping[str, Any]) -> str:
         parts.append(f"{_count(counts['unaligned_words'], 'word')} without tokens")
     parts += [f"{what}: {n:,}" for what, n in counts["notes"].items()]
     return "; ".join(parts)
+
+
+def _say_unread(counts: Mapping[str, Any]) -> str:
+    """Which share of the text was not read, where some was not."""
+    unread = counts.get("unread", 0) / max(counts.get("characters", 0), 1)
+    return f", so {100 * unread:.0f} % of the text was not read" if unread >= 0.005 else ""
 
 
 def warn_of_few_documents(manifest: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 
 from headscope.analyses.dependency.gold import Gold, read_gold
 from headscope.analyses.dependency.tables import (
@@ -192,17 +191,20 @@ class Dependency(Analysis):
 
     def _draw_null_arcs(self, batch: Batch, gold: Gold) -> NullArcs:
         """Each arc moved to random places of its sentence, with its relation and length."""
-        has_tokens, heads = words_with_tokens(batch), gold.heads.cpu().numpy()
-        examples, dependents = np.nonzero(
-            (gold.is_relation[..., 0].cpu().numpy() > 0) & (heads >= 0)
-        )
+        from headscope.kernels.map_sums import move_arcs  # numba: only where it is used
+
+        heads = gold.heads.cpu().numpy()
+        is_arc = (gold.is_relation[..., 0].cpu().numpy() > 0) & (heads >= 0)
+        examples, dependents = np.nonzero(is_arc)
         lengths = heads[examples, dependents] - dependents  # [arc]
-        moved = np.zeros((len(examples), self.null_arcs), np.int64)  # [arc, draw]
-        for i, encoding in enumerate(batch.encodings):
-            bits = np.random.Philox(key=[self.seed, encoding.example.key])
-            is_of_example = examples == i
-            random = np.random.Generator(bits).random((int(is_of_example.sum()), self.null_arcs))
-            moved[is_of_example] = _choose_fitting(has_tokens[i], lengths[is_of_example], random)
+        draws = [
+            np.random.Generator(np.random.Philox(key=[self.seed, encoding.example.key])).random(
+                (n_arcs, self.null_arcs)
+            )
+            for encoding, n_arcs in zip(batch.encodings, is_arc.sum(axis=1).tolist(), strict=True)
+        ]
+        moved = np.empty((len(examples), self.null_arcs), np.int64)  # [arc, draw]
+        move_arcs(words_with_tokens(batch), examples, lengths, np.concatenate(draws), moved)
         parts = (examples, dependents, moved, moved + lengths[:, None])
         return NullArcs(*map(torch.from_numpy, parts))
 
@@ -338,23 +340,6 @@ def _count_choices(
         "choice": dict(zip(names, hits, strict=True)),
         "choices": dict(zip(names, counts, strict=True)),
     }
-
-
-def _choose_fitting(
-    has_tokens: Bool[NDArray[np.bool_], " word"],
-    lengths: Int[NDArray[np.int64], " arc"],
-    parts: Float[NDArray[np.float64], "arc draw"],
-) -> Int[NDArray[np.int64], "arc draw"]:
-    """Of the words from which an arc of a length leads to a word, the one at a part of the way.
-
-    >>> _choose_fitting(np.ones(4, bool), np.array([2]), np.array([[0.0, 0.6]])).tolist()
-    [[0, 1]]
-    """
-    ends = np.arange(len(has_tokens)) + lengths[:, None]  # [arc, word]
-    is_inside = (ends >= 0) & (ends < len(has_tokens))
-    fits = has_tokens & is_inside & has_tokens[np.where(is_inside, ends, 0)]
-    nth = (parts * fits.sum(axis=1, keepdims=True)).astype(np.int64)  # [arc, draw]
-    return np.asarray((fits.cumsum(axis=1)[:, None] <= nth[..., None]).sum(axis=-1))
 
 
 def _count_null(
