@@ -31,10 +31,11 @@ FILES = {  # what stands in the commands, and where it lies
     "gap.tsv": "data/coref/gap-validation.tsv",
     "glove.txt.gz": "data/vectors/glove-100d.txt.gz",
 }
+WIKI = "--text enwiki.txt --paper-segments"
 COREF = "--coref ontogum --coref gap.tsv --only coreference,gap --coref-window both --null 1"
-LAYOUT = "--text enwiki.txt --treebank ewt-dev.conllu --limit 300 --only "
+LAYOUT = f"{WIKI} --treebank ewt-dev.conllu --limit 300 --only "
 LAYOUT += "position,special-tokens,entropy,distance,dependency"
-ATLAS = "--text enwiki.txt --treebank ewt-dev.conllu --coref ontogum --limit-text 200 "
+ATLAS = f"{WIKI} --treebank ewt-dev.conllu --coref ontogum --limit-text 200 "
 ATLAS += "--limit-treebank 500 --limit-coref 15 --null 1"
 PROBE = "--train ewt-train.conllu --test ewt-dev.conllu --vectors glove.txt.gz "
 PROBE += "--sentences 1000 --seeds 3"
@@ -48,18 +49,16 @@ RUNS = {
     **{f"{short}-coref": f"analyze {model} {COREF}" for short, model in NAMES.items()},
     **{f"{short}-layout": f"analyze {model} {LAYOUT}" for short, model in NAMES.items()},
     **{f"{short}-probe": f"probe {model} {PROBE}" for short, model in NAMES.items()},
-    "e5-sep": "analyze e5-small --text enwiki.txt --limit 150 --only special-tokens",
-    "e5-sep-norm": "analyze e5-small --text enwiki.txt --limit 150 --only special-tokens "
-    "--weights norm",
+    "e5-sep": f"analyze e5-small {WIKI} --limit 150 --only special-tokens",
+    "e5-sep-norm": f"analyze e5-small {WIKI} --limit 150 --only special-tokens --weights norm",
     "e5-gum-norm": "analyze e5-small --treebank gum.conllx --only dependency --weights norm",
-    "e5-ablation": "analyze e5-small --text enwiki.txt --limit 6 --only ablation",
+    "e5-ablation": f"analyze e5-small {WIKI} --limit 6 --only ablation",
     "smol-gum": "analyze smollm2 --treebank gum.conllx --coref ontogum --limit-treebank 500 "
     "--limit-coref 40 --only dependency,coreference",
-    "smol-gradient": "analyze smollm2 --text enwiki.txt --limit 40 --only gradient,special-tokens",
-    "smol-sep-norm": "analyze smollm2 --text enwiki.txt --limit 40 --only special-tokens "
-    "--weights norm",
-    "distance-two": "distance demo e5-small --text enwiki.txt --limit 200",
-    "distance-random": "distance demo random-init:e5-small --text enwiki.txt --limit 200",
+    "smol-gradient": f"analyze smollm2 {WIKI} --limit 40 --only gradient,special-tokens",
+    "smol-sep-norm": f"analyze smollm2 {WIKI} --limit 40 --only special-tokens --weights norm",
+    "distance-two": f"distance demo e5-small {WIKI} --limit 200",
+    "distance-random": f"distance demo random-init:e5-small {WIKI} --limit 200",
     **{
         f"atlas-{short}": f"analyze {model} {ATLAS}"
         for short, model in (*NAMES.items(), ("smol", "smollm2"))
