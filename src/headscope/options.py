@@ -228,7 +228,9 @@ class RunOptions:
     weights: str = option("attention", "attention, or norm (norm-weighted, Kobayashi et al.).")
     null: int = option(0, "Also measure N untrained models, to compare.")
     seed: int = option(0, "Seed of all random choices.")
-    skip_bad: bool = option(False, "Skip unreadable files in a folder.")
+    skip_bad: bool = option(
+        False, "Leave out unreadable files of a folder, and bad sentences of a treebank."
+    )
     examples: bool = option(True, "Show notable heads on their best and worst examples.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
     slice_rows: int = option(

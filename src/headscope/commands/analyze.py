@@ -14,6 +14,7 @@ from headscope.commands.shared import (
     Resume,
     complete_analysis,
     complete_probe,
+    free_folder,
     name_folder,
     of_data,
     of_output,
@@ -125,7 +126,8 @@ def analyze(
         from headscope.engine.open_models import CachedModel
 
     kept = CachedModel(name) if train else name  # for the probes
-    run = run_analyze(kept, out=out or Path("runs") / name_folder(name), **study)
+    folder = out or free_folder(Path("runs") / name_folder(name), resume)
+    run = run_analyze(kept, out=folder, **study)
     if part := options.get("shard"):
         typer.echo(f"Part {part} is done. Join all parts: headscope merge PARTS... --out RUN")
         return
@@ -231,7 +233,7 @@ def probe(
         train=train,
         test=test,
         vectors=vectors,
-        out=out or Path("runs") / f"probe-{name_folder(model)}",
+        out=out or free_folder(Path("runs") / f"probe-{name_folder(model)}", resume),
         store=store,
         resume=resume,
         only=only,

@@ -14,6 +14,7 @@ from headscope.commands.shared import (
     complete_figure,
     complete_head,
     complete_table,
+    free_folder,
     name_folder,
     show_report,
     show_run,
@@ -264,7 +265,7 @@ def distance(
         raise StudyError(
             "One model was given. Expected two or more; name them: headscope distance A B."
         )
-    folder = out or Path("runs") / "--".join(names)
+    folder = out or free_folder(Path("runs") / "--".join(names), resume)
     progress = not talk.is_quiet()
     options = {**options, "text": text, "resume": resume, "progress": progress}
     if len(models) == 2:

@@ -2,7 +2,9 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "RUN", "FormatOption", "MinCount", "Model", "Resume", "RunFolderArgument", "complete_analysis",
     "complete_figure", "complete_head", "complete_probe", "complete_run", "complete_table",
-    "expand_options", "name_folder", "of_data", "of_output", "of_run", "show_report", "show_run",
+    "expand_options", "free_folder", "name_folder", "of_data", "of_output", "of_run", "show_report",
+    "show_run",
 ]  # fmt: skip
 
 
@@ -121,6 +124,22 @@ def expand_options(
     return talk.declare(run, command, (*fixed, *derived))
 
 
+def free_folder(folder: Path, resume: bool) -> Path:
+    """The folder for a run that was given none; with a number where the name is taken."""
+    if resume or not _is_taken(folder):
+        return folder
+    numbered = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    chosen = next(folder for folder in numbered if not _is_taken(folder))
+    talk.tell(f"{folder} is taken; this run is written to {chosen}.")
+    return chosen
+
+
+def _is_taken(folder: Path) -> bool:
+    with suppress(NotADirectoryError, FileNotFoundError):
+        return any(folder.iterdir())
+    return folder.exists()
+
+
 def name_folder(model: str) -> str:
     """A model's name as that of a folder.
 
@@ -175,7 +194,7 @@ def _show_counts(run: "Run") -> None:
         if first is None and (line := describe_tokenization(counts)):
             talk.tell(f"{key}: {line}")
         for reason in read.get("skipped_files", {}).values():
-            talk.tell(f"{key}: a file was left out: {reason}")
+            talk.tell(f"{key}: left out: {reason}")
     for note in warn_of_few_documents(run.manifest):
         talk.tell(note)
     for key, seconds in run.manifest.get("seconds", {}).items():

@@ -58,6 +58,16 @@ class BaseCorpus:
         return False
 
     @property
+    def has_trees(self) -> bool:
+        """Whether its files hold trees, which are not read as text."""
+        return False
+
+    @property
+    def file_names(self) -> Sequence[str]:
+        """What it reads, where it is made of several files."""
+        return ()
+
+    @property
     def skipped_files(self) -> Mapping[str, str]:
         """The files that are left out, and why."""
         return {}
@@ -121,6 +131,14 @@ class FilesCorpus(BaseCorpus):
     skip_bad: bool = False
 
     @property
+    def file_names(self) -> Sequence[str]:
+        return list(self.members)
+
+    @property
+    def has_trees(self) -> bool:
+        return any(member.has_trees for member in self._good_members.values())
+
+    @property
     def provides(self) -> frozenset[str]:
         provided = self._provided()
         return frozenset.intersection(*provided) if provided else frozenset()
@@ -145,7 +163,12 @@ class FilesCorpus(BaseCorpus):
                 pass
         if bad and len(bad) == len(self.members):
             self._refuse(bad)
-        return bad
+        parts = {
+            f"{key} (sentences)": reason
+            for key, member in self.members.items()
+            for reason in member.skipped_files.values()
+        }
+        return bad | parts
 
     def __iter__(self) -> Iterator[Example]:
         bad: dict[str, str] = {}

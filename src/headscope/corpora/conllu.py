@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -132,7 +132,8 @@ class ConlluTreebank(ConlluFile):
     def provides(self) -> frozenset[str]:
         """Words; dependencies and parts of speech if a sentence has them."""
         provided, is_empty = {Annotation.TEXT, Annotation.WORDS}, True
-        for sentence in read_sentences(Lines(self.path)):
+        lines = Lines(self.path)
+        for sentence in read_sentences(lines, gathers_errors=True):
             is_empty = False
             if not sentence.has_no_heads:
                 provided.add(Annotation.DEPENDENCIES)
@@ -140,23 +141,30 @@ class ConlluTreebank(ConlluFile):
                 provided.add(Annotation.TAGS)
             if len(provided) == 4:  # in most files after the first sentence
                 break
+        if is_empty and lines.errors:
+            self._tell_errors(lines.errors, can_skip=False)
         if is_empty:
             raise self.empty()
         return frozenset(provided)
 
     def read(self, lines: Lines) -> Iterator[Example]:
-        has_trees = Annotation.DEPENDENCIES in self.provides
+        for sentence in read_sentences(lines, gathers_errors=True):
+            example = lines.gather(partial(self._read_sentence, sentence))
+            if example is not None:
+                yield example
+
+    def _read_sentence(self, sentence: ConlluSentence) -> Example:
         has_tags = Annotation.TAGS in self.provides
-        for sentence in read_sentences(lines):
-            yield Example(
-                sentence.name_in(self.path),
-                words=sentence.words,
-                spaces=tuple(sentence.spaces),
-                tags=(sentence.tags or ("_",) * len(sentence.rows)) if has_tags else None,
-                surfaces=tuple(sentence.surfaces) if sentence.surfaces else None,
-                tree=read_tree(self.path, sentence) if has_trees else None,
-                document=self.document_of(sentence),
-            )
+        has_trees = Annotation.DEPENDENCIES in self.provides
+        return Example(
+            sentence.name_in(self.path),
+            words=sentence.words,
+            spaces=tuple(sentence.spaces),
+            tags=(sentence.tags or ("_",) * len(sentence.rows)) if has_tags else None,
+            surfaces=tuple(sentence.surfaces) if sentence.surfaces else None,
+            tree=read_tree(self.path, sentence) if has_trees else None,
+            document=self.document_of(sentence),
+        )
 
 
 @dataclass(frozen=True)
@@ -168,6 +176,11 @@ class ConlluText(ConlluFile):
 
     roles = frozenset({CorpusRole.TEXT})
     provides = frozenset({Annotation.TEXT})
+
+    @property
+    def has_trees(self) -> bool:
+        first = next(read_sentences(Lines(self.path)), None)
+        return first is not None and not first.has_no_heads
 
     def read(self, lines: Lines) -> Iterator[Example]:
         for name, document in groupby(read_sentences(lines), key=self.document_of):
@@ -186,8 +199,8 @@ class ConlluText(ConlluFile):
         yield Paragraph(first, " ".join(texts))
 
 
-def read_sentences(lines: Lines) -> Iterator[ConlluSentence]:
-    """The sentences of a file, one at a time."""
+def read_sentences(lines: Lines, gathers_errors: bool = False) -> Iterator[ConlluSentence]:
+    """The sentences of a file, one at a time; a bad one is an error, at once or at the end."""
     before: ConlluSentence | None = None
     marks: dict[str, str] = {}  # of blocks without words
     for has_text, group in groupby(lines, key=lambda line: bool(line[1].strip())):
@@ -195,10 +208,13 @@ def read_sentences(lines: Lines) -> Iterator[ConlluSentence]:
             continue
         block = list(group)
         comments = marks | _read_comments(block)
-        if sentence := _read_block(lines, block, comments, before):
+        read = partial(_read_block, lines, block, comments, before)
+        n_errors = len(lines.errors)
+        sentence = lines.gather(read) if gathers_errors else read()
+        if sentence:
             before, marks = sentence, {}
             yield sentence
-        else:
+        elif len(lines.errors) == n_errors:
             marks = {name: v for name, v in comments.items() if MARK.match(name)}
 
 

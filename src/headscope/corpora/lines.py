@@ -10,12 +10,12 @@ import os
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
 from logging import getLogger
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from headscope.contracts import CorpusRole
 from headscope.corpora.collection import BaseCorpus
@@ -27,6 +27,10 @@ __all__ = ["FileCorpus", "Lines", "file_digest", "read_lines", "strip_gz"]
 LONGEST_LINE = 16_000_000  # bytes; a long novel has three million
 LONGEST_GAP = 1_000_000  # bytes of blank lines in a row; a small .gz can hold any number
 MOST_NOTES = 5  # different ones; others are only counted
+SHOWN_ERRORS = 20
+LEFT_OUT = "left out"
+
+T = TypeVar("T")
 
 log = getLogger("headscope")
 
@@ -35,11 +39,12 @@ class Lines:
     """The lines of a file with their numbers from 1, without line ends. It knows where it is.
 
     After the last line, `digest` is the sha256 of what was read. `notes` counts what a reader
-    leaves out without an error; it is told at the end.
+    leaves out without an error; it is told at the end. So are the `errors` of single sentences.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self.number = path, 0
+        self.errors: list[str] = []
         self.digest: str | None = None
         self.notes: Counter[str] = Counter()
 
@@ -61,6 +66,14 @@ class Lines:
     def error(self, what: str, number: int | None = None) -> InputError:
         """An error that names this line, or another one."""
         return InputError(f"{self.path}:{number or self.number or 1}: {what}")
+
+    def gather(self, read: Callable[[], T]) -> T | None:
+        """What is read; None where that fails, which is told with all such errors at the end."""
+        try:
+            return read()
+        except InputError as error:
+            self.errors.append(str(error))
+            return None
 
     def note(self, what: str) -> None:
         """Count something that is left out."""
@@ -121,6 +134,7 @@ class FileCorpus(BaseCorpus):
     roles: ClassVar[frozenset[CorpusRole]]  # the options that accept it
     suffixes: ClassVar[tuple[str, ...]]  # of the files that it reads
     path: Path
+    skip_bad: bool = False  # leave out sentences that cannot be read
     _known: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -149,6 +163,8 @@ class FileCorpus(BaseCorpus):
                 f"the file cannot be read from here on ({reason}). Expected the format described "
                 "in docs/corpora.md; fix or remove the line."
             ) from error
+        if lines.errors:
+            self._tell_errors(lines.errors, can_skip=not is_empty)
         if is_empty:
             raise self.empty()
         if lines.digest is not None:  # it was read to its end
@@ -157,6 +173,28 @@ class FileCorpus(BaseCorpus):
             self._known["told"] = "yes"
             for what, n in lines.notes.items():
                 log.warning("%s: %s", self.path, shorten(f"{n:,} {what}", 200))
+
+    @property
+    def skipped_files(self) -> Mapping[str, str]:
+        """Where sentences were left out: how many, and why the first; known after a reading."""
+        return {self.name: self._known[LEFT_OUT]} if LEFT_OUT in self._known else {}
+
+    def _tell_errors(self, errors: Sequence[str], can_skip: bool) -> None:
+        """Say which sentences are left out, or refuse the file for them."""
+        if self.skip_bad and can_skip:
+            n = f"{len(errors):,} sentence{'s' * (len(errors) > 1)}"
+            self._known[LEFT_OUT] = f"{self.path}: {n} left out that cannot be read. {errors[0]}"
+            return
+        if len(errors) == 1:
+            raise InputError(errors[0])
+        n_more = len(errors) - SHOWN_ERRORS
+        more = [f"... and {n_more:,} more."] * (n_more > 0)
+        listed = "\n  ".join([*errors[:SHOWN_ERRORS], *more])
+        raise InputError(
+            f"{self.path} has {len(errors):,} sentences that cannot be read. Expected all to be as "
+            f"described in docs/corpora.md; mend them, or leave them out with --skip-bad.\n  "
+            f"{listed}"
+        )
 
     def empty(self) -> InputError:
         """The error for a file without an example."""

@@ -60,10 +60,10 @@ def _open(name: str | Path, role: CorpusRole, skip_bad: bool = False) -> BaseCor
         of_address: BaseCorpus = kind(str(name))
         return of_address
     if os.path.isdir(name):
-        return FilesCorpus(_base_name(name), _open_folder(Path(name), role), skip_bad)
+        return FilesCorpus(_base_name(name), _open_folder(Path(name), role, skip_bad), skip_bad)
     formats, named = _load_formats(role), _load_named()
     if os.path.exists(name):
-        return _open_file(Path(name), role, formats)
+        return _open_file(Path(name), role, formats, skip_bad)
     if str(name) in named:
         target = named[str(name)]
         return _open_file(target, role, formats) if isinstance(target, Path) else adopt(target())
@@ -139,10 +139,10 @@ def _open_list(items: Sequence[Any], skip_bad: bool) -> BaseCorpus:
         if is_corpus(item):
             opened: dict[str, BaseCorpus] = {key: adopt(item)}
         elif os.path.isdir(item):  # as many corpora as it has files
-            folder = _open_folder(Path(item), CorpusRole.TEXT)
+            folder = _open_folder(Path(item), CorpusRole.TEXT, skip_bad)
             opened = {f"{key}/{inner}": corpus for inner, corpus in folder.items()}
         else:
-            opened = {key: _open(item, CorpusRole.TEXT)}
+            opened = {key: _open(item, CorpusRole.TEXT, skip_bad)}
         for member_key, member in opened.items():
             path = os.path.abspath(member.location) if member.location else member_key
             if member_key in members or path in paths:
@@ -201,7 +201,9 @@ def _reads(item: Any, kind: type) -> bool:
     return isinstance(item, type) and issubclass(item, kind)
 
 
-def _open_file(path: Path, role: CorpusRole, formats: Formats) -> BaseCorpus:
+def _open_file(
+    path: Path, role: CorpusRole, formats: Formats, skip_bad: bool = False
+) -> BaseCorpus:
     kind = _find_format(path, formats)
     if kind is None:
         shown = shorten(strip_gz(path).suffix)
@@ -214,11 +216,11 @@ def _open_file(path: Path, role: CorpusRole, formats: Formats) -> BaseCorpus:
             f"The file name {path.name!r} is not valid UTF-8. Expected one that is, as ids of "
             "examples begin with it; rename the file."
         )
-    corpus: BaseCorpus = kind(path)
+    corpus: BaseCorpus = kind(path, skip_bad=True) if skip_bad else kind(path)
     return corpus
 
 
-def _open_folder(path: Path, role: CorpusRole) -> dict[str, BaseCorpus]:
+def _open_folder(path: Path, role: CorpusRole, skip_bad: bool) -> dict[str, BaseCorpus]:
     """The files in a folder and below that have a format of this role, by path within it."""
     formats = _load_formats(role)
     files = sorted(file for file in _walk(path) if _find_format(file, formats))
@@ -227,7 +229,7 @@ def _open_folder(path: Path, role: CorpusRole) -> dict[str, BaseCorpus]:
             f"Folder {path} has no {role} file. Expected files that end in "
             f"{', '.join(formats)} (also .gz); check the path."
         )
-    return {str(p.relative_to(path)): _open_file(p, role, formats) for p in files}
+    return {str(p.relative_to(path)): _open_file(p, role, formats, skip_bad) for p in files}
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -28,6 +28,7 @@ __all__ = [
 
 log = getLogger("headscope")
 
+SHOWN_FILES = 5
 LONG_SHARE = 0.4  # of the examples, in the largest tenth of the documents
 MOST_CHARACTERS = 1 << 20  # some 250,000 tokens: long documents make shards of few examples
 
@@ -242,9 +243,19 @@ def part_of(shards: Sequence[Shard], part: Part | None) -> Sequence[Shard]:
 
 
 def tell_samples(samples: Iterable[tuple[CorpusRole, Sample]], options: RunOptions) -> None:
-    """Say what a limit cut, and where a corpus has fewer examples than were asked for; with a
-    warning where few documents hold much of a corpus whose segments weigh alike."""
+    """Say which files are read, what a limit cut, and where a corpus has fewer examples than were
+    asked for; with a warning where few documents hold much of a corpus whose segments weigh alike.
+    """
+    samples = list(samples)
+    has_treebank = any(role is CorpusRole.TREEBANK for role, _ in samples)
     for role, sample in samples:
+        if files := sample.corpus.file_names:
+            more = f" and {len(files) - SHOWN_FILES:,} more" * (len(files) > SHOWN_FILES)
+            shown = ", ".join(files[:SHOWN_FILES])
+            log.info("%s: %d files: %s%s.", sample.corpus.name, len(files), shown, more)
+        if role is CorpusRole.TEXT and not has_treebank and sample.corpus.has_trees:
+            message = f"{sample.corpus.name} holds trees; --treebank reads them too."
+            log.info("%s", name_parameters(message))
         limit, name = options.limit_of(role)
         corpus, flag, n_all = sample.corpus.name, flag_of(name), sample.n_available
         if limit is not None:
