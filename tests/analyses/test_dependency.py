@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from headscope.analyses.coreference.measure import Coreference
 from headscope.analyses.dependency import measure
 from headscope.analyses.dependency.claims import is_causal
-from headscope.analyses.dependency.gold import read_gold
+from headscope.analyses.dependency.gold import derive_arcs, read_gold
 from headscope.analyses.dependency.measure import Dependency, is_single, predict_words
 from headscope.analyses.gap import Gap
 from headscope.analyses.trees import Trees
 from headscope.contracts import CorpusRole
+from headscope.corpora.opening import open_corpus
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import ROOT, Example, Tree
@@ -51,6 +52,7 @@ from tests.references.dependency import (
     visible,
     word_map,
 )
+from tests.shared import shared
 
 EXAMPLES = [make_example(seed) for seed in range(60)]
 
@@ -482,3 +484,47 @@ def test_several_treebanks_are_corrected_together_and_summed_up() -> None:
     assert row["heldout_accuracy_low"] < row["heldout_accuracy"] < row["heldout_accuracy_high"]
     alone = analysis.join_corpora({"dependency-best": best[0]})
     assert list(alone) == ["dependency-best"]
+
+
+def with_prepositions(example: Example) -> Example:
+    """The example, some of its words turned into prepositions and their nouns."""
+    assert example.tree is not None
+    names = {"nsubj": "case", "obj": "obl", "nsubj:pass": "nmod", "punct": "case:acc"}
+    relations = tuple(names.get(relation, relation) for relation in example.tree.relations)
+    return replace(example, tree=Tree(example.tree.heads, relations))
+
+
+def test_derived_prepositions_and_their_objects_equal_the_reference() -> None:
+    analysis, source = Dependency(null_arcs=0), MadeSource()
+    examples = [with_prepositions(example) for example in EXAMPLES]
+    result = measure_examples(examples, source, [analysis], RunOptions())
+    table = make_tables(analysis, result.tallies["dependency"])["dependency"]
+    names = {"prep (derived)", "pobj (derived)"}
+    assert names <= set(table["relation"])
+    encodings = source.encode(examples, 512)
+    expected = dependency([source.maps(e).numpy() for e in encodings], encodings)
+    for row in table[table["relation"].isin(names)].itertuples():
+        key = (row.relation, row.direction, row.layer, row.head)
+        assert row.accuracy == pytest.approx(expected[key])
+
+
+def test_derived_prepositions_are_those_of_a_treebank_with_the_papers_labels() -> None:
+    stanford = {
+        example.words: example.tree
+        for example in open_corpus(shared("data/treebanks/en_gum5-sd-ccby.conllx"), "treebank")
+    }
+    hits: Counter[str] = Counter()
+    for example in open_corpus(shared("data/coref/ontogum"), "treebank"):
+        gold = stanford.get(example.words)
+        if gold is None or example.tree is None:
+            continue
+        arcs = {(name.split()[0], word): head for word, head, name in derive_arcs(example)}
+        for word, (head, relation) in enumerate(zip(gold.heads, gold.relations, strict=True)):
+            if relation in ("prep", "pobj"):
+                hits[f"{relation} gold"] += 1
+                hits[f"{relation} right"] += arcs.get((relation, word)) == head
+        hits.update(f"{relation} derived" for relation, _ in arcs)
+    assert hits["prep gold"] > 3000
+    for relation in ("prep", "pobj"):
+        assert hits[f"{relation} right"] > 0.89 * hits[f"{relation} gold"]
+        assert hits[f"{relation} right"] > 0.94 * hits[f"{relation} derived"]

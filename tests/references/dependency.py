@@ -98,7 +98,33 @@ def dependency(maps: Maps, encodings: Sequence[Encoding], query_pieces: str = "m
                         count[key] = count.get(key, 0) + 1
                         is_right = is_correct(name, word, found, encoding)
                         correct[key] = correct.get(key, 0) + is_right
+                for word, gold, name in derived_arcs(encoding):
+                    key = (name, direction, layer + 1, head + 1)
+                    count[key] = count.get(key, 0) + 1
+                    correct[key] = correct.get(key, 0) + (found[word] == gold)
     return {key: correct[key] / count[key] for key in count}
+
+
+def derived_arcs(encoding: Encoding) -> list[tuple[int, int, str]]:
+    """The paper's arcs of prepositions, which Universal Dependencies have as case."""
+    tree, words = encoding.example.tree, encoding.example.words or ()
+    assert tree is not None
+    present = {int(w) for w in encoding.word_ids if w >= 0}
+    arcs = []
+    for noun in range(len(words)):
+        prepositions = [
+            word
+            for word in range(len(words))
+            if tree.heads[word] == noun
+            and tree.relations[word] in ("case", "case:acc")
+            and words[word] not in ("'s", "\u2019s", "'", "\u2019")
+        ]
+        if not prepositions:
+            continue
+        arcs.append((noun, prepositions[-1], "pobj (derived)"))
+        if tree.relations[noun] in ("nmod", "obl"):
+            arcs.append((prepositions[0], tree.heads[noun], "prep (derived)"))
+    return [arc for arc in arcs if {arc[0], arc[1]} <= present]
 
 
 def offsets(encodings: Sequence[Encoding], is_causal: bool = False) -> Rows:

@@ -438,3 +438,20 @@ def test_the_first_screen_needs_no_script_in_a_small_file(browser: Any, tmp_path
     assert 'id="overview"' in before_script, "what is read first is drawn first"
     assert len(before_script) < 300_000
     opened.page.close()
+
+
+def test_tables_and_figures_can_be_copied_for_a_paper(browser: Any, path: Path) -> None:
+    visit = Visit(browser, path, permissions=["clipboard-read", "clipboard-write"])
+    visit.wait_until_drawn()
+    read = "navigator.clipboard.readText()"
+    visit.page.locator(".copy button", has_text="LaTeX").first.click()
+    visit.page.wait_for_function(f"{read}.then(text => text.includes('toprule'))")
+    visit.page.locator(".copy button", has_text="CSV").first.click()
+    visit.page.wait_for_function(f"{read}.then(text => text.startsWith('relation,'))")
+    for name, part in (("Copy LaTeX", "includegraphics"), ("Copy CSV", "layer")):
+        visit.page.locator(".canvas summary").first.click()
+        visit.page.locator(".vega-actions a", has_text=name).first.click()
+        visit.page.wait_for_function(f"{read}.then(text => text.includes('{part}'))")
+        visit.page.locator(".canvas summary").first.click()
+    assert visit.said == []
+    visit.page.close()

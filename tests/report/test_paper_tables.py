@@ -1,14 +1,22 @@
 """The paper's tables in its own form, with its numbers beside the model's."""
 
+import json
+from io import StringIO
 from math import nan
 
 import pandas as pd
+import pytest
 
 from headscope.analyses.dependency.tables import PAPER_TABLE_1
 from headscope.data.table import Tables
+from headscope.errors import StudyError
+from headscope.view.paper_tables import make_paper_tables, write_tables
 from headscope.view.presentation import list_specs
 from headscope.view.specs import PageTable
 from headscope.view.table import TextTable
+
+
+BERT = "BERT-base: head, accuracy % (offset %)"
 
 
 def relation(name: str, accuracy: float, count: int = 500, **other: object) -> dict[str, object]:
@@ -29,6 +37,7 @@ def relation(name: str, accuracy: float, count: int = 500, **other: object) -> d
         "folds": 8,
         "offset": -2,
         "baseline_accuracy": 0.4,
+        "heldout_difference": accuracy - 0.42,
         "p_value": 0.001,
     }
 
@@ -83,16 +92,14 @@ def test_table_1_has_the_papers_rows_first_and_its_numbers_last() -> None:
         "on all data %": "90.0",
         "offset %": "40.0 (-2)",
         "p": "0.001",
-        "BERT-base: head": "8-10",
-        "BERT-base: accuracy %": "86.8",
-        "BERT-base: offset %": "40.0",
+        BERT: "8-10 86.8 (40.0)",
     }
 
 
 def test_what_the_treebank_lacks_keeps_the_papers_side() -> None:
     table = only({"dependency-best": pd.DataFrame([relation("det", 0.8)])})
     assert row(table, "pobj")["held out %"] == "-"
-    assert row(table, "pobj")["BERT-base: accuracy %"] == "76.3"
+    assert row(table, "pobj")[BERT] == "9-6 76.3 (34.6)"
 
 
 def test_rare_relations_are_shown_only_where_the_paper_shows_them() -> None:
@@ -164,7 +171,7 @@ def test_table_1_says_where_labels_differ_and_where_the_paper_slipped() -> None:
     assert row(theirs, "mark")["on all data %"] == "90.0"
     assert "†" not in theirs.note
     for table in (ours, theirs):
-        assert row(table, "auxpass ‡")["BERT-base: accuracy %"] == "82.5"
+        assert row(table, "auxpass ‡")[BERT] == "4-10 82.5 (40.5)"
         assert "most likely a slip" in table.note
 
 
@@ -216,3 +223,47 @@ def test_table_3_has_the_papers_probes_in_its_order() -> None:
 
 def test_nothing_measured_gives_no_tables() -> None:
     assert paper_tables({"dependency-best": pd.DataFrame(), "position": pd.DataFrame()}) == []
+
+
+def test_a_table_for_a_paper_has_few_columns_and_stresses_what_a_head_finds() -> None:
+    rows = [relation("obj", 0.9), {**relation("det", 0.3), "p_value": 0.5}]
+    [table] = make_paper_tables("table-1", {"dependency-best": pd.DataFrame(rows)})
+    assert 7 <= len(table.columns) <= 9
+    stressed = {table.rows[row][0] for row, _ in table.bold}
+    assert stressed == {"dobj (obj)"}
+    latex = write_tables([table], "latex")
+    assert "\\toprule" in latex
+    assert "\\caption{" in latex
+    assert latex.count("\\textbf{") == 1
+    assert latex.count("\\\\\n") == 1 + len(table.rows)
+    assert write_tables([table], "html").count("<strong>") == 1
+    assert "**88.0**" in write_tables([table], "markdown")
+
+
+def test_tables_of_several_corpora_are_one_table_as_data() -> None:
+    rows = [relation("obj", 0.9, treebank=name) for name in ("a.conllu", "b.conllu")]
+    made = make_paper_tables("table-1", {"dependency-best": pd.DataFrame(rows)})
+    frame = pd.read_csv(StringIO(write_tables(made, "csv")))
+    assert frame["table"].nunique() == 2
+    assert len(json.loads(write_tables(made, "json"))) == len(frame)
+
+
+def test_of_table_2_a_paper_has_the_rows_of_the_papers_protocol() -> None:
+    best = pd.DataFrame([mention(kind, 0.6, 4) for kind in ("all", "pronoun")])
+    [whole] = [t for page in list_specs(PageTable) for t in page.make({"coreference-best": best})]
+    [table] = make_paper_tables("table-2", {"coreference-best": best})
+    assert len(table.rows) == whole.n_first < len(whole.rows)
+    assert table.rows == whole.rows[: whole.n_first]
+
+
+@pytest.mark.parametrize(("name", "format"), [("table-9", "latex"), ("table-1", "word")])
+def test_an_unknown_table_or_format_is_named_with_those_there_are(name: str, format: str) -> None:
+    rows = [relation("obj", 0.9)]
+    with pytest.raises(StudyError) as error:
+        write_tables(make_paper_tables(name, {"dependency-best": pd.DataFrame(rows)}), format)
+    assert (name if name == "table-9" else format) in str(error.value)
+
+
+def test_a_run_without_the_tables_says_what_to_measure() -> None:
+    with pytest.raises(StudyError, match="--train"):
+        make_paper_tables("table-3", {})

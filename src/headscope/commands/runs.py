@@ -101,15 +101,24 @@ def card(
 def table(
     run: RunFolderArgument,
     name: Annotated[
-        str, typer.Argument(help="The table's name, e.g. position.", autocompletion=complete_table)
+        str,
+        typer.Argument(
+            help="The table's name, e.g. position; or table-1, table-2 or table-3 of the paper.",
+            autocompletion=complete_table,
+        ),
     ],
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Print one table of a run."""
     from headscope.runs.run import load_run  # pandas: only when it is needed
+    from headscope.view.paper_tables import list_paper_tables
     from headscope.view.terminal import print_frame
 
-    print_frame(load_run(run).tables[name], format)
+    done = load_run(run)
+    if name in list_paper_tables() and name not in done.tables:
+        print(done.paper_table(name, format), end="")
+        return
+    print_frame(done.tables[name], format)
 
 
 def merge(
@@ -308,6 +317,9 @@ def list_names(
             for analysis, entry in ANALYSES.entries().items()
             for name, columns in entry.load().tables.items()
         ]
+        from headscope.view.paper_tables import list_paper_tables  # pandas: as below
+
+        rows += [(name, f"for papers: {t.title}") for name, t in list_paper_tables().items()]
     elif kind == "figures":
         from headscope.view.figure import list_figures  # altair: only when it is needed
 

@@ -43,7 +43,8 @@ def complete_head(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_table(context: typer.Context, incomplete: str) -> list[str]:
     """The tables of the run that stands before."""
-    return _matching(_read_manifest(context).get("tables", ()), incomplete)
+    of_paper = [f"table-{number}" for number in (1, 2, 3)]
+    return _matching([*_read_manifest(context).get("tables", ()), *of_paper], incomplete)
 
 
 def complete_analysis(incomplete: str) -> list[str]:
@@ -85,7 +86,7 @@ of_data = partial(typer.Option, rich_help_panel=DATA)
 of_run = partial(typer.Option, rich_help_panel=RUN)
 of_output = partial(typer.Option, rich_help_panel=talk.PANEL)
 FormatOption = Annotated[
-    Format, of_output(help="table, csv, json, markdown, latex.", metavar="FORMAT")
+    Format, of_output(help="table, csv, json, markdown, latex, html.", metavar="FORMAT")
 ]
 MinCount = Annotated[
     int, of_output(help="Do not print relations with fewer than N words. Files keep all.")

@@ -294,6 +294,7 @@ PRESENTATION = Presentation(
         for name in ("curve", "selectivity", "description", "parts", "structure", "weights")
     ),
     PageTable(
-        "Table 3, probes", "--treebank TEST.conllu --train TRAIN.conllu", "probes", build_table_3
+        "Table 3, probes", "--treebank TEST.conllu --train TRAIN.conllu", "probes", build_table_3,
+        name="table-3",
     ),
 ])  # fmt: skip

@@ -111,6 +111,15 @@ class Run:
             return make_card(self.tables, *read_head(name, self.tables))
 
     @checked
+    def paper_table(self, name: str, format: str = "latex") -> str:
+        """A table as papers have it, "table-1", "table-2" or "table-3", in LaTeX (with booktabs),
+        Markdown, HTML, CSV, JSON or as text."""
+        from headscope.view.paper_tables import make_paper_tables, write_tables  # as above
+
+        with explain_damage(self):
+            return write_tables(make_paper_tables(name, self.tables), format)
+
+    @checked
     def figure(
         self,
         name: str,

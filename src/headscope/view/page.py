@@ -35,6 +35,7 @@ from headscope.view.presentation import PAIR
 from headscope.view.sections import as_script, fill_sections
 from headscope.view.specs import OTHER
 from headscope.view.svg import write_on
+from headscope.view.table import Format, render
 from headscope.view.terminal import (
     describe_counts,
     describe_tokenization,
@@ -92,6 +93,7 @@ def render_report(
         lstrip_blocks=True,
     )
     environment.filters["whole"] = _keep_whole
+    environment.filters["paper"] = lambda table, format: render(table.for_paper(), Format(format))
     return environment.get_template("report.html.j2").render(
         nonce=token_urlsafe(16),
         version=version("headscope"),

@@ -361,6 +361,7 @@ class PageTable:
     made_by: str  # what to add to `headscope analyze MODEL` to have it; "": nothing would
     needs: str  # the table without which there is nothing to build
     build: Callable[[Tables], list[TextTable]]
+    name: str = ""  # by which `headscope table` prints it
 
     def make(self, tables: Tables) -> list[TextTable]:
         """The tables; none where the run lacks what it needs."""

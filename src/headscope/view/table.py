@@ -4,6 +4,7 @@ In a terminal columns drop out where they do not fit, and no word is split.
 """
 
 import csv
+import html
 import json
 import os
 import sys
@@ -41,6 +42,10 @@ LATEX = str.maketrans(
         "\\": r"\textbackslash{}",
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "†": r"\dag{}",
+        "‡": r"\ddag{}",
         **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     }
 )
@@ -54,6 +59,7 @@ class Format(StrEnum):
     JSON = "json"
     MARKDOWN = "markdown"
     LATEX = "latex"
+    HTML = "html"
 
 
 @dataclass(frozen=True)
@@ -65,12 +71,29 @@ class TextTable:
     title: str = ""
     note: str = ""  # how to read it, or what it leaves out
     drops: tuple[int, ...] = ()  # by column: in a narrow terminal the highest go first, 0 never
+    bold: frozenset[tuple[int, int]] = frozenset()  # cells (row, column) to stress in a paper
+    n_first: int = 0  # so many rows are shown first, the others on demand; 0: all
+
+    def for_paper(self) -> "TextTable":
+        """The table without what may be dropped: its first rows, and the columns never dropped."""
+        drops = self.drops or (0,) * len(self.columns)
+        kept = [column for column, drop in enumerate(drops) if not drop]
+        rows = self.rows[: self.n_first or None]
+        return replace(
+            self,
+            columns=tuple(self.columns[column] for column in kept),
+            rows=tuple(tuple(row[column] for column in kept) for row in rows),
+            drops=(),
+            bold=frozenset((r, kept.index(c)) for r, c in self.bold if c in kept),
+            n_first=0,
+        )
 
     def with_column(self, title: str, cell: str) -> "TextTable":
         """The table with a first column that says the same in every row."""
         rows = tuple((cell, *row) for row in self.rows)
         drops = (0, *self.drops) if self.drops else ()
-        return replace(self, columns=(title, *self.columns), rows=rows, drops=drops)
+        bold = frozenset((number, column + 1) for number, column in self.bold)
+        return replace(self, columns=(title, *self.columns), rows=rows, drops=drops, bold=bold)
 
 
 @dataclass(frozen=True)
@@ -80,16 +103,23 @@ class Column:
     title: str
     cell: Callable[[Mapping[Any, Any]], str]
     drop: int = 0  # in a narrow terminal the highest go first, 0 never
+    is_bold: Callable[[Mapping[Any, Any]], bool] = lambda row: False  # in a paper
 
 
 def build_table(
     rows: Iterable[Mapping[Any, Any]], columns: Iterable[Column], title: str = "", note: str = ""
 ) -> TextTable:
     """The table that these columns make of the rows."""
-    columns = tuple(columns)
+    columns, rows = tuple(columns), list(rows)
     cells = tuple(tuple(column.cell(row) for column in columns) for row in rows)
     drops = tuple(column.drop for column in columns)
-    return TextTable(tuple(column.title for column in columns), cells, title, note, drops)
+    bold = frozenset(
+        (number, place)
+        for number, row in enumerate(rows)
+        for place, column in enumerate(columns)
+        if column.is_bold(row)
+    )
+    return TextTable(tuple(column.title for column in columns), cells, title, note, drops, bold)
 
 
 def from_frame(frame: "pd.DataFrame") -> TextTable:
@@ -131,10 +161,21 @@ def render(table: TextTable, format: Format) -> str:
         return _as_csv(table)
     if format is Format.LATEX:
         return _as_latex(table)
-    lines = [table.columns, *table.rows]
-    escaped = [[" ".join(cell.translate(MARKDOWN).split()) for cell in line] for line in lines]
-    written = [f"| {' | '.join(line)} |" for line in escaped]
-    return "\n".join([written[0], "|" + "---|" * len(table.columns), *written[1:]]) + "\n"
+    if format is Format.HTML:
+        return _as_html(table)
+    lines = _mark(table, lambda cell: " ".join(cell.translate(MARKDOWN).split()), "**{}**")
+    written = [f"| {' | '.join(line)} |" for line in lines]
+    caption = [f"\n{' '.join(filter(None, (table.title + '.', table.note)))}"] * bool(table.title)
+    parts = [written[0], "|" + "---|" * len(table.columns), *written[1:], *caption]
+    return "\n".join(parts) + "\n"
+
+
+def _mark(table: TextTable, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+    """The cells of the heading and of all rows, escaped, with bold ones marked."""
+    lines = [[escape(cell) for cell in line] for line in (table.columns, *table.rows)]
+    for row, column in table.bold:
+        lines[row + 1][column] = bold.format(lines[row + 1][column])
+    return lines
 
 
 def _as_csv(table: TextTable) -> str:
@@ -144,14 +185,29 @@ def _as_csv(table: TextTable) -> str:
 
 
 def _as_latex(table: TextTable) -> str:
-    """For the package booktabs."""
-    header, *rows = [
-        " & ".join(cell.translate(LATEX) for cell in line) + r" \\"
-        for line in [table.columns, *table.rows]
+    """For the package booktabs; with a title, as a table with a caption."""
+    lines = _mark(table, lambda cell: cell.translate(LATEX), r"\textbf{{{}}}")
+    header, *rows = [f"{' & '.join(line)} \\\\" for line in lines]
+    parts = [
+        f"\\begin{{tabular}}{{{'l' * len(table.columns)}}}",
+        *(r"\toprule", header, r"\midrule", *rows, r"\bottomrule"),
+        r"\end{tabular}",
     ]
-    begin = f"\\begin{{tabular}}{{{'l' * len(table.columns)}}}"
-    lines = [begin, r"\toprule", header, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
-    return "\n".join(lines) + "\n"
+    if table.title:
+        caption = f"{table.title}. {table.note}".strip().translate(LATEX)
+        head = [r"\begin{table}", r"\centering", r"\small"]
+        parts = [*head, *parts, f"\\caption{{{caption}}}", r"\end{table}"]
+    return "\n".join(parts) + "\n"
+
+
+def _as_html(table: TextTable) -> str:
+    header, *rows = _mark(table, html.escape, "<strong>{}</strong>")
+    caption = " ".join(filter(None, (f"{table.title}." * bool(table.title), table.note)))
+    lines = ["<table>", *[f"<caption>{html.escape(caption)}</caption>"] * bool(caption)]
+    for tag, part, of_part in (("th", "thead", [header]), ("td", "tbody", rows)):
+        cells = ["".join(f"<{tag}>{cell}</{tag}>" for cell in line) for line in of_part]
+        lines += [f"<{part}>", *(f"<tr>{line}</tr>" for line in cells), f"</{part}>"]
+    return "\n".join([*lines, "</table>"]) + "\n"
 
 
 def terminal_width(stream: TextIO, otherwise: int) -> int:

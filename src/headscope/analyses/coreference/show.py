@@ -132,17 +132,18 @@ def _build_table_2(corpus: str, best: pd.DataFrame, every: pd.DataFrame) -> Text
         called: [str(PAPER_TABLE_2[kind][index]) for kind in rows]
         for index, called in enumerate(RULES.values())
     }
-    paper[NEURAL] = ["83" if kind == "all" else "" for kind in rows]
     cells = {
         called: [percent(row[rule]) for row in rows.values()] for rule, called in RULES.items()
     }
-    cells[NEURAL] = [""] * len(rows)
     first = _best_as_in_paper(best, every) if len(every) else None
     if first is not None:
         called = f"head {name_head(first)} (from the mention, among all words)"
         scores = _scores_of(first, every)
         cells[called] = [PERCENT.row(scores.loc[kind], "accuracy") for kind in rows]
         paper[called] = [str(PAPER_TABLE_2[kind][3]) for kind in rows]
+    n_first = len(cells)  # the paper's protocol
+    cells[NEURAL] = [""] * len(rows)
+    paper[NEURAL] = ["83" if kind == "all" else "" for kind in rows]
     if "all" in rows and len(every):  # as in the paper, the head that is best over all mentions
         top = rows["all"]
         called = f"head {top['layer']}-{top['head']} (best over all, among mentions)"
@@ -175,6 +176,7 @@ def _build_table_2(corpus: str, best: pd.DataFrame, every: pd.DataFrame) -> Text
         tuple((name, *cells[name], *paper.get(name, [""] * len(rows))) for name in cells),
         "Antecedents by type of mention" + f" ({corpus})" * bool(corpus),
         note,
+        n_first=n_first,
     )
 
 
@@ -401,7 +403,10 @@ PRESENTATION = Presentation(
         system="head",
     ),
     PrintedTable("coreference-best", read_best),
-    PageTable("Table 2, antecedents", "--coref FILE.conllu", "coreference-best", build_table_2),
+    PageTable(
+        "Table 2, antecedents", "--coref FILE.conllu", "coreference-best", build_table_2,
+        name="table-2",
+    ),
     *(
         Labels(
             KIND, "coreference-best", partial(find_labels, mention_type=mention_type),

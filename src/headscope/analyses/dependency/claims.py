@@ -43,10 +43,7 @@ WAYS = {  # what is counted, by direction
     "dependent-to-head": "the dependent attends most to its head",
     "head-to-dependent": "the dependent gets its strongest attention from its head",
 }
-NO_POBJ = (
-    "The treebank has no pobj, a Stanford label. In Universal Dependencies the preposition depends "
-    "on its noun."
-)
+NO_POBJ = "The treebank has no pobj, and no case from which it follows."
 
 
 def is_relation(table: pd.DataFrame) -> "pd.Series[bool]":
@@ -230,9 +227,10 @@ def check_pobj_direction(tables: Tables) -> Outcome:
     if is_causal(tables["dependency"]):
         return Outcome("not measured", CAUSAL_ARCS)
     table = tables["dependency-directions"]
-    rows = table[(table[NAME] == "pobj") & (table["count"] >= MIN_COUNT)]
+    of_relation = table[table[NAME].map(name_in_paper) == "pobj"]
+    rows = of_relation[of_relation["count"] >= MIN_COUNT]
     if rows.empty:
-        why = TOO_FEW if (table[NAME] == "pobj").any() else NO_POBJ
+        why = TOO_FEW if len(of_relation) else NO_POBJ
         return Outcome("not measured", why)
     row = rows.iloc[0]
     shows = (

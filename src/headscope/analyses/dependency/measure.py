@@ -68,8 +68,8 @@ class Parse(NamedTuple):
 
     words: Int[Tensor, "example head direction word"]
     is_lost: Bool[Tensor, "example head direction word"]  # a special token gets as much
-    seen: Bool[Tensor, "example direction word"]
-    seen_by_mark: Bool[Tensor, "example direction word"]  # from a possessor's 's
+    seen: Bool[Tensor, "example direction arc"]
+    seen_by_mark: Bool[Tensor, "example direction arc"]  # from a possessor's 's
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ class Dependency(Analysis):
         parse: Parse = seen[self.reads[0]]
         words = parse.words  # [example, layer, head, direction, word]
         heads = gold.heads[:, None, None, None]
-        is_found = words == heads
-        by_word, by_mark = parse.seen, parse.seen_by_mark  # [example, layer, direction, word]
+        is_found = _take(words, gold.dependents) == heads  # [..., arc]
+        by_word, by_mark = parse.seen, parse.seen_by_mark  # [example, layer, direction, arc]
         sums = {
             "correct": _count_found(is_found, lambda: _take(words, gold.marks) == heads, gold),
             "visible": _count_found(by_word, lambda: by_mark, gold),
@@ -156,8 +156,9 @@ class Dependency(Analysis):
         }
         if _has_special(seen.batch) and ALL_CONTENT in gold.relations:
             is_content = gold.is_relation[..., gold.relations.index(ALL_CONTENT)]
-            is_lost = (is_found & parse.is_lost).to(is_content.dtype)
-            sums["lost"] = {ALL_CONTENT: torch.einsum("elhdw,ew->elhd", is_lost, is_content)}
+            is_lost = is_found & _take(parse.is_lost, gold.dependents)
+            is_lost = is_lost.to(is_content.dtype)
+            sums["lost"] = {ALL_CONTENT: torch.einsum("elhda,ea->elhd", is_lost, is_content)}
         if self.null_arcs:
             sums[NULL] = _count_null(words, self._draw_null_arcs(seen.batch, gold), gold)
         return sums
@@ -193,7 +194,7 @@ class Dependency(Analysis):
         """Each arc moved to random places of its sentence, with its relation and length."""
         from headscope.kernels.map_sums import move_arcs  # numba: only where it is used
 
-        heads = gold.heads.cpu().numpy()
+        heads = gold.heads.cpu().numpy()  # of words first, and only these are moved
         is_arc = (gold.is_relation[..., 0].cpu().numpy() > 0) & (heads >= 0)
         examples, dependents = np.nonzero(is_arc)
         lengths = heads[examples, dependents] - dependents  # [arc]
@@ -275,23 +276,20 @@ def _predict_compiled(
 
 def _find_seen(
     visible: Bool[Tensor, "example word other"], gold: Gold
-) -> tuple[Bool[Tensor, "example direction word"], Bool[Tensor, "example direction word"]]:
+) -> tuple[Bool[Tensor, "example direction arc"], Bool[Tensor, "example direction arc"]]:
     """Whether each arc can be seen, from the dependent and from the head; the second for its 's."""
     examples = torch.arange(len(visible), device=visible.device)[:, None]
     heads, is_arc = gold.heads.clamp(min=0), (gold.heads >= 0)[:, None]
-    words = torch.arange(visible.shape[1], device=visible.device).expand_as(heads)
     seen = [
         torch.stack([visible[examples, w, heads], visible[examples, heads, w]], dim=1) & is_arc
-        for w in (words, gold.marks)
+        for w in (gold.dependents, gold.marks)
     ]
     return seen[0], seen[1]
 
 
-def _take(
-    words: Int[Tensor, "example layer head direction word"], places: Int[Tensor, "example word"]
-) -> Int[Tensor, "example layer head direction word"]:
-    """What the words at other places predict."""
-    return words.gather(-1, places[:, None, None, None].expand_as(words))
+def _take(words: Tensor, places: Int[Tensor, "example arc"]) -> Tensor:
+    """What the words at these places predict: `[example, layer, head, direction, arc]`."""
+    return words.gather(-1, places[:, None, None, None].expand(*words.shape[:4], -1))
 
 
 def _count_found(
@@ -325,16 +323,16 @@ def _count_choices(
     rows: Int[Tensor, "example layer head word"], gold: Gold
 ) -> dict[str, dict[str, Tensor]]:
     """How often a head word's own row chooses its dependent, where it has one of the relation."""
-    heads = gold.heads.clamp(min=0)  # [example, word]
+    heads = gold.heads.clamp(min=0)  # [example, arc]
     is_single_relation = [is_single(name) for name in gold.relations]
     names = [name for name in gold.relations if is_single(name)]
     members = gold.is_relation[..., is_single_relation] * (gold.heads >= 0)[..., None]
     index = heads[..., None].expand_as(members)
     siblings = torch.zeros_like(members).scatter_add(1, index, members).gather(1, index)
-    is_only = members * (siblings == 1)  # [example, word, relation]
-    places = torch.arange(heads.shape[1], device=heads.device)
-    chosen = rows.gather(-1, heads[:, None, None].expand(*rows.shape[:3], -1)) == places
-    hits = torch.einsum("elhw,ewr->relh", chosen.to(is_only.dtype), is_only)
+    is_only = members * (siblings == 1)  # [example, arc, relation]
+    chosen = rows.gather(-1, heads[:, None, None].expand(*rows.shape[:3], -1))
+    is_chosen = (chosen == gold.dependents[:, None, None]).to(is_only.dtype)
+    hits = torch.einsum("elha,ear->relh", is_chosen, is_only)
     counts = is_only.sum(1).unbind(1)  # each [example]
     return {
         "choice": dict(zip(names, hits, strict=True)),
@@ -366,16 +364,15 @@ def _measure_once(
     by_mark: Bool[Tensor, "example direction word"],
 ) -> dict[str, dict[str, Tensor]]:
     """What is the same in all layers: counts and lengths of arcs, and what each offset finds."""
-    position = torch.arange(gold.heads.shape[1], device=gold.heads.device)
     offsets = torch.tensor(OFFSETS, device=gold.heads.device)[:, None]
-    heads, marks = gold.heads[:, None], gold.marks[:, None]
-    # [example, direction, offset, word]
+    heads = gold.heads[:, None]
+    # [example, direction, offset, arc]
     is_found, is_found_by_mark = (
-        (words + offsets == heads)[:, None] & seen[:, :, None]
-        for words, seen in ((position, is_seen), (marks, by_mark))
+        (words[:, None] + offsets == heads)[:, None] & seen[:, :, None]
+        for words, seen in ((gold.dependents, is_seen), (gold.marks, by_mark))
     )
     is_word = torch.ones_like(gold.heads, dtype=torch.bool)
-    length = (position - gold.heads).abs().where(gold.heads >= 0, 0)  # [example, word]
+    length = (gold.dependents - gold.heads).abs().where(gold.heads >= 0, 0)  # [example, arc]
     return {
         "offset": _count_found(is_found, lambda: is_found_by_mark, gold),
         "count": _count_found(is_word, lambda: is_word, gold),

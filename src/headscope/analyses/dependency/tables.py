@@ -15,8 +15,9 @@ from headscope.stats.sums import PLAIN, Sums
 from headscope.stats.tests import compare, holm, max_null_p, pool_random_effects
 
 __all__ = [
-    "COLUMNS", "NULL", "PAPER_TABLE_1", "TABLES", "UNIVERSAL", "correct_p", "find_shared_heads",
-    "is_single", "is_universal", "make_tables", "name_in_paper", "pool_treebanks",
+    "COLUMNS", "DERIVED_POBJ", "DERIVED_PREP", "NULL", "PAPER_TABLE_1", "TABLES", "UNIVERSAL",
+    "correct_p", "find_shared_heads", "is_single", "is_universal", "make_tables", "name_in_paper",
+    "pool_treebanks",
 ]  # fmt: skip
 
 # Clark et al. 2019, Table 1 (BERT-base on WSJ, Stanford labels): head, accuracy, best offset.
@@ -44,7 +45,10 @@ UNIVERSAL = {
     "compound": "nn",
     "nmod:poss": "poss",
     "compound:prt": "prt",
+    "prep (derived)": "prep",
+    "pobj (derived)": "pobj",
 }
+DERIVED_PREP, DERIVED_POBJ = "prep (derived)", "pobj (derived)"  # from the UD relation `case`
 ONLY_UNIVERSAL = {"case", "obj", "obl", "nmod", "nmod:poss", "aux:pass", "compound"}
 
 
@@ -151,7 +155,8 @@ def correct_p(relations: "pd.Series[str]", p_raw: "pd.Series[float]") -> NDArray
     >>> correct_p(pd.Series(["all", "poss", "poss (no 's rule)"]), pd.Series([0.04, 0.01, 0.01]))
     array([0.04, 0.02,  nan])
     """
-    is_question = relations.map(lambda relation: relation == ALL or is_single(relation))
+    asked = (ALL, DERIVED_PREP, DERIVED_POBJ)
+    is_question = relations.map(lambda relation: relation in asked or is_single(relation))
     return holm(np.asarray(p_raw.where(is_question.astype(bool)), np.float64))
 
 

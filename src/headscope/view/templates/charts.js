@@ -87,6 +87,7 @@ async function draw(place) {
     if (datum?.layer && datum?.head) window.openCard?.(`${datum.layer}-${datum.head}`); // not yet read: no card
   });
   place.dataset.drawn = "yes";
+  place.dispatchEvent(new CustomEvent("drawn", { bubbles: true, detail: spec }));
   dispatchEvent(new Event("first-figure")); // heard once
 }
 

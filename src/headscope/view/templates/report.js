@@ -236,3 +236,46 @@ for (const table of document.querySelectorAll("table.sortable")) {
     button.addEventListener("click", () => sortBy(table, column, header));
   });
 }
+
+// What can be copied: tables and figures, for a paper.
+async function copyText(text) {
+  try { await navigator.clipboard.writeText(text); } catch { // not allowed on this page: the old way
+    const field = document.body.appendChild(Object.assign(make("textarea"), { value: text }));
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+}
+async function copyFrom(button, text) {
+  await copyText(text);
+  const name = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = name; }, 1200);
+}
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (button) copyFrom(button, button.dataset.copy);
+  const more = event.target.closest(".more-rows");
+  if (!more) return;
+  const isOpen = more.getAttribute("aria-expanded") === "true";
+  more.setAttribute("aria-expanded", String(!isOpen));
+  for (const row of more.parentElement.querySelectorAll("tr.more")) row.hidden = isOpen;
+});
+
+const escapeCsv = (value) => /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value ?? "";
+const asCsv = (rows) => typeof rows === "string" ? rows
+  : [Object.keys(rows[0] ?? {}), ...rows.map(Object.values)].map((row) => row.map(escapeCsv).join(",")).join("\n") + "\n";
+const escapeLatex = (text) => text.replace(/[&%$#_{}]/g, "\\$&").replaceAll("<", "\\textless{}").replaceAll(">", "\\textgreater{}");
+// The menu of a figure: its data, and the lines that put its picture into a paper.
+function addCopies(place, spec) {
+  const menu = place.querySelector(".vega-actions");
+  const caption = escapeLatex(place.previousElementSibling?.textContent.trim() ?? "");
+  const latex = `\\begin{figure}\n\\centering\n\\includegraphics[width=\\linewidth]{${place.dataset.figure}.pdf}\n\\caption{${caption}}\n\\end{figure}\n`;
+  for (const [name, text] of [["Copy LaTeX", () => latex], ["Copy CSV", () => Object.values(spec.datasets ?? {}).map(asCsv).join("\n")]]) {
+    const link = Object.assign(make("a", name), { href: "#" });
+    link.addEventListener("click", (event) => { event.preventDefault(); copyFrom(link, text()); });
+    menu?.append(link);
+  }
+}
+document.addEventListener("drawn", (event) => addCopies(event.target, event.detail));
+for (const place of places) if (place.dataset.drawn) read("spec-" + place.dataset.figure).then((spec) => addCopies(place, spec));
