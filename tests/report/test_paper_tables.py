@@ -15,7 +15,6 @@ from headscope.view.presentation import list_specs
 from headscope.view.specs import PageTable
 from headscope.view.table import TextTable
 
-
 BERT = "BERT-base: head, accuracy % (offset %)"
 
 

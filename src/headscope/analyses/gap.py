@@ -16,20 +16,22 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from headscope.analyses.coreference.measure import (
-    CANDIDATES,
-    DIRECTIONS,
     LABELS,
-    TABLE_COLUMNS,
     Answers,
     HasTokens,
     Question,
     QuestionBatch,
     build_questions,
     count_answers,
-    system_table,
 )
 from headscope.analyses.coreference.rules import SYSTEMS
 from headscope.analyses.coreference.show import WAYS
+from headscope.analyses.coreference.tables import (
+    CANDIDATES,
+    DIRECTIONS,
+    TABLE_COLUMNS,
+    system_table,
+)
 from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import Readings
 from headscope.data.encoding import Batch

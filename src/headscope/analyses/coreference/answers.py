@@ -4,7 +4,7 @@ from math import nan
 
 import pandas as pd
 
-from headscope.analyses.coreference.measure import CANDIDATES
+from headscope.analyses.coreference.tables import CANDIDATES
 from headscope.data.table import Tables
 from headscope.stats.interval import Estimate
 from headscope.view.answer import cases, in_hundred, name_best, weigh
