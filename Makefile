@@ -33,7 +33,7 @@ browser:
 # Else every worker, and every command that tests start, compiles all files anew.
 unexport PYTHONDONTWRITEBYTECODE
 test: check browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 10
 
 # What the README and the pages show, drawn from the demo's run.
 PICTURES := position dependency-best heads-map

@@ -79,3 +79,19 @@ def test_the_package_itself_runs_as_the_command() -> None:
     command = [sys.executable, "-m", "headscope", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("headscope ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "analyze demo --text nosuch.txt",
+        "analyze demo --text README.md --only nosuch",
+        "analyze demo --text starter --max-tokens 2",
+        "probe demo --train nosuch.conllu --test starter",
+    ],
+)
+def test_a_wrong_name_or_option_is_refused_before_torch_is_loaded(arguments: str) -> None:
+    script = f"import sys; sys.modules['torch'] = None{run(arguments)}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr.startswith("Error: ")
+    assert "Expected" in done.stderr

@@ -22,6 +22,7 @@ from headscope.commands.shared import (
     show_report,
     show_run,
 )
+from headscope.contracts import CorpusRole
 from headscope.errors import StudyError
 from headscope.options import ClusterOptions, ModelOptions, ProbeOptions, collect_options
 from headscope.view.table import Format
@@ -121,6 +122,7 @@ def analyze(
         _analyze_models(models, out or Path("runs"), report, study)
         return
     name = model or "demo"
+    _refuse_wrong_names(study, options)
     with talk.loading():
         from headscope.engine.analyze import analyze as run_analyze  # torch: only when needed
         from headscope.engine.open_models import CachedModel
@@ -142,6 +144,19 @@ def analyze(
     if report:
         show_report(run)
     _tell_partial(run.manifest)
+
+
+def _refuse_wrong_names(study: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """The errors of what was typed, before torch is loaded, which takes seconds."""
+    from headscope.corpora.opening import as_corpora  # pandas: not for --help
+    from headscope.engine.resolve import choose_analyses, read_names, split_options
+
+    run, _, _, of_analyses = split_options(options)
+    also = read_names(study["also"]) or ()
+    choose_analyses(read_names(study["only"]), also, of_analyses, run.seed)
+    for role in CorpusRole:
+        if study[role] is not None:
+            as_corpora(study[role], role, run.skip_bad)
 
 
 def _tell_partial(manifest: Mapping[str, Any]) -> None:
@@ -225,6 +240,10 @@ def probe(
     **options: Any,
 ) -> None:
     """Train probes: how much syntax is in all heads of MODEL together?"""
+    from headscope.corpora.opening import open_corpus  # pandas: not for --help
+
+    for treebank in (train, test):  # a wrong name is told before torch is loaded
+        open_corpus(treebank, CorpusRole.TREEBANK)
     with talk.loading():
         from headscope.engine.probe import probe as run_probe  # torch: only when needed
 
