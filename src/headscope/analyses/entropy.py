@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import log
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,6 +58,7 @@ from headscope.view.specs import (
     Kind,
     Outcome,
     Threshold,
+    Topic,
     how_to_read,
 )
 
@@ -162,9 +164,11 @@ def answer_breadth(tables: Tables) -> list[Answer]:
     heads, does = passing(shares, BROAD, "share"), "attends broadly, to most of the text"
     if len(heads.sure):
         does += " rather than to a few tokens"
-        answer = count_heads(heads, len(shares), does, 0.65, "entropy", "share")
+        weight = len(heads.sure) / len(shares)
+        options: dict[str, Any] = {"topic": Topic.SUMMARY, "threshold": BROAD}
+        answer = count_heads(heads, len(shares), does, weight, "entropy", "share", **options)
     else:
-        answer = nearest_head(shares, heads, does, "entropy", "share")
+        answer = nearest_head(shares, heads, does, "entropy", "share", threshold=BROAD)
     line = f"Broad: over {write_percent(BROAD)} of the entropy of even attention."
     return [replace(answer, detail=f"{line} {answer.detail}")]
 

@@ -13,12 +13,12 @@ from headscope.data.table import Tables, rows_where
 from headscope.lazy import Tensor
 from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number
 from headscope.stats.sums import Sums
-from headscope.view.answer import is_wide, note_rough, write_percent
+from headscope.view.answer import write_percent
 from headscope.view.facts import head_facts
 from headscope.view.judge import judge_count, name_head, note_open, passing, top_row
-from headscope.view.numbers import SHARE, percent, row_estimate
+from headscope.view.numbers import SHARE, WHOLE_PERCENT, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
-from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Claim, Grid, Outcome
+from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Claim, Grid, Outcome, Topic
 
 __all__ = ["MaxWeight"]
 
@@ -80,27 +80,30 @@ class MaxWeight(Analysis):
 
 
 TYPICALLY = 0.5
+COLUMN = "weight"
 
 
 def answer_largest(tables: Tables) -> list[Answer]:
-    """How much heads put on a single token."""
+    """The head that puts most on a single token, beside the median head."""
     table = tables["max-weight"]
     table = table[table["weight"].notna()]
     if table.empty:
         return []
     top = top_row(table, "weight")
-    middle = table.sort_values("weight", kind="stable").iloc[len(table) // 2]
-    highest = row_estimate(top, "weight")
-    if is_wide(highest) or is_wide(row_estimate(middle, "weight")):
-        return []
+    middle = float(table["weight"].median())
     head = name_head(top)
     text = (
-        f"On average, the median head puts {write_percent(table['weight'].median())} of its "
-        f"attention on a single token; the highest, {head}, {write_percent(top['weight'])}"
-        f"{note_rough(highest)}."
+        f"Head {head} is the narrowest of {len(table)}: on average a token puts "
+        f"{WHOLE_PERCENT.row(top, COLUMN)} of its attention on a single token; in the median head "
+        f"{write_percent(middle)}."
     )
-    detail = f"Mean largest weight of a row: {head} {SHARE.row(top, 'weight')}."
-    return [Answer(text, 0.35, detail, (head,), "max-weight")]
+    detail = f"Mean largest weight of a row: {head} {SHARE.row(top, COLUMN)}."
+    return [
+        Answer(
+            *(text, float(top[COLUMN]) - middle, detail, (head,), "max-weight", Topic.EXTREME),
+            *(row_estimate(top, COLUMN), middle),
+        )
+    ]
 
 
 def check_little(tables: Tables) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headscope.contracts import Analysis
 from headscope.data.attention import Readings
@@ -25,18 +26,16 @@ from headscope.view.specs import (
     Dots,
     Kind,
     Threshold,
+    Topic,
     attention_grid,
     how_to_read,
 )
 
 __all__ = ["Position"]
 
-# As the diagonals of SUMS; how sentences name them, and how much each says about a model.
-TARGETS = {
-    "previous": ("the previous token", 0.98),
-    "self": ("the token itself", 0.6),
-    "next": ("the next token", 0.9),
-}
+TARGETS = {  # as the diagonals of SUMS, and how sentences name them
+    "previous": "the previous token", "self": "the token itself", "next": "the next token"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -80,16 +79,21 @@ def answer_position(tables: Tables) -> list[Answer]:
     """The heads that look at a neighbour or at the token itself; or what comes nearest."""
     table = fill_exact(tables["position"])
     answers = []
-    for target, (name, weight) in TARGETS.items():
+    for target, name in TARGETS.items():
         rows = rows_where(table, target=target)
         heads = passing(rows, HALF)
         if len(heads.sure):
-            answers.append(count_heads(heads, len(rows), f"looks at {name}", weight, "position"))
+            topic = Topic.EXTREME if target == "self" else Topic.HEAD
+            does = f"puts over half of its attention on {name}"
+            options: dict[str, Any] = {"topic": topic, "threshold": HALF}
+            weight = float(heads.sure["weight"].max())
+            answers.append(count_heads(heads, len(rows), does, weight, "position", **options))
     if answers or table.empty:
         return answers
     does = "puts over half of its attention on a neighbour or the token itself"
-    where = f" on {TARGETS[top_row(table, 'weight')['target']][0]}"
-    return [nearest_head(table, passing(table, HALF), does, "position", where=where)]
+    where = f" on {TARGETS[top_row(table, 'weight')['target']]}"
+    heads = passing(table, HALF)
+    return [nearest_head(table, heads, does, "position", where=where, threshold=HALF)]
 
 
 PRESENTATION = Presentation(SURFACE, paper="3.1", figure="position", show=[
@@ -146,7 +150,7 @@ PRESENTATION = Presentation(SURFACE, paper="3.1", figure="position", show=[
     ),
     *(
         Behaviour(
-            name, f"looks at {TARGETS[target][0]} ({{}})", KIND, THRESHOLD, "position", "weight",
+            name, f"looks at {TARGETS[target]} ({{}})", KIND, THRESHOLD, "position", "weight",
             {"target": target}, ranking=target, short=short, also=also,
         )
         for name, target, short, also in (

@@ -18,7 +18,7 @@ from headscope.files import write_atomically
 from headscope.registry import PROBES
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, explain_damage
-from headscope.view.answer import choose_answers
+from headscope.view.answer import answer_run
 from headscope.view.card import Overview, cards_of_kind, make_overview
 from headscope.view.claim import added_claims, count_verdicts, sum_up
 from headscope.view.specs import OTHER
@@ -107,7 +107,7 @@ def _write_model(site: Path, number: str, name: str, run: Run) -> dict[str, Any]
         "model.html.j2",
         name=name,
         report=Path(card["report"]).name,
-        answers=[a.text for a in choose_answers(run.tables, model=run.manifest["model"])],
+        answers=[a.text for a in answer_run(run.tables, run.manifest)],
         grid=card["grid"],
         legend=[(line.kind.name, line.kind.colour, line.n_heads) for line in overview.legend],
         findings=run.findings,

@@ -24,7 +24,7 @@ from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import WriteError
 from headscope.files import write_atomically
-from headscope.view.answer import choose_answers
+from headscope.view.answer import answer_run
 from headscope.view.behaviour import find_labelled
 from headscope.view.card import Card, cards_of_kind, join_cards, make_overview
 from headscope.view.claim import Finding, added_claims, count_claims, count_verdicts, sum_up
@@ -107,7 +107,7 @@ def render_report(
         glossary=GLOSSARY,
         drawn=drawn,
         first_figure=next(iter(drawn), ""),
-        answers=choose_answers(tables, model=manifest["model"]),
+        answers=answer_run(tables, manifest),
         has_intervals=any(c.get("buckets", c.get("documents", 2)) > 1 for c in counts),
         overview=overview,
         kinds=[{"ground": PALE if c == OTHER.colour else c, "ink": write_on(c)} for c in colours],

@@ -6,6 +6,8 @@ A spec names a table, columns and words; this room draws and writes. No chart li
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
+from math import nan
 from typing import Any, Literal
 
 import pandas as pd
@@ -13,12 +15,13 @@ import pandas as pd
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import StudyError
 from headscope.options import flag_of
+from headscope.stats.interval import Estimate
 from headscope.view.table import TextTable, choose_rows
 
 __all__ = [
     "COLOURS", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Answer",
     "AnswerMaker", "Bars", "Behaviour", "Claim", "Dots", "Figure", "Grid", "Hover", "Kind",
-    "Labels", "Outcome", "PageTable", "PairClaim", "PrintedTable", "Threshold", "Verdict",
+    "Labels", "Outcome", "PageTable", "PairClaim", "PrintedTable", "Threshold", "Topic", "Verdict",
     "attention_grid", "how_to_read",
 ]  # fmt: skip
 
@@ -234,19 +237,47 @@ class PairClaim:
 # Sentences.
 
 
+class Topic(IntEnum):
+    """What a sentence is about, in the order in which a reader cares: this is the only place that
+    ranks sentences of different analyses. From `SUMMARY` on they only fill what is left over."""
+
+    REST = 1  # where attention rests
+    ASKED = 2  # what the user named: token classes, ablated heads
+    FINDS = 3  # a head that finds words: relations, antecedents, copies
+    HEAD = 4  # a head with a pattern: the previous token
+    EXTREME = 5  # a head that is far from all others in something
+    SUMMARY = 6  # a number over all heads
+    NONE = 7  # that no head does something
+
+
 @dataclass(frozen=True)
 class Answer:
     """A sentence, and how much it says about a model.
 
-    `weight` is about 1 for a head with one clear function, 0.5 for a summary over all heads, and
-    0.2 for the news that something was not found.
+    The topic ranks it among the sentences of other analyses, `weight` among those of the same: the
+    more frequent or larger what it tells, the more. A sentence with an `estimate` is said only if
+    the interval is clear of the `threshold`, and at most `widest` wide.
     """
 
     text: str
-    weight: float
-    detail: str = ""  # the numbers with their intervals
+    weight: float = 1.0
+    detail: str = ""  # more numbers with their intervals
     heads: tuple[str, ...] = ()  # those that the text names, as "3-3"
     figure: str = ""  # the figure that shows it
+    topic: Topic = Topic.HEAD
+    estimate: Estimate[float] | None = None  # the number that it is about
+    threshold: float = nan  # what the number is compared with, in its unit; nan: with nothing
+    widest: float = 0.3  # the widest interval that still tells something, in its unit
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the data decide it: the one rule for all sentences."""
+        if self.estimate is None:
+            return True
+        _, low, high = self.estimate
+        if not high - low <= self.widest:  # too wide, or no interval
+            return False
+        return not low <= self.threshold <= high
 
     def parts(self) -> Iterator[tuple[str, bool]]:
         """The text in parts: heads, which link to their cards, and what is between them."""
