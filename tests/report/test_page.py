@@ -97,7 +97,7 @@ def test_the_page_begins_with_sentences_and_a_picture_whose_cells_lead_to_cards(
     assert "of its attention on the previous token: <a" in header
     assert re.search(r'<p title="1-2 \d+\.\d % \[', header), "the interval shows on hover"
     assert '<a class="to" href="#figure-position">' in header
-    cells = re.findall(r'<td class="kind-\d+(?: top)?"><a href="#head-(\d+-\d+)"', header)
+    cells = re.findall(r'<td class="look-[^"]+"><a href="#head-(\d+-\d+)"', header)
     assert cells == [f"{layer}-{head}" for layer in (1, 2, 3) for head in range(1, 6)]
     assert text.index('id="claims"') > text.index('id="figure-position"')
 

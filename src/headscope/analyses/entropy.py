@@ -46,7 +46,6 @@ from headscope.view.judge import (
 from headscope.view.numbers import POINTS, SHARE, Form, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 from headscope.view.specs import (
-    COLOURS,
     HOW_TO_READ,
     Answer,
     AnswerMaker,
@@ -294,8 +293,8 @@ PRESENTATION = Presentation(SURFACE, paper="3.3", figure="entropy", show=[
     ),
     Behaviour(
         "everything, broadly", "attends broadly ({} of even attention)",
-        Kind("everything, broadly", COLOURS[4], "triangle-up"), THRESHOLD, "entropy", "share",
-        {"rows": "all"}, ranking="broad", is_background=True, short="broad",
+        Kind("everything, broadly", "#A8A06A", "triangle-up"), THRESHOLD, "entropy", "share",
+        {"rows": "all"}, ranking="broad", is_background=True, is_look=True, short="broad",
         also="uniform even bag of words wide entropy",
     ),
 ])  # fmt: skip

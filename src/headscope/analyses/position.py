@@ -19,12 +19,12 @@ from headscope.view.facts import head_facts
 from headscope.view.judge import CAUSAL, fill_exact, most, mostly_low, passing, some, top_row
 from headscope.view.presentation import SURFACE, Presentation
 from headscope.view.specs import (
-    COLOURS,
     Answer,
     AnswerMaker,
     Behaviour,
     Dots,
     Kind,
+    Look,
     Threshold,
     Topic,
     attention_grid,
@@ -70,7 +70,12 @@ class Position(Analysis):
         return {self.name: Estimates({"weight": Number(weight, FROM_0_TO_1)})}
 
 
-KIND = Kind("a neighbour or itself", COLOURS[0], "circle")
+KINDS = {
+    "previous": Kind("the previous token", "#0072B2", "triangle-left"),
+    "self": Kind("itself", "#88CCEE", "circle"),
+    "next": Kind("the next token", "#4AA0D0", "triangle-right"),
+}
+NEIGHBOURS = Kind("a neighbour", "#0072B2", "circle")
 THRESHOLD = Threshold("position", 0.5, "Threshold for calling a head positional.")
 LITTLE, HALF = 0.1, 0.5
 
@@ -148,10 +153,12 @@ PRESENTATION = Presentation(SURFACE, paper="3.1", figure="position", show=[
         "position", "position", split="target", seen=True,
         words={"previous": "previous token", "self": "itself", "next": "next token"},
     ),
+    Look(NEIGHBOURS, "near", ("position",), {"target": ("previous", "next")}),
+    Look(KINDS["self"], "self", ("position",), {"target": "self"}),
     *(
         Behaviour(
-            name, f"looks at {TARGETS[target]} ({{}})", KIND, THRESHOLD, "position", "weight",
-            {"target": target}, ranking=target, short=short, also=also,
+            name, f"looks at {TARGETS[target]} ({{}})", KINDS[target], THRESHOLD, "position",
+            "weight", {"target": target}, ranking=target, short=short, also=also, is_look=True,
         )
         for name, target, short, also in (
             ("previous token", "previous", "prev", "before left"),

@@ -5,7 +5,7 @@ A spec names a table, columns and words; this room draws and writes. No chart li
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from math import nan
 from typing import Any, Literal
@@ -19,10 +19,10 @@ from headscope.stats.interval import Estimate
 from headscope.view.table import TextTable, choose_rows
 
 __all__ = [
-    "COLOURS", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Answer",
+    "COLOURS", "EACH", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Answer",
     "AnswerMaker", "Bars", "Behaviour", "Claim", "Dots", "Figure", "Grid", "Hover", "Kind",
-    "Labels", "Outcome", "PageTable", "PairClaim", "PrintedTable", "Threshold", "Topic", "Verdict",
-    "attention_grid", "how_to_read",
+    "Labels", "Look", "Outcome", "PageTable", "PairClaim", "PrintedTable", "Threshold", "Topic",
+    "Verdict", "attention_grid", "how_to_read",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, told apart by all eyes, without the two that vanish on white or black.
@@ -36,6 +36,7 @@ KIND_TITLES = {
 HOW_TO_READ = "Each cell is a head. Rows: layers. Columns: heads."
 IN_BRACKETS = "A head in brackets was chosen in under half of the folds; its bar includes others."
 
+EACH = "<each>"  # in the words of a behaviour: the value that it is about
 HEAD = re.compile(r"\b\d+-\d+\b")
 
 Verdict = Literal["holds", "does not hold", "undecided", "not measured"]
@@ -314,6 +315,28 @@ OTHER = Kind("other", GREY, "circle")
 
 
 @dataclass(frozen=True)
+class Look:
+    """Somewhere attention can go: a colour on the picture of all heads.
+
+    A head has the colour of what gets the largest share of its attention.
+    """
+
+    kind: Kind
+    short: str  # in a cell of the picture: six letters or so
+    needs: tuple[str, ...]  # tables; all of them must be there
+    where: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)  # rows to add up
+    measure: Callable[[Tables], "pd.Series[float]"] | None = None  # instead, by layer and head
+    is_sum: bool = False  # of other looks, so that it does not count towards all attention
+
+    def shares(self, tables: Tables) -> "pd.Series[float]":
+        """How much of each head's attention goes there, by layer and head."""
+        if self.measure is not None:
+            return self.measure(tables)
+        rows = choose_rows(tables[self.needs[0]], self.where)
+        return rows.groupby(["layer", "head"])["weight"].sum()
+
+
+@dataclass(frozen=True)
 class Threshold:
     """Above which a head counts; an option of `headscope layout`.
 
@@ -353,6 +376,23 @@ class Behaviour:
     short: str = ""  # in a cell of the picture of all heads: six letters or so
     also: str = ""  # other words by which a person may look for it
     is_negative: bool = False  # the share is that below 0
+    is_look: bool = False  # it is where attention goes, which a `Look` colours; not what it finds
+    each: str = ""  # a column each of whose values has its own behaviour, named after it,
+    besides: tuple[str, ...] = ()  # but for these
+
+    def of(self, value: str) -> "Behaviour":
+        """The behaviour of one value of the column `each`."""
+        shown = value.replace("{", "{{").replace("}", "}}")  # the phrase gets a share later
+        return replace(
+            self,
+            name=self.name.replace(EACH, value),
+            phrase=self.phrase.replace(EACH, shown),
+            short=value,
+            ranking=value,
+            also=value,
+            where={**self.where, self.each: value},
+            each="",
+        )
 
 
 @dataclass(frozen=True)
