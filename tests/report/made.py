@@ -24,7 +24,8 @@ HOSTILE = "</script><script>window.stolen = 1</script><img src=x onerror='window
 @cache
 def planted_run() -> Run:
     """A small real run over a made model of 3 x 5 heads with known heads."""
-    examples = [make_example(seed, n_words=4 + seed % 5) for seed in range(40)]
+    # Enough for sentences: over 1,000 tokens.
+    examples = [make_example(seed, n_words=4 + seed % 5) for seed in range(150)]
     return analyze(PLANTED, text=examples, treebank=examples, progress=False)
 
 

@@ -288,7 +288,7 @@ def _all_numbers(tables: Tables) -> list[float]:
 def test_cards_without_facts_say_the_same_in_short(run_folder: Path) -> None:
     tables = hs.load_run(run_folder).tables
     whole, short = (cards_of_kind(tables, has_facts=has) for has in (True, False))
-    said = [[(card.gist, card.labels, card.words, card.share) for card in own]
+    said = [[(card.gist, card.labels, card.words, card.shares) for card in own]
             for own in (whole, short)]  # fmt: skip
     assert said[0] == said[1]
     assert any("the best head for" in card.gist for card in whole)

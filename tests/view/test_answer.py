@@ -7,10 +7,11 @@ import pytest
 
 from headscope.analyses.gradient import UPPER
 from headscope.data.table import join_kinds
-from headscope.view.answer import choose_answers, count_heads
+from headscope.stats.interval import Estimate
+from headscope.view.answer import answer_run, choose_answers, count_heads
 from headscope.view.judge import Passing
 from headscope.view.presentation import Presentation, list_specs
-from headscope.view.specs import Answer, AnswerMaker, Figure
+from headscope.view.specs import Answer, AnswerMaker, Figure, Topic
 from headscope.view.terminal import describe_answers
 
 Tables = dict[str, pd.DataFrame]
@@ -54,38 +55,33 @@ def texts(tables: Tables) -> list[str]:
 # One, several, many and no heads.
 
 
-def test_heads_are_counted_and_named_with_their_shares() -> None:
+def test_heads_are_counted_and_named_with_their_intervals() -> None:
     rows = [(3, 3, "previous", 0.974), (1, 7, "previous", 0.53), (1, 1, "previous", 0.1)]
     (answer,) = choose_answers({"position": shares(*rows)})
-    assert answer.text == "2 of 3 heads look at the previous token: 3-3 (97 %) and 1-7 (53 %)."
+    assert answer.text == (
+        "2 of 3 heads put over half of their attention on the previous token: 3-3 (97 % [96-98]) "
+        "and 1-7 (53 % [52-54])."
+    )
     assert answer.detail == "3-3 97.4 % [96.4-98.4], 1-7 53.0 % [52.0-54.0]."
     assert answer.heads == ("3-3", "1-7")
     assert answer.figure == "position"
-    one = texts({"position": shares(*rows[::2])})
-    assert one == ["1 of 2 heads looks at the previous token: 3-3 (97 %)."]
+    (alone,) = texts({"position": shares(*rows[::2])})
+    assert alone.startswith("1 of 2 heads puts over half of its attention")
 
 
 def test_of_many_heads_the_strongest_are_named() -> None:
     rows = [(1, head, "next", 0.6 + head / 100) for head in range(1, 12)]
-    assert texts({"position": shares(*rows)}) == [
-        "11 of 11 heads look at the next token, most of all 1-11 (71 %), 1-10 (70 %) and 1-9 "
-        "(69 %)."
-    ]
+    (answer,) = choose_answers({"position": shares(*rows)})
+    assert answer.heads == ("1-11", "1-10", "1-9")
+    assert answer.text.startswith("11 of 11 heads put over half of their attention")
 
 
 def test_that_no_head_does_something_is_said_with_what_comes_closest() -> None:
     rows = [(1, 1, "previous", 0.2), (2, 3, "next", 0.34), (2, 3, "self", 0.1)]
     assert texts({"position": shares(*rows)}) == [
         "No head puts over half of its attention on a neighbour or the token itself; the closest "
-        "is 2-3 (34 % on the next token)."
+        "is 2-3 (34 % [33-35] on the next token)."
     ]
-
-
-def test_without_intervals_the_detail_has_the_numbers_alone() -> None:
-    table = shares((1, 2, "previous", 0.9)).assign(low=nan, high=nan)
-    (answer,) = choose_answers({"position": table})
-    assert "undecided" in answer.text
-    assert answer.detail == "1-2 90.0 %."
 
 
 def test_empty_and_unknown_tables_give_no_answer() -> None:
@@ -112,84 +108,107 @@ def special(target: str, weight: float, step: dict[str, float] | None = None) ->
 def test_attention_to_a_sink_is_told_with_the_layer_where_it_rises() -> None:
     step = {"layer": 5, "before": 0.05, "after": 0.33, "ratio": 6.6}
     assert texts(special("sep", 0.24, step)) == [
-        "From layer 5 on, 33 % of attention goes to the closing token ([SEP]); in earlier layers "
-        "5 %."
+        "24 % [19-29] of all attention rests on the closing token ([SEP]), 6.6 [6.5-6.7] times as "
+        "much from layer 5 on as before."
     ]
     flat = {**step, "before": 0.3, "ratio": 1.1}
     assert texts(special("sep", 0.24, flat)) == [
-        "24 % of all attention goes to the closing token ([SEP])."
+        "24 % [19-29] of all attention rests on the closing token ([SEP])."
     ]
     unsure = {**step, "ratio_low": 0.9}
     assert texts(special("sep", 0.24, unsure)) == texts(special("sep", 0.24, flat))
 
 
-def test_a_decoder_has_its_first_token_as_a_sink_and_no_next_token() -> None:
+def test_where_attention_rests_is_told_first_however_little_it_is() -> None:
     position = shares((1, 1, "previous", 0.7), (1, 1, "next", 0.0))
-    said = texts({**special("first", 0.62), "position": position})
-    assert said == [
-        "62 % of all attention goes to the first token.",
-        "1 of 1 heads looks at the previous token: 1-1 (70 %).",
-    ] or said == [
-        "1 of 1 heads looks at the previous token: 1-1 (70 %).",
-        "62 % of all attention goes to the first token.",
-    ]
+    first, second = texts({**special("first", 0.12), "position": position})
+    assert "rests on the first token" in first
+    assert "the previous token: 1-1" in second
+
+
+def test_a_token_class_of_the_user_is_told_beside_the_mean_of_all_heads() -> None:
+    heads = shares((1, 1, "pronouns", 0.02), (1, 2, "pronouns", 0.12)).assign(source="all")
+    tables = {**special("pronouns", 0.07), "special-tokens": heads}
+    tables["special-tokens-layers"] = tables["special-tokens-layers"].assign(low=0.06, high=0.08)
+    (answer,) = choose_answers(tables)
+    assert answer.heads == ("1-2",)
+    for part in ("pronouns", "12.0 % [11.0-13.0]", "7.0 % [6.0-8.0]", "all 2 heads"):
+        assert part in answer.text
+    tables["special-tokens-layers"] = tables["special-tokens-layers"].assign(weight=0.115)
+    assert choose_answers(tables) == [], "no head is clearly above the mean"
 
 
 # Relations.
 
 
-def test_a_relation_is_told_in_plain_words_beside_the_fixed_distance() -> None:
-    best = pd.DataFrame([relation("det", 5, 5), relation("case", 5, 5, heldout_difference=0.2)])
+def test_a_head_is_told_with_all_it_finds_and_the_numbers_of_the_most_frequent() -> None:
+    case = relation("case", 5, 5, count=300, heldout_accuracy=0.82, heldout_low=0.8)
+    best = pd.DataFrame([relation("det", 5, 5), {**case, "heldout_high": 0.84}])
     (first, *_) = choose_answers({"dependency-best": best})
     assert first.text == (
-        "Head 5-5: a determiner attends most to its noun in 90 of 100 cases (held out); the best "
-        "fixed distance is right in 57."
+        "Head 5-5 points prepositions and determiners at their noun: best head for 2 relations, "
+        "among them case (82 % [80-84] held out, among all words; best fixed distance 57 %)."
     )
-    assert "90.3 % [85.0-94.0]" in first.detail
-    assert "also the best head for case (90.3 %)" in first.detail
+    assert "det, 200 words: 90.3 % [85.0-94.0]" in first.detail
+
+
+def test_heads_that_find_frequent_relations_come_before_those_that_find_rare_ones_better() -> None:
+    rare = relation("cop", 1, 1, count=60, heldout_difference=0.6)
+    frequent = relation("det", 2, 2, count=900, heldout_difference=0.2)
+    said = texts({"dependency-best": pd.DataFrame([rare, frequent])})
+    assert said[0].startswith("Head 2-2 ")
+    assert said[1].startswith("Head 1-1 ")
 
 
 @pytest.mark.parametrize(
     ("name", "direction", "expected"),
     [
-        ("aux", "dependent-to-head", "an auxiliary attends most to its verb"),
-        ("obj", "head-to-dependent", "a direct object gets its strongest attention from its verb"),
-        ("xyz", "dependent-to-head", "a dependent of xyz attends most to its head"),
-        ("cc", "dependent-to-head", "a conjunction attends most to the word that it joins"),
+        ("aux", "dependent-to-head", "Head 2-3 points auxiliaries at their verb"),
+        ("obj", "head-to-dependent", "direct objects get most attention from their verb"),
+        ("xyz", "dependent-to-head", "points dependents of xyz at their head"),
+        ("cc", "dependent-to-head", "points conjunctions at their conjunct"),
     ],
 )
 def test_directions_and_unknown_relations(name: str, direction: str, expected: str) -> None:
     best = pd.DataFrame([relation(name, 2, 3, direction=direction)])
-    assert f"Head 2-3: {expected} in " in texts({"dependency-best": best})[0]
+    assert expected in texts({"dependency-best": best})[0]
+
+
+def test_each_direction_of_a_head_has_its_own_sentence() -> None:
+    other = relation("obj", 2, 3, direction="head-to-dependent")
+    said = texts({"dependency-best": pd.DataFrame([relation("det", 2, 3), other])})
+    assert [text.split(",")[0] for text in said[:2]] == [
+        "Head 2-3 points determiners at their noun: best head for det (90 % [85-94] held out",
+        "In head 2-3",
+    ]
 
 
 def test_where_columns_are_read_the_choice_of_the_row_is_told_too() -> None:
     row = relation("case", 2, 3, direction="head-to-dependent", choice_share=0.044)
     (said, *_) = texts({"dependency-best": pd.DataFrame([row])})
-    assert "the noun itself attends most to it in 4)" in said
+    assert "the noun itself attends most to it in 4 %)" in said
 
 
-def test_a_relation_that_no_head_surely_finds_is_not_claimed() -> None:
-    best = pd.DataFrame([relation("det", 5, 5, p_value=0.3), relation("punct", 1, 1)])
-    assert texts({"dependency-best": best}) == [
-        "No head finds a syntactic relation clearly better than a fixed distance does."
-    ]
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"p_value": 0.3},
+        {"heldout_low": 0.4},  # its interval includes the baseline
+        {"heldout_low": 0.64, "heldout_high": 0.99},  # too wide
+        {"chosen_in": 3},  # the score is mostly that of other heads
+        dict.fromkeys(["heldout_accuracy", "heldout_low", "heldout_difference", "p_value"], nan),
+    ],
+)
+def test_a_relation_that_the_data_leave_open_is_not_told(changed: dict[str, float]) -> None:
+    best = pd.DataFrame([relation("det", 5, 5, **changed), relation("punct", 1, 1)])
+    assert not any("5-5" in said for said in texts({"dependency-best": best}))
 
 
-def test_a_head_that_few_folds_chose_is_not_given_the_score_of_others() -> None:
-    best = pd.DataFrame([relation("det", 5, 5, chosen_in=3)])
-    said, *_ = texts({"dependency-best": best})
-    assert said.startswith("The best head (5-5 overall, but it varies with the documents): ")
-
-
-def test_of_one_document_it_is_said_that_nothing_was_held_out() -> None:
-    missing = ["heldout_accuracy", "heldout_low", "heldout_difference", "p_value", "chosen_in"]
-    alone = dict.fromkeys([*missing, "folds"], nan)
-    best = pd.DataFrame([relation("det", 5, 5, **alone)])
+def test_that_no_head_finds_a_relation_is_told_where_it_is_certain() -> None:
+    worse = {"p_value": 0.001, "heldout_difference": -0.2, "difference_high": -0.1}
+    best = pd.DataFrame([relation("det", 5, 5, **worse)])
     (said,) = texts({"dependency-best": best})
-    assert said.startswith("Head 5-5: ")
-    assert "91 of 100 cases (chosen on the same words)" in said
-    assert "undecided" in said
+    assert said.startswith("No head finds any of 1 frequent")
 
 
 def antecedents(**changed: object) -> dict[str, object]:
@@ -202,50 +221,61 @@ def antecedents(**changed: object) -> dict[str, object]:
 
 
 def test_antecedents_are_told_with_candidates_direction_and_the_strongest_baseline() -> None:
-    (said,) = texts({"coreference-best": pd.DataFrame([antecedents()])})
+    row = antecedents(heldout_low=0.72)
+    (said,) = texts({"coreference-best": pd.DataFrame([row])})
     assert said.startswith("Head 5-4 finds")
-    for part in ("75 of 100", "the rules", " 70.", "annotated mentions", "from the antecedent"):
+    for part in (
+        "75 % [72-80]",
+        "the rules, for 70 %",
+        "annotated mentions",
+        "from the antecedent",
+    ):
         assert part in said
 
 
-@pytest.mark.parametrize(
-    ("ends", "verb"),
-    [((-0.05, 0.15), "No head clearly beats"), ((-0.2, -0.1), "No head beats")],
-)
-def test_a_head_that_does_not_beat_the_strongest_baseline_is_told_so(
-    ends: tuple[float, float], verb: str
-) -> None:
-    row = antecedents(difference_low=ends[0], difference_high=ends[1])
-    (answer,) = choose_answers({"coreference-best": pd.DataFrame([row])})
-    assert answer.text.startswith(f"{verb} the strongest baseline, the rules,")
-    assert answer.text.endswith("the rules 70.")
-    assert answer.weight < 0.9
+def test_a_head_that_does_not_beat_the_strongest_baseline_is_told_so_where_it_is_certain() -> None:
+    worse = {"difference_low": -0.2, "difference_high": -0.1}
+    row = antecedents(heldout_accuracy=0.6, heldout_low=0.55, heldout_high=0.65, **worse)
+    (said,) = texts({"coreference-best": pd.DataFrame([row])})
+    assert said.startswith("No head beats the rules: head 5-4")
+    assert said.endswith("the rules, for 70 %.")
+    unsure = {**row, "difference_high": 0.05}
+    assert texts({"coreference-best": pd.DataFrame([unsure])}) == []
 
 
 def test_a_baseline_other_than_the_rules_is_compared_by_its_own_contrast() -> None:
-    row = antecedents(head_match=0.72)
+    row = antecedents(head_match=0.72, heldout_low=0.73)
     contrast = {"window": 128, "candidates": "mentions", "mention_type": "all"}
-    contrast |= {"than": "head-match", "difference": 0.03, "low": -0.01, "high": 0.07}
+    contrast |= {"than": "head-match", "difference": 0.03, "low": 0.01, "high": 0.07}
     tables = {
         "coreference-best": pd.DataFrame([row]),
         "coreference-contrasts": pd.DataFrame([contrast]),
     }
     (said,) = texts(tables)
-    assert said.startswith("No head clearly beats")
-    assert "same head word" in said
-    assert said.endswith(" 72.")
-
-
-def test_an_interval_that_leaves_all_open_makes_a_sentence_light() -> None:
-    weights = []
-    for low, high in ((0.7, 0.8), (0.02, 0.99)):
-        row = antecedents(heldout_low=low, heldout_high=high)
-        (answer,) = choose_answers({"coreference-best": pd.DataFrame([row])})
-        weights.append(answer.weight)
-    assert weights[1] < 0.3 * weights[0]
+    assert "the nearest mention with the same head word, for 72 %" in said
+    tables["coreference-contrasts"] = pd.DataFrame([{**contrast, "low": -0.01}])
+    assert texts(tables) == []
 
 
 # Intervals that include a threshold, or say nothing.
+
+
+@pytest.mark.parametrize(
+    ("estimate", "threshold", "is_clear"),
+    [
+        (Estimate(0.6, 0.55, 0.65), 0.5, True),
+        (Estimate(0.4, 0.35, 0.45), 0.5, True),
+        (Estimate(0.6, 0.45, 0.75), 0.5, False),
+        (Estimate(0.6, 0.5, 0.65), 0.5, False),
+        (Estimate(0.7, 0.55, 0.86), 0.5, False),  # 31 points
+        (Estimate(0.7, 0.55, 0.84), nan, True),
+        (Estimate(0.7, nan, nan), nan, False),
+    ],
+)
+def test_a_sentence_is_said_only_if_its_interval_is_clear_of_its_threshold_and_narrow(
+    estimate: Estimate[float], threshold: float, is_clear: bool
+) -> None:
+    assert Answer("", estimate=estimate, threshold=threshold).is_clear == is_clear
 
 
 def test_only_heads_whose_interval_passes_are_named_and_the_others_counted() -> None:
@@ -253,41 +283,70 @@ def test_only_heads_whose_interval_passes_are_named_and_the_others_counted() -> 
     (answer,) = choose_answers({"position": pd.concat([sure, unsure])})
     assert answer.heads == ("1-3",)
     assert "undecided: 1 more" in answer.text
-    (answer,) = choose_answers({"position": unsure})
-    assert "undecided" in answer.text
-    assert answer.weight < 0.3
+    assert choose_answers({"position": unsure}) == []
+    exact = shares((1, 2, "previous", 0.9)).assign(low=nan, high=nan)
+    assert choose_answers({"position": exact}) == [], "without intervals nothing is told"
 
 
-def test_a_wide_interval_is_told_and_one_that_says_nothing_silences() -> None:
-    def sink(low: float, high: float) -> list[str]:
-        tables = special("sep", 0.5)
-        table = tables["special-tokens-layers"].assign(low=low, high=high)
-        return texts({"special-tokens-layers": table})
+@pytest.mark.parametrize(
+    ("documents", "tokens", "is_told"),
+    [(10, 1000, True), (9, 5000, False), (50, 999, False), (1, 1, False)],
+)
+def test_of_too_few_documents_or_tokens_the_first_line_says_so_instead(
+    documents: int, tokens: int, is_told: bool
+) -> None:
+    manifest = {
+        "model": {},
+        "passes": {"text": {"analyses": ["position"]}},
+        "counts": {"text": {"documents": documents, "tokens": tokens}},
+    }
+    (answer,) = answer_run({"position": shares((1, 2, "previous", 0.9))}, manifest)
+    assert ("1-2" in answer.text) == is_told
+    assert (f"{tokens:,} token" in answer.text) != is_told
+    assert ("too little to tell" in answer.text) != is_told
 
-    assert "31-68 %" in sink(0.31, 0.68)[0]
-    assert "no interval" in sink(nan, nan)[0]
-    assert sink(0.0, 1.0) == []
+
+def test_an_analysis_of_too_little_is_silent_while_others_speak() -> None:
+    manifest = {
+        "model": {},
+        "passes": {"text": {"analyses": ["position"]}, "coref": {"analyses": ["coreference"]}},
+        "counts": {
+            "text": {"documents": 20, "tokens": 2000},
+            "coref": {"documents": 2, "tokens": 2000},
+        },
+    }
+    row = antecedents(heldout_low=0.72)
+    tables = {
+        "position": shares((1, 2, "previous", 0.9)),
+        "coreference-best": pd.DataFrame([row]),
+    }
+    assert len(choose_answers(tables)) == 2
+    (answer,) = answer_run(tables, manifest)
+    assert answer.heads == ("1-2",)
 
 
-def test_heads_that_may_put_half_on_special_tokens_are_undecided() -> None:
+def test_heads_that_put_half_on_special_tokens_are_counted() -> None:
     table = shares((1, 1, "", 0.9), (1, 2, "", 0.3))
     encoder = {**special("cls", 0.3), "special-tokens-heads": table}
     assert any(said.startswith("1 of 2 heads puts over half") for said in texts(encoder))
     assert not any("the first token" in said for said in texts(encoder))
     wide = shares((1, 1, "", 0.6), width=0.3)
-    assert "undecided" in texts({"special-tokens-heads": wide})[0]
+    assert texts({"special-tokens-heads": wide}) == []
 
 
 @pytest.mark.parametrize(
     ("low", "high", "said"),
-    [(0.01, 0.05, "attend more"), (-0.01, 0.05, "do not clearly"), (-0.05, -0.01, "attend less")],
+    [(0.01, 0.05, "attend more"), (-0.01, 0.05, ""), (-0.05, -0.01, "attend less")],
 )
 def test_layers_are_alike_only_where_the_interval_says_so(
     low: float, high: float, said: str
 ) -> None:
     row = {"layer": nan, "within": 0.2, "between": 0.22, "difference": 0.02, "p_value": 0.001}
+    row |= {"within_low": 0.19, "within_high": 0.21, "between_low": 0.21, "between_high": 0.23}
     table = pd.DataFrame([{**row, "difference_low": low, "difference_high": high}])
-    assert said in texts({"distance-layers": table})[0]
+    told = texts({"distance-layers": table})
+    assert len(told) == bool(said)
+    assert said in "".join(told)
 
 
 @pytest.mark.parametrize(
@@ -302,8 +361,7 @@ def test_the_gradient_is_compared_only_where_its_ratio_is_clear(
         "gradient": heads,
         "gradient-layers": pd.DataFrame([{**layers, "low": low, "high": high}]),
     }
-    (said,) = texts(tables)
-    assert ("undecided" not in said) == is_decided
+    assert len(texts(tables)) == is_decided
 
 
 @pytest.mark.parametrize(
@@ -316,16 +374,17 @@ def test_names_are_told_beside_the_strongest_baseline(
     head |= {"heldout_accuracy": 0.75, "heldout_low": low, "heldout_high": 0.8, "count": 90}
     rules = [{"system": rule, "accuracy": 0.6}, {"system": "head-match", "accuracy": 0.1}]
     best = pd.DataFrame([head, *rules]).assign(candidates="mentions", chosen_in=8, folds=8)
-    (said,) = texts({"gap-best": best})
-    assert f"the strongest baseline, {rule}, finds 60" in said
-    assert ("not clearly better" not in said) == is_better
+    said = texts({"gap-best": best})
+    assert len(said) == is_better, "an interval that includes the baseline is not told"
+    assert all(f"the strongest baseline, {rule}, for 60 %" in text for text in said)
 
 
 def test_probes_are_told_beside_the_strongest_baseline() -> None:
     rows = {"attention-and-words": 0.6, "right-branching": 0.3, "distances-and-words": 0.58}
     table = pd.DataFrame({"probe": list(rows), "uas": list(rows.values())})
-    (said,) = texts({"probes": table.assign(low=table["uas"] - 0.02, high=table["uas"] + 0.02)})
-    assert "distances-and-words) finds 58, so it is not clearly better" in said
+    assert texts({"probes": table.assign(low=table["uas"] - 0.02, high=table["uas"] + 0.02)}) == []
+    (said,) = texts({"probes": table.assign(low=table["uas"] - 0.005, high=table["uas"] + 0.005)})
+    assert "60 % [60-61] of words; the strongest baseline (distances-and-words)" in said
 
 
 # Ablation.
@@ -349,38 +408,50 @@ def test_the_head_that_matters_most_is_found_over_all_modes_and_the_tested_heads
 
 
 @pytest.mark.parametrize("width", [9.0, nan])
-def test_a_largest_change_that_may_be_none_leaves_open_which_head_matters_most(
-    width: float,
-) -> None:
-    (answer,) = choose_answers(ablated((12, 7, "zero", 0.3, 0.1), (19, 9, "sink", 3.8, width)))
-    assert "undecided" in answer.text
-    assert answer.weight < 0.3
+def test_a_largest_change_that_may_be_none_is_not_told(width: float) -> None:
+    rows = (12, 7, "zero", 0.3, 0.1), (19, 9, "sink", 3.8, width)
+    assert choose_answers(ablated(*rows)) == []
 
 
 # Choosing.
 
 
-def made(monkeypatch: pytest.MonkeyPatch, **weights: list[float]) -> None:
-    shown = {
-        name: Presentation(
-            show=[
-                AnswerMaker(
-                    ("position",),
-                    lambda tables, n=name, w=own: [Answer(f"{n} {v}", v) for v in w],  # type: ignore[misc]
-                )
-            ]
-        )
-        for name, own in weights.items()
-    }
+def made(monkeypatch: pytest.MonkeyPatch, **answers: list[tuple[Topic, float]]) -> None:
+    def maker(name: str, given: list[tuple[Topic, float]]) -> AnswerMaker:
+        made = [Answer(f"{name} {weight}", weight, topic=topic) for topic, weight in given]
+        return AnswerMaker(("position",), lambda tables: made)
+
+    shown = {name: Presentation(show=[maker(name, given)]) for name, given in answers.items()}
     monkeypatch.setattr("headscope.view.answer.load_presentations", lambda: shown)
 
 
-def test_the_best_five_are_chosen_and_not_all_of_one_analysis(
+def test_topics_rank_sentences_and_each_analysis_speaks_before_one_speaks_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made(monkeypatch, a=[1.0, 0.99, 0.98, 0.97, 0.96, 0.95], b=[0.8], c=[0.6], d=[0.1])
-    found = texts({"position": shares((1, 1, "previous", 0.1))})
-    assert found == ["a 1.0", "b 0.8", "a 0.99", "c 0.6", "a 0.98"]
+    finds = [(Topic.FINDS, weight) for weight in (0.7, 1.0, 0.9, 0.8)]
+    made(
+        monkeypatch,
+        a=finds,
+        b=[(Topic.HEAD, 0.6), (Topic.SUMMARY, 1.0)],
+        c=[(Topic.REST, 0.3)],
+        d=[(Topic.FINDS, 0.5)],
+    )
+    said = texts({"position": shares((1, 1, "previous", 0.1))})
+    assert said == ["c 0.3", "a 1.0", "d 0.5", "a 0.9", "a 0.8", "b 0.6"]
+
+
+def test_summaries_only_fill_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    summaries = [(Topic.SUMMARY, 1.0), (Topic.NONE, 1.0)]
+    made(monkeypatch, a=[*summaries, *[(Topic.FINDS, 0.5)] * 5])
+    said = texts({"position": shares((1, 1, "previous", 0.1))})
+    assert said == ["a 0.5"] * 5 + ["a 1.0"]
+
+
+def test_what_is_extreme_of_a_head_that_is_named_already_is_not_said() -> None:
+    position = shares((3, 3, "previous", 0.97), (1, 1, "previous", 0.1), (1, 2, "previous", 0.1))
+    largest = shares((3, 3, "", 0.98), (1, 1, "", 0.2), (1, 2, "", 0.2))
+    assert len(texts({"max-weight": largest})) == 1
+    assert len(texts({"max-weight": largest, "position": position})) == 1
 
 
 def test_answers_of_an_encoder_decoder_say_which_attention_they_are_about() -> None:
@@ -389,8 +460,10 @@ def test_answers_of_an_encoder_decoder_say_which_attention_they_are_about() -> N
         for kind, share in {"encoder": 0.9, "cross": 0.8}.items()
     }
     assert texts(join_kinds(parts)) == [
-        "Encoder: 1 of 1 heads looks at the previous token: 1-2 (90 %).",
-        "Cross attention: 1 of 1 heads looks at the previous token: 1-2 (80 %).",
+        "Encoder: 1 of 1 heads puts over half of its attention on the previous token: 1-2 (90 % "
+        "[89-91]).",
+        "Cross attention: 1 of 1 heads puts over half of its attention on the previous token: 1-2 "
+        "(80 % [79-81]).",
     ]
 
 

@@ -5,12 +5,14 @@ import pytest
 
 from headscope.errors import StudyError
 from headscope.view.behaviour import (
+    behaviour_table,
     find_kind,
     find_notable_heads,
     label_heads,
     list_kinds,
     list_thresholds,
 )
+from headscope.view.card import cards_of_kind
 
 HEADS = pd.DataFrame({"layer": [1, 1, 2], "head": [1, 2, 1]})
 
@@ -101,6 +103,30 @@ def test_the_best_heads_at_coreference_are_labelled_when_there_are_any() -> None
         assert not find_notable_heads("coreference", {"coreference-best": unsure})
 
 
+def test_token_classes_of_the_user_are_behaviours_of_their_own() -> None:
+    table = pd.concat(
+        [
+            weights(target, *values, source="all")
+            for target, values in {"they {}": (0.7, 0.1, 0.2), "sep": (0.1, 0.9, 0.1)}.items()
+        ]
+    )
+    tables = {"special-tokens": table}
+    assert labels(tables) == ["token class they {}", "closing tokens (sep)", "other"]
+    measured = behaviour_table(tables)
+    assert set(measured["behaviour"]) == {"token class they {}", "closing tokens (sep)"}
+    (first, *_) = cards_of_kind(tables)
+    assert first.gist == "looks at your token class they {} (70 %)"
+
+
+def test_special_tokens_together_have_a_threshold_of_their_own_and_are_named_last() -> None:
+    tables = {
+        "special-tokens-heads": HEADS.assign(weight=[0.55, 0.45, 0.9], low=0.0, high=1.0),
+        "dependency-best": best("det", 1, 1, 0.001),
+    }
+    assert labels(tables) == ["det; special tokens together", "other", "special tokens together"]
+    assert labels(tables, special_together=0.4)[1] == "special tokens together"
+
+
 def test_thresholds_are_options() -> None:
     tables = {"position": weights("next", 0.9, 0.45, 0.1)}
     assert labels(tables) == ["next token", "other", "other"]
@@ -116,16 +142,30 @@ def test_a_threshold_that_no_head_or_every_head_passes_is_refused(name: str, val
 
 def test_every_threshold_stands_once_with_the_value_of_the_paper() -> None:
     found = {one.name: one.default for one in list_thresholds()}
-    assert found == {"position": 0.5, "special_token": 0.6, "broad": 3.8, "monotone": 0.5}
+    assert found == {
+        "position": 0.5,
+        "special_token": 0.6,
+        "special_together": 0.5,
+        "broad": 3.8,
+        "monotone": 0.5,
+    }
 
 
 def test_kinds_are_few_and_what_is_no_other_is_a_relation() -> None:
-    assert find_kind("next token").name == "a neighbour or itself"
+    assert find_kind("next token").name == "the next token"
+    assert find_kind("token class pronouns").name == "token classes of yours"
     assert find_kind("dobj").name == "a syntactic relation"
     assert find_kind("coreference").name == "an antecedent (coreference)"
     assert [kind.name for kind in list_kinds()] == [
-        "a neighbour or itself",
-        "special tokens or punctuation",
+        "the previous token",
+        "the next token",
+        "itself",
+        "the opening or first token",
+        "the closing token",
+        "no token (learned sink)",
+        "periods and commas",
+        "token classes of yours",
+        "special tokens together",
         "everything, broadly",
         "the source in order or backwards",
         "a syntactic relation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import pandas as pd
@@ -16,11 +17,11 @@ from headscope.errors import StudyError, shorten
 from headscope.lazy import Tensor, torch
 from headscope.options import option
 from headscope.stats.estimates import Estimates, Number
+from headscope.stats.interval import Estimate
 from headscope.stats.sums import REPLICATE, Sums, mean_of
-from headscope.view.answer import OPEN
 from headscope.view.facts import head_facts
 from headscope.view.judge import name_head, top_row
-from headscope.view.numbers import SMALL
+from headscope.view.numbers import SMALL, row_estimate
 from headscope.view.presentation import IMPORTANCE, Presentation
 from headscope.view.specs import (
     HOW_TO_READ,
@@ -29,6 +30,7 @@ from headscope.view.specs import (
     Dots,
     Grid,
     PrintedTable,
+    Topic,
     how_to_read,
 )
 from headscope.view.table import TextTable
@@ -143,22 +145,16 @@ def answer_ablation(tables: Tables) -> list[Answer]:
         return []
     row = top_row(rows.assign(size=rows["change"].abs()), "size")
     name, mode = name_head(row), MODES.get(row["mode"], row["mode"])
-    change = SMALL.number(abs(row["change"]))
     tested = f"{_count(rows[['layer', 'head']], 'head')} tested in {_count(rows[['mode']], 'mode')}"
     detail = f"Head {name}, {mode}: {SMALL.row(row, 'change')}."
-    if not (row["low"] > 0 or row["high"] < 0):
-        why = "has no interval" if pd.isna(row["low"]) else "has an interval that includes 0"
-        text = (
-            f"Which of the {tested} matters most is undecided: the largest change of the "
-            f"{WHAT[row['effect']]}, {change} by {name} ({mode}), {why}."
-        )
-        return [Answer(text, OPEN, detail, (name,), "ablation")]
     verb = CHANGED[row["effect"]][int(row["change"] < 0)]
+    change = row_estimate(row, "change")
+    size = Estimate(abs(change.value), *sorted((abs(change.low), abs(change.high))))
     text = (
         f"Of the {tested}, {name} has the largest effect: the {WHAT[row['effect']]} {verb} by "
-        f"{change} ({mode})."
+        f"{SMALL.estimate(size)} ({mode})."
     )
-    return [Answer(text, 0.85, detail, (name,), "ablation")]
+    return [Answer(text, 0.85, detail, (name,), "ablation", Topic.ASKED, change, 0.0, inf)]
 
 
 def _count(rows: pd.DataFrame, noun: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import log
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,6 @@ from headscope.view.judge import (
 from headscope.view.numbers import POINTS, SHARE, Form, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 from headscope.view.specs import (
-    COLOURS,
     HOW_TO_READ,
     Answer,
     AnswerMaker,
@@ -57,6 +57,7 @@ from headscope.view.specs import (
     Kind,
     Outcome,
     Threshold,
+    Topic,
     how_to_read,
 )
 
@@ -162,9 +163,11 @@ def answer_breadth(tables: Tables) -> list[Answer]:
     heads, does = passing(shares, BROAD, "share"), "attends broadly, to most of the text"
     if len(heads.sure):
         does += " rather than to a few tokens"
-        answer = count_heads(heads, len(shares), does, 0.65, "entropy", "share")
+        weight = len(heads.sure) / len(shares)
+        options: dict[str, Any] = {"topic": Topic.SUMMARY, "threshold": BROAD}
+        answer = count_heads(heads, len(shares), does, weight, "entropy", "share", **options)
     else:
-        answer = nearest_head(shares, heads, does, "entropy", "share")
+        answer = nearest_head(shares, heads, does, "entropy", "share", threshold=BROAD)
     line = f"Broad: over {write_percent(BROAD)} of the entropy of even attention."
     return [replace(answer, detail=f"{line} {answer.detail}")]
 
@@ -290,8 +293,8 @@ PRESENTATION = Presentation(SURFACE, paper="3.3", figure="entropy", show=[
     ),
     Behaviour(
         "everything, broadly", "attends broadly ({} of even attention)",
-        Kind("everything, broadly", COLOURS[4], "triangle-up"), THRESHOLD, "entropy", "share",
-        {"rows": "all"}, ranking="broad", is_background=True, short="broad",
+        Kind("everything, broadly", "#A8A06A", "triangle-up"), THRESHOLD, "entropy", "share",
+        {"rows": "all"}, ranking="broad", is_background=True, is_look=True, short="broad",
         also="uniform even bag of words wide entropy",
     ),
 ])  # fmt: skip

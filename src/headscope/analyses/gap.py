@@ -47,12 +47,12 @@ from headscope.stats.accuracy import BEST_HEAD_COLUMNS, best_head, best_table
 from headscope.stats.bucket import leave_one_out
 from headscope.stats.interval import align, estimate, proportion, share
 from headscope.stats.sums import Sums
-from headscope.view.answer import in_hundred, name_best, weigh
+from headscope.view.answer import OPEN, name_best, write_percent
 from headscope.view.facts import accuracy_facts
 from headscope.view.judge import name_head, top_row
-from headscope.view.numbers import PERCENT, RATIO, SHARE, held_out, percent
+from headscope.view.numbers import PERCENT, RATIO, SHARE, WHOLE_PERCENT, held_out, percent
 from headscope.view.presentation import ANTECEDENTS, Presentation
-from headscope.view.specs import Answer, AnswerMaker, PrintedTable
+from headscope.view.specs import Answer, AnswerMaker, PrintedTable, Topic
 from headscope.view.table import Column, TextTable, build_table, corpus_columns
 
 __all__ = ["Gap"]
@@ -195,14 +195,16 @@ def answer_names(tables: Tables) -> list[Answer]:
     head, accuracy = name_head(row), held_out(row)
     rule = top_row(best[~is_head], "accuracy")
     is_better = accuracy.low > rule["accuracy"]
+    subject = name_best(row, head) if is_better else "No head beats the baselines: the best"
     text = (
-        f"{name_best(row, head)} finds the right one of the annotated names for "
-        f"{in_hundred(accuracy.value)} of 100 pronouns (held out; {WAYS[row['direction']]}); the "
-        f"strongest baseline, {rule['system']}, finds {in_hundred(rule['accuracy'])}"
-        f"{'' if is_better else ', so it is not clearly better'}."
+        f"{subject} finds the right one of the annotated names for "
+        f"{WHOLE_PERCENT.estimate(accuracy)} of pronouns (held out; {WAYS[row['direction']]}); "
+        f"the strongest baseline, {rule['system']}, for {write_percent(rule['accuracy'])}."
     )
     detail = f"{SHARE.estimate(accuracy)} of {row['count']} pronouns."
-    return [Answer(text, weigh(0.75 if is_better else 0.5, accuracy), detail, (head,))]
+    topic = Topic.FINDS if is_better else Topic.NONE
+    weight = 0.75 if is_better else OPEN
+    return [Answer(text, weight, detail, (head,), "", topic, accuracy, float(rule["accuracy"]))]
 
 
 PRESENTATION = Presentation(ANTECEDENTS, [

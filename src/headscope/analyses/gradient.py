@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, nan
 
 import pandas as pd
 import xarray as xr
@@ -20,7 +21,6 @@ from headscope.stats.difference import ratio_estimate
 from headscope.stats.estimates import AT_LEAST_0, Estimates, Number, Summary, mean_over_layers
 from headscope.stats.interval import Estimate
 from headscope.stats.sums import REPLICATE, Sums
-from headscope.view.answer import OPEN
 from headscope.view.facts import head_facts
 from headscope.view.judge import fill_exact, judge
 from headscope.view.numbers import RATIO, SMALL, row_estimate
@@ -32,6 +32,7 @@ from headscope.view.specs import (
     Dots,
     Outcome,
     PrintedTable,
+    Topic,
     how_to_read,
 )
 from headscope.view.table import TextTable
@@ -131,21 +132,16 @@ def answer_gradient(tables: Tables) -> list[Answer]:
         return []
     row, n_layers = rows.iloc[0], count_layers(tables["gradient"])
     where = name_layers(like_paper(5, 12, n_layers), n_layers)
-    times = f"{RATIO.number(row['ratio'])} times"
+    times, ratio = f"{RATIO.row(row, 'ratio')} times", row_estimate(row, "ratio")
     detail = f"Ratio of the gradients: {RATIO.row(row, 'ratio')}."
-    is_alike = row["low"] >= ALIKE[0] and row["high"] <= ALIKE[1]
-    if not (is_alike or row["low"] > 1 or row["high"] < 1):
-        text = (
-            f"In {where}, whether the loss depends more on attention to {called} or on attention "
-            f"to ordinary tokens is undecided ({times} as much)."
-        )
-        return [Answer(text, OPEN, detail, (), "gradient")]
+    is_alike = ratio.low >= ALIKE[0] and ratio.high <= ALIKE[1]
+    line = nan if is_alike else 1.0
     as_much = f"about as much ({times})" if is_alike else f"{times} as much"
     text = (
         f"In {where}, the loss depends {as_much} on attention to {called} as on attention to "
         "ordinary tokens."
     )
-    return [Answer(text, 0.65, detail, (), "gradient")]
+    return [Answer(text, 0.65, detail, (), "gradient", Topic.ASKED, ratio, line, inf)]
 
 
 def check_small(tables: Tables) -> Outcome:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pandas as pd
+
 from headscope.analyses.entropy import BROAD
 from headscope.contracts import Analysis
 from headscope.data.attention import Readings
@@ -13,12 +15,22 @@ from headscope.data.table import Tables, rows_where
 from headscope.lazy import Tensor
 from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number
 from headscope.stats.sums import Sums
-from headscope.view.answer import is_wide, note_rough, write_percent
+from headscope.view.answer import write_percent
 from headscope.view.facts import head_facts
 from headscope.view.judge import judge_count, name_head, note_open, passing, top_row
-from headscope.view.numbers import SHARE, percent, row_estimate
+from headscope.view.numbers import SHARE, WHOLE_PERCENT, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
-from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Claim, Grid, Outcome
+from headscope.view.specs import (
+    HOW_TO_READ,
+    Answer,
+    AnswerMaker,
+    Claim,
+    Grid,
+    Kind,
+    Look,
+    Outcome,
+    Topic,
+)
 
 __all__ = ["MaxWeight"]
 
@@ -80,27 +92,30 @@ class MaxWeight(Analysis):
 
 
 TYPICALLY = 0.5
+COLUMN = "weight"
 
 
 def answer_largest(tables: Tables) -> list[Answer]:
-    """How much heads put on a single token."""
+    """The head that puts most on a single token, beside the median head."""
     table = tables["max-weight"]
     table = table[table["weight"].notna()]
     if table.empty:
         return []
     top = top_row(table, "weight")
-    middle = table.sort_values("weight", kind="stable").iloc[len(table) // 2]
-    highest = row_estimate(top, "weight")
-    if is_wide(highest) or is_wide(row_estimate(middle, "weight")):
-        return []
+    middle = float(table["weight"].median())
     head = name_head(top)
     text = (
-        f"On average, the median head puts {write_percent(table['weight'].median())} of its "
-        f"attention on a single token; the highest, {head}, {write_percent(top['weight'])}"
-        f"{note_rough(highest)}."
+        f"Head {head} is the narrowest of {len(table)}: on average a token puts "
+        f"{WHOLE_PERCENT.row(top, COLUMN)} of its attention on a single token; in the median head "
+        f"{write_percent(middle)}."
     )
-    detail = f"Mean largest weight of a row: {head} {SHARE.row(top, 'weight')}."
-    return [Answer(text, 0.35, detail, (head,), "max-weight")]
+    detail = f"Mean largest weight of a row: {head} {SHARE.row(top, COLUMN)}."
+    return [
+        Answer(
+            *(text, float(top[COLUMN]) - middle, detail, (head,), "max-weight", Topic.EXTREME),
+            *(row_estimate(top, COLUMN), middle),
+        )
+    ]
 
 
 def check_little(tables: Tables) -> Outcome:
@@ -125,6 +140,37 @@ def check_little(tables: Tables) -> Outcome:
     return judge_count(len(heads.sure), len(heads.open), len(rows) // 2 + 1, shows)
 
 
+FEW = Kind("a few other words", "#117744", "diamond")
+MANY = Kind("many other words", "#A8A06A", "triangle-up")
+
+
+def share_of_others(tables: Tables) -> pd.Series[float]:
+    """What goes neither to special tokens and punctuation, nor to a neighbour or the token itself.
+
+    A neighbour may be a special token, so it is at least this much.
+    """
+    places = ["layer", "head"]
+    others = rows_where(tables["special-tokens"], source="all", target="other")
+    near = tables["position"].groupby(places)["weight"].sum()
+    return (others.set_index(places)["weight"] - near).clip(lower=0.0)
+
+
+def share_of_few(tables: Tables) -> pd.Series[float]:
+    """The same, of heads whose largest weight is over half as much; 0 of the others.
+
+    The largest weight of some rows is on a special token, so these may be a few words or one.
+    """
+    others = share_of_others(tables)
+    largest = tables["max-weight"].set_index(["layer", "head"])["weight"]
+    return others.where(largest > others / 2, 0.0)
+
+
+def share_of_many(tables: Tables) -> pd.Series[float]:
+    """The same, of heads that spread it over more tokens; 0 of the others."""
+    return share_of_others(tables) - share_of_few(tables)
+
+
+OTHERS = ("max-weight", "special-tokens", "position")
 PRESENTATION = Presentation(SURFACE, paper="3.3", figure="max-weight", show=[
     Grid(
         name="max-weight", column="weight", axis="mean largest weight",
@@ -140,5 +186,7 @@ PRESENTATION = Presentation(SURFACE, paper="3.3", figure="max-weight", show=[
         'mass on any single word."',
     ),
     AnswerMaker(("max-weight",), answer_largest),
+    Look(FEW, "few", OTHERS, measure=share_of_few),
+    Look(MANY, "many", OTHERS, measure=share_of_many),
     head_facts("largest weight of a row", "max-weight", value="{} on average"),
 ])  # fmt: skip

@@ -144,9 +144,10 @@ def answer_order(tables: Tables) -> list[Answer]:
     heads = passing(table, THRESHOLD.default, "correlation")
     forms = ("monotonicity", "correlation", ORDER, ORDER)
     if not len(heads.sure):
-        return [nearest_head(table, heads, "reads the source in order or backwards", *forms)]
+        does = "reads the source in order or backwards"
+        return [nearest_head(table, heads, does, *forms, threshold=THRESHOLD.default)]
     does = f"reads the source {order} (1 is a straight {line})"
-    return [count_heads(heads, len(table), does, 0.9, *forms)]
+    return [count_heads(heads, len(table), does, 0.9, *forms, threshold=THRESHOLD.default)]
 
 
 PRESENTATION = Presentation(CROSS, made_by="--text PAIRS.jsonl", show=[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headscope.contracts import Analysis
 from headscope.data.attention import Readings
@@ -18,25 +19,23 @@ from headscope.view.facts import head_facts
 from headscope.view.judge import CAUSAL, fill_exact, most, mostly_low, passing, some, top_row
 from headscope.view.presentation import SURFACE, Presentation
 from headscope.view.specs import (
-    COLOURS,
     Answer,
     AnswerMaker,
     Behaviour,
     Dots,
     Kind,
+    Look,
     Threshold,
+    Topic,
     attention_grid,
     how_to_read,
 )
 
 __all__ = ["Position"]
 
-# As the diagonals of SUMS; how sentences name them, and how much each says about a model.
-TARGETS = {
-    "previous": ("the previous token", 0.98),
-    "self": ("the token itself", 0.6),
-    "next": ("the next token", 0.9),
-}
+TARGETS = {  # as the diagonals of SUMS, and how sentences name them
+    "previous": "the previous token", "self": "the token itself", "next": "the next token"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,12 @@ class Position(Analysis):
         return {self.name: Estimates({"weight": Number(weight, FROM_0_TO_1)})}
 
 
-KIND = Kind("a neighbour or itself", COLOURS[0], "circle")
+KINDS = {
+    "previous": Kind("the previous token", "#0072B2", "triangle-left"),
+    "self": Kind("itself", "#88CCEE", "circle"),
+    "next": Kind("the next token", "#4AA0D0", "triangle-right"),
+}
+NEIGHBOURS = Kind("a neighbour", "#0072B2", "circle")
 THRESHOLD = Threshold("position", 0.5, "Threshold for calling a head positional.")
 LITTLE, HALF = 0.1, 0.5
 
@@ -80,16 +84,21 @@ def answer_position(tables: Tables) -> list[Answer]:
     """The heads that look at a neighbour or at the token itself; or what comes nearest."""
     table = fill_exact(tables["position"])
     answers = []
-    for target, (name, weight) in TARGETS.items():
+    for target, name in TARGETS.items():
         rows = rows_where(table, target=target)
         heads = passing(rows, HALF)
         if len(heads.sure):
-            answers.append(count_heads(heads, len(rows), f"looks at {name}", weight, "position"))
+            topic = Topic.EXTREME if target == "self" else Topic.HEAD
+            does = f"puts over half of its attention on {name}"
+            options: dict[str, Any] = {"topic": topic, "threshold": HALF}
+            weight = float(heads.sure["weight"].max())
+            answers.append(count_heads(heads, len(rows), does, weight, "position", **options))
     if answers or table.empty:
         return answers
     does = "puts over half of its attention on a neighbour or the token itself"
-    where = f" on {TARGETS[top_row(table, 'weight')['target']][0]}"
-    return [nearest_head(table, passing(table, HALF), does, "position", where=where)]
+    where = f" on {TARGETS[top_row(table, 'weight')['target']]}"
+    heads = passing(table, HALF)
+    return [nearest_head(table, heads, does, "position", where=where, threshold=HALF)]
 
 
 PRESENTATION = Presentation(SURFACE, paper="3.1", figure="position", show=[
@@ -144,10 +153,12 @@ PRESENTATION = Presentation(SURFACE, paper="3.1", figure="position", show=[
         "position", "position", split="target", seen=True,
         words={"previous": "previous token", "self": "itself", "next": "next token"},
     ),
+    Look(NEIGHBOURS, "near", ("position",), {"target": ("previous", "next")}),
+    Look(KINDS["self"], "self", ("position",), {"target": "self"}),
     *(
         Behaviour(
-            name, f"looks at {TARGETS[target][0]} ({{}})", KIND, THRESHOLD, "position", "weight",
-            {"target": target}, ranking=target, short=short, also=also,
+            name, f"looks at {TARGETS[target]} ({{}})", KINDS[target], THRESHOLD, "position",
+            "weight", {"target": target}, ranking=target, short=short, also=also, is_look=True,
         )
         for name, target, short, also in (
             ("previous token", "previous", "prev", "before left"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -28,12 +29,12 @@ from headscope.data.words import (
 from headscope.lazy import Tensor, torch
 from headscope.stats.accuracy import SCORE_COLUMNS, score_columns
 from headscope.stats.sums import Sums
-from headscope.view.answer import OPEN, write_percent
+from headscope.view.answer import write_percent
 from headscope.view.facts import accuracy_facts
 from headscope.view.judge import name_head, top_row
-from headscope.view.numbers import SHARE
+from headscope.view.numbers import SHARE, WHOLE_PERCENT, row_estimate
 from headscope.view.presentation import SYNTAX, Presentation
-from headscope.view.specs import Answer, AnswerMaker
+from headscope.view.specs import Answer, AnswerMaker, Topic
 
 __all__ = ["Trees"]
 
@@ -167,19 +168,17 @@ def answer_trees(tables: Tables) -> list[Answer]:
     if heads.empty:
         return []
     row = top_row(heads, "accuracy")
-    name, weight = name_head(row), 0.4
+    name, share = name_head(row), nan
     text = (
-        f"Of all heads, {name} gives the best trees: {write_percent(row['accuracy'])} of the arcs "
-        "are right (without direction; chosen on the same sentences)"
+        f"Of all heads, {name} gives the best trees: {WHOLE_PERCENT.row(row, 'accuracy')} of the "
+        "arcs are right (without direction; chosen on the same sentences)"
     )
     if len(chain):
-        share = chain["accuracy"].iloc[0]
-        is_better = bool(row["low"] > share)
-        weight = 0.4 if is_better else OPEN
+        share = float(chain["accuracy"].iloc[0])
         text += f"; linking each word to its neighbour gets {write_percent(share)}"
-        text += "" if is_better else ", so it is not clearly better"
     detail = f"{SHARE.row(row, 'accuracy')} of {row['count']} arcs, without direction."
-    return [Answer(f"{text}.", weight, detail, (name,))]
+    accuracy = row_estimate(row, "accuracy")
+    return [Answer(f"{text}.", 0.4, detail, (name,), "", Topic.SUMMARY, accuracy, share)]
 
 
 PRESENTATION = Presentation(SYNTAX, [

@@ -23,12 +23,12 @@ from headscope.stats.estimates import EstimateColumn, Estimates, estimate_array
 from headscope.stats.interval import Estimate
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums, mean_of
-from headscope.view.answer import write_percent
+from headscope.view.answer import OPEN, write_percent
 from headscope.view.facts import head_facts
 from headscope.view.judge import name_head
-from headscope.view.numbers import SHARE
+from headscope.view.numbers import SHARE, WHOLE_PERCENT, row_estimate
 from headscope.view.presentation import CROSS, LEAST_SHARE, NotableHead, Presentation
-from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, PrintedTable
+from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, PrintedTable, Topic
 from headscope.view.table import Column, build_table
 
 __all__ = ["WordAlignment"]
@@ -214,15 +214,20 @@ def answer_alignment(tables: Tables) -> list[Answer]:
     row = best.iloc[0]
     name = name_head(row)
     rates = (
-        f"its alignment error rate is {write_percent(row['aer'])} (chosen on the same words; the "
-        f"diagonal has {write_percent(row['diagonal_aer'])}; 0 % is perfect)"
+        f"its alignment error rate is {WHOLE_PERCENT.row(row, 'aer')} (chosen on the same words; "
+        f"the diagonal has {write_percent(row['diagonal_aer'])}; 0 % is perfect)"
     )
     is_better = row["high"] < row["diagonal_aer"]
-    clearly = "" if row["low"] > row["diagonal_aer"] else "clearly "
-    none = f"No head {clearly}aligns words better than the diagonal; the best is {name}"
+    none = f"No head aligns words better than the diagonal; the best is {name}"
     text = f"{f'Head {name} aligns words best' if is_better else none}: {rates}."
     detail = f"{SHARE.row(row, 'aer')}, read {STEPS[row['step']]}."
-    return [Answer(text, 0.95 if is_better else 0.3, detail, (name,), "word-alignment")]
+    topic, weight = (Topic.FINDS, 0.95) if is_better else (Topic.NONE, OPEN)
+    return [
+        Answer(
+            *(text, weight, detail, (name,), "word-alignment", topic),
+            *(row_estimate(row, "aer"), float(row["diagonal_aer"])),
+        )
+    ]
 
 
 def find_aligner(tables: Tables) -> list[NotableHead]:

@@ -19,10 +19,10 @@ from headscope.files import write_atomically
 from headscope.registry import PROBES
 from headscope.runs.folder import RunFolder
 from headscope.runs.run import Run, explain_damage
-from headscope.view.answer import choose_answers
-from headscope.view.card import Overview, cards_of_kind, make_overview
+from headscope.view.answer import answer_run
+from headscope.view.card import cards_of_kind
 from headscope.view.claim import added_claims, count_verdicts, sum_up
-from headscope.view.specs import OTHER
+from headscope.view.overview import Overview, make_overview, paint
 from headscope.view.table import rows_of
 
 __all__ = ["Atlas", "write_atlas"]
@@ -87,11 +87,13 @@ def write_atlas(folder: str | Path, out: str | Path | None = None) -> Atlas:
 
 def _write_model(site: Path, number: str, name: str, run: Run) -> dict[str, Any]:
     """The page of a model, its report beside it where there is one, and its card for the index."""
+    kinds = split_kinds(run.tables)
     overview = make_overview(
         {
             kind: cards_of_kind(part, run.labelled[kind], has_facts=False)
-            for kind, part in split_kinds(run.tables).items()
-        }
+            for kind, part in kinds.items()
+        },
+        kinds,
     )
     added = added_claims()
     verdicts = [f.verdict for f in run.findings if f.claim.name not in added]
@@ -108,9 +110,9 @@ def _write_model(site: Path, number: str, name: str, run: Run) -> dict[str, Any]
         "model.html.j2",
         name=name,
         report=Path(card["report"]).name,
-        answers=[a.text for a in choose_answers(run.tables, model=run.manifest["model"])],
+        answers=[a.text for a in answer_run(run.tables, run.manifest)],
         grid=card["grid"],
-        legend=[(line.kind.name, line.kind.colour, line.n_heads) for line in overview.legend],
+        legend=[(line.kind.name, line.kind.colour, line.n_heads) for line in overview.looks],
         findings=run.findings,
         in_short=sum_up(run.findings),
         corpora=[entry["corpus"] for entry in run.manifest.get("passes", {}).values()],
@@ -128,11 +130,11 @@ def draw_grid(overview: Overview, name: str) -> Markup:
         for row in grid.rows.values():
             for column, cell in enumerate(row):
                 if cell is not None:
-                    fade = ' opacity=".2"' if cell.kind == OTHER else ""
+                    fill = paint(cell.look, cell.strength, "light").ground
                     title = escape(f"{cell.name}: {cell.says}")
                     parts.append(
                         f'<rect x="{column * step}" y="{top}" width="{CELL}" height="{CELL}" '
-                        f'fill="{cell.kind.colour}"{fade}><title>{title}</title></rect>'
+                        f'fill="{fill}"><title>{title}</title></rect>'
                     )
             top += step
         top += CELL

@@ -2,16 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import nan
 from typing import Any
 
 import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.probes import UNTRAINED_PREFIX
-from headscope.view.answer import OPEN, in_hundred, weigh
 from headscope.view.facts import FactMaker, Facts, add_rank, by_head
 from headscope.view.judge import all_of, judge
-from headscope.view.numbers import PERCENT, POINTS, SHARE, p_value, percent, row_estimate
+from headscope.view.numbers import (
+    PERCENT,
+    POINTS,
+    SHARE,
+    WHOLE_PERCENT,
+    p_value,
+    percent,
+    row_estimate,
+)
 from headscope.view.presentation import ALL_HEADS, Presentation
 from headscope.view.specs import (
     Answer,
@@ -23,6 +31,7 @@ from headscope.view.specs import (
     Outcome,
     PageTable,
     PrintedTable,
+    Topic,
 )
 from headscope.view.table import Column, TextTable, build_table
 
@@ -63,17 +72,16 @@ def answer_probes(tables: Tables) -> list[Answer]:
     estimate = uas[name]
     text = (
         f"A probe over all heads ({name}) finds the syntactic head of "
-        f"{in_hundred(estimate.value)} of 100 words"
+        f"{WHOLE_PERCENT.estimate(estimate)} of words"
     )
-    weight = weigh(0.95, estimate)
     rules = {probe: uas[probe] for probe in BASELINES if probe in uas}
+    line = nan
     if rules:
         rule = max(rules, key=lambda probe: rules[probe].value)
-        is_better = estimate.low > rules[rule].high
-        text += f"; the strongest baseline ({rule}) finds {in_hundred(rules[rule].value)}"
-        text += "" if is_better else ", so it is not clearly better"
-        weight = weight if is_better else OPEN
-    return [Answer(f"{text}.", weight, f"UAS {SHARE.estimate(estimate)}.", (), "probes")]
+        line = rules[rule].high
+        text += f"; the strongest baseline ({rule}) that of {WHOLE_PERCENT.estimate(rules[rule])}"
+    detail = f"UAS {SHARE.estimate(estimate)}."
+    return [Answer(f"{text}.", 0.95, detail, (), "probes", Topic.FINDS, estimate, line)]
 
 
 def read_probes(table: pd.DataFrame, min_count: int) -> list[TextTable]:

@@ -1,7 +1,9 @@
 """The answer in short: a few plain sentences that the analyses write from their tables."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import nan
 from typing import Any
 
 import pandas as pd
@@ -12,57 +14,102 @@ from headscope.stats.interval import Estimate
 from headscope.view.judge import Passing, name_head, plural, top_row
 from headscope.view.numbers import (
     SHARE,
-    WHOLE,
     WHOLE_PERCENT,
     Form,
     is_agreed,
     name_specials,
     row_estimate,
 )
-from headscope.view.specs import Answer, AnswerMaker
+from headscope.view.specs import Answer, AnswerMaker, Topic
 
 __all__ = [
-    "OPEN", "cases", "choose_answers", "count_heads", "in_hundred", "is_wide", "join_words",
-    "name_best", "name_heads", "nearest_head", "note_rough", "say_more", "say_none", "weigh",
-    "write_percent",
+    "OPEN", "answer_run", "choose_answers", "count_heads", "join_words",
+    "name_best", "name_heads", "nearest_head", "say_more", "write_percent",
 ]  # fmt: skip
 
-MOST = 5  # sentences
+MOST = 6  # sentences
+OPEN = 0.2  # the weight of the news that something was not found
 NAMED_HEADS = 3
-AGAIN = 0.7  # what a further sentence of the same analysis or kind of attention is worth
-WIDE, OPEN = 0.5, 0.2  # an interval that says little, and the weight of what it is of
-ROUGH = 0.3  # an interval that must be told with its number
+FEW_DOCUMENTS, FEW_TOKENS = 10, 1000  # fewer tell too little of a model
 KINDS = {"cross": "cross attention"}
 
 
-def choose_answers(
-    tables: Tables, most: int = MOST, model: Mapping[str, Any] | None = None
-) -> list[Answer]:
-    """The sentences that say most, from different analyses where possible.
+def answer_run(tables: Tables, manifest: Mapping[str, Any], most: int = MOST) -> list[Answer]:
+    """The sentences about a run; or that it read too little to tell anything.
 
-    `model` is what the manifest says of it: special tokens have the names that they have there.
+    What an analysis says of too few documents or tokens is left out.
     """
-    answers = [
-        (answer, (analysis, kind))
-        for kind, part in split_kinds(tables).items()
-        for analysis, shown in load_presentations().items()
-        for maker in shown.specs(AnswerMaker)
-        if all(len(part.get(name, ())) for name in maker.needs)
-        for answer in _of_kind(maker.make(part), kind, model)
-    ]
+    sizes = list(_sizes(manifest))
+    enough = {name for name, documents, tokens in sizes if _is_enough(documents, tokens)}
+    too_small = {name for name, *_ in sizes} - enough
+    if sizes and not enough:
+        documents, tokens = (max(column) for column in list(zip(*sizes, strict=True))[1:])
+        text = (
+            f"{_count(tokens, 'token')} in {_count(documents, 'document')}: too little to tell. "
+            f"Sentences about heads need {FEW_DOCUMENTS} documents and {FEW_TOKENS:,} tokens."
+        )
+        return [Answer(text)]
+    return choose_answers(tables, most, manifest["model"], too_small)
+
+
+def _sizes(manifest: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
+    """Each analysis with the documents and tokens of a pass; not those of untrained models."""
+    for key, pass_ in manifest.get("passes", {}).items():
+        counts = manifest.get("counts", {}).get(key)
+        if counts and pass_.get("repeats") is None:
+            documents = counts.get("documents", FEW_DOCUMENTS)  # not counted in early runs
+            for analysis in pass_.get("analyses", ()):
+                yield analysis, documents, counts["tokens"]
+
+
+def _is_enough(n_documents: int, n_tokens: int) -> bool:
+    return n_documents >= FEW_DOCUMENTS and n_tokens >= FEW_TOKENS
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def choose_answers(
+    tables: Tables,
+    most: int = MOST,
+    model: Mapping[str, Any] | None = None,
+    without: Collection[str] = (),
+) -> list[Answer]:
+    """The sentences that a reader wants first, of those that the data decide.
+
+    Of each analysis first its weightiest sentence of each topic, in the order of topics; then the
+    second ones. Summaries only fill up, and what is extreme of a head that is named already is not
+    said. `model` is what the manifest says of it: special tokens have the names that they have
+    there. `without` are analyses that are not asked.
+    """
+    ranked: list[tuple[tuple[Any, ...], Answer]] = []
+    for kind, part in split_kinds(tables).items():
+        for analysis, shown in load_presentations().items():
+            answers = [
+                answer
+                for maker in shown.specs(AnswerMaker)
+                if analysis not in without and all(len(part.get(n, ())) for n in maker.needs)
+                for answer in _of_kind(maker.make(part), kind, model)
+                if answer.is_clear
+            ]
+            seen: Counter[Topic] = Counter()
+            for answer in sorted(answers, key=lambda answer: -answer.weight):
+                key = (_is_filler(answer), seen[answer.topic], answer.topic, -answer.weight)
+                ranked.append((key, answer))
+                seen[answer.topic] += 1
+    ranked.sort(key=lambda pair: pair[0])
     chosen: list[Answer] = []
-    used: list[str] = []
+    for _, answer in ranked:
+        named = {head for other in chosen for head in other.heads}
+        is_new = answer.topic != Topic.EXTREME or not named.issuperset(answer.heads)
+        chosen += [answer] * (is_new and len(chosen) < most)
+    return sorted(chosen, key=lambda answer: answer.topic)
 
-    def worth(item: tuple[Answer, tuple[str, str]]) -> float:
-        answer, sources = item
-        return answer.weight * AGAIN ** sum(used.count(source) for source in sources if source)
 
-    while answers and len(chosen) < most:
-        best = max(answers, key=worth)
-        answers.remove(best)
-        chosen.append(best[0])
-        used += best[1]
-    return chosen
+def _is_filler(answer: Answer) -> bool:
+    """Whether it is told only where nothing better is there."""
+    return answer.topic >= Topic.SUMMARY or answer.weight <= OPEN
 
 
 def _of_kind(answers: Sequence[Answer], kind: str, model: Mapping[str, Any] | None) -> list[Answer]:
@@ -90,22 +137,23 @@ def count_heads(
     column: str = "weight",
     form: Form = WHOLE_PERCENT,
     detail: Form = SHARE,
+    topic: Topic = Topic.HEAD,
+    threshold: float = nan,
 ) -> Answer:
     """How many of all heads do something, and which do it most: "2 of 72 heads look at ..."."""
     ranked = heads.sure.sort_values(column, ascending=False, kind="stable")
     n_sure = len(ranked)
     shown = ranked.head(n_sure if n_sure <= NAMED_HEADS + 1 else NAMED_HEADS)
     names, rows = name_heads(shown), shown.to_dict("records")
-    rough = [note_rough(row_estimate(row, column)) * (form == WHOLE_PERCENT) for row in rows]
-    values = [
-        f"{name} ({form.number(row[column])}{note})"
-        for name, row, note in zip(names, rows, rough, strict=True)
-    ]
+    values = [f"{name} ({form.row(row, column)})" for name, row in zip(names, rows, strict=True)]
     which = ": " if len(shown) == n_sure else ", most of all "
     do = does if n_sure == 1 else plural(does)
     text = f"{n_sure:,} of {n_heads:,} heads {do}{which}{join_words(values)}{say_more(heads)}."
     numbers = [f"{name} {detail.row(row, column)}" for name, row in zip(names, rows, strict=True)]
-    return Answer(text, weight, f"{', '.join(numbers)}.", names, figure)
+    return Answer(
+        *(text, weight, f"{', '.join(numbers)}.", names, figure, topic),
+        *(row_estimate(rows[0], column), threshold),
+    )
 
 
 def nearest_head(
@@ -117,13 +165,19 @@ def nearest_head(
     form: Form = WHOLE_PERCENT,
     detail: Form = SHARE,
     where: str = "",
+    threshold: float = nan,
 ) -> Answer:
-    """That no head does something, or that it is undecided; and the head that comes nearest."""
+    """That no head does something, and which comes nearest; not said where some head may do it."""
     top = top_row(rows, column)
-    name, rough = name_head(top), note_rough(row_estimate(top, column)) * (form == WHOLE_PERCENT)
-    value = f"{form.number(top[column])}{where}{rough}"
-    text = f"{say_none(does, heads)}; the closest is {name} ({value})."
-    return Answer(text, OPEN, f"{name} {detail.row(top, column)}.", (name,), figure)
+    name = name_head(top)
+    text = f"No head {does}; the closest is {name} ({form.row(top, column)}{where})."
+    nearest = row_estimate(top, column)
+    if len(heads.open):
+        nearest = Estimate(nearest.value, nan, nan)
+    return Answer(
+        *(text, OPEN, f"{name} {detail.row(top, column)}.", (name,), figure, Topic.NONE),
+        *(nearest, threshold),
+    )
 
 
 def name_heads(rows: pd.DataFrame) -> tuple[str, ...]:
@@ -150,62 +204,9 @@ def write_percent(share: float) -> str:
     return WHOLE_PERCENT.number(share)
 
 
-def cases(share: float) -> str:
-    """A share of answers as a count of a hundred.
-
-    >>> cases(0.903)
-    '90 of 100 cases'
-    """
-    return f"{in_hundred(share)} of 100 cases"
-
-
-def in_hundred(share: float) -> str:
-    """A share as a count of a hundred, without a unit.
-
-    >>> in_hundred(0.405)
-    '41'
-    """
-    return WHOLE.number(share)
-
-
 def say_more(heads: Passing) -> str:
     """How many heads may do it too, as their interval includes the threshold; "" where none."""
     return f"; undecided: {len(heads.open):,} more" * bool(len(heads.open))
-
-
-def say_none(does: str, heads: Passing) -> str:
-    """That no head does something; or that it is undecided, where the interval of some may."""
-    return f"Whether some head {does} is undecided" if len(heads.open) else f"No head {does}"
-
-
-def note_rough(estimate: Estimate[float]) -> str:
-    """The interval of a share where it is wide, or that there is none, in words; "" of others.
-
-    >>> note_rough(Estimate(0.5, 0.31, 0.68)), note_rough(Estimate(0.5, 0.49, 0.51))
-    (', interval 31-68 %', '')
-    """
-    if pd.isna(estimate.low):
-        return ", no interval"
-    ends = f"{WHOLE.interval(estimate.low, estimate.high)} %"
-    return f", interval {ends}" * (estimate.high - estimate.low > ROUGH)
-
-
-def is_wide(estimate: Estimate[float]) -> bool:
-    """Whether an interval of a share leaves nearly all open, so that the share says nothing.
-
-    >>> is_wide(Estimate(0.7, 0.02, 0.99)), is_wide(Estimate(0.7, 0.6, 0.8))
-    (True, False)
-    """
-    return estimate.high - estimate.low > WIDE
-
-
-def weigh(weight: float, estimate: Estimate[float]) -> float:
-    """The weight of a sentence about a share; little where its interval leaves nearly all open.
-
-    >>> weigh(0.9, Estimate(0.7, 0.6, 0.8)), weigh(0.9, Estimate(0.7, 0.02, 0.99))
-    (0.9, 0.2)
-    """
-    return OPEN if is_wide(estimate) else weight
 
 
 def name_best(row: pd.Series, head: str) -> str:

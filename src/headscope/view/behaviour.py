@@ -8,12 +8,12 @@ from headscope.data.table import KIND, Tables, join_kinds, split_kinds
 from headscope.registry import load_presentations
 from headscope.view.numbers import bounds
 from headscope.view.presentation import LEAST_SHARE, NotableHead, Presentation, list_specs
-from headscope.view.specs import OTHER, Behaviour, Kind, Labels, Threshold
+from headscope.view.specs import EACH, OTHER, Behaviour, Kind, Labels, Threshold
 from headscope.view.table import choose_rows
 
 __all__ = [
-    "behaviour_table", "find_kind", "find_labelled", "find_notable_heads", "label_heads",
-    "list_kinds", "list_thresholds",
+    "behaviour_table", "find_behaviour", "find_kind", "find_labelled", "find_notable_heads",
+    "label_heads", "list_behaviours", "list_kinds", "list_thresholds",
 ]  # fmt: skip
 
 COLUMNS = ["behaviour", "layer", "head", "share", "low", "high", "threshold", "holds"]
@@ -31,10 +31,36 @@ def list_kinds() -> list[Kind]:
     return [*dict.fromkeys(kinds), OTHER]
 
 
+def list_behaviours(tables: Tables) -> list[Behaviour]:
+    """All behaviours; instead of one for each value of a column, those of its values."""
+    return [own for behaviour in list_specs(Behaviour) for own in _spread(behaviour, tables)]
+
+
+def _spread(behaviour: Behaviour, tables: Tables) -> list[Behaviour]:
+    """The behaviour itself, or those of the values that the tables have."""
+    if not behaviour.each:
+        return [behaviour]
+    table = tables.get(behaviour.needs, pd.DataFrame({behaviour.each: []}))
+    values = table[behaviour.each]
+    return [behaviour.of(str(v)) for v in values[~values.isin(behaviour.besides)].unique()]
+
+
+def find_behaviour(name: str) -> Behaviour | None:
+    """The behaviour of this name, if there is one."""
+    for behaviour in list_specs(Behaviour):
+        before, _, after = behaviour.name.partition(EACH)
+        if behaviour.name == name:
+            return behaviour
+        if behaviour.each and name.startswith(before) and name.endswith(after):
+            return behaviour.of(name[len(before) : len(name) - len(after)])
+    return None
+
+
 def find_kind(name: str) -> Kind:
     """The kind of a behaviour or label; a name that none has of its own is a free label's."""
-    kinds: dict[str, Kind] = {behaviour.name: behaviour.kind for behaviour in list_specs(Behaviour)}
-    kinds |= {labels.name: labels.kind for labels in list_specs(Labels) if labels.name is not None}
+    if (behaviour := find_behaviour(name)) is not None:
+        return behaviour.kind
+    kinds = {labels.name: labels.kind for labels in list_specs(Labels) if labels.name is not None}
     free = [labels.kind for labels in list_specs(Labels) if labels.name is None]
     return kinds.get(name, OTHER if name == OTHER.name or not free else free[0])
 
@@ -50,7 +76,7 @@ def behaviour_table(tables: Tables, thresholds: Mapping[str, float] | None = Non
         of_kinds = {kind: {KIND: behaviour_table(part, thresholds)} for kind, part in kinds.items()}
         return join_kinds(of_kinds)[KIND]
     parts = []
-    for behaviour in list_specs(Behaviour):
+    for behaviour in list_behaviours(tables):
         if not len(tables.get(behaviour.needs, ())):
             continue
         threshold = behaviour.threshold.as_share(thresholds or {})
@@ -122,7 +148,8 @@ def find_notable_heads(analysis: str, tables: Tables) -> list[NotableHead]:
         return []
     measured = behaviour_table(tables)
     heads = []
-    for behaviour in shown.specs(Behaviour):
+    spread = (own for spec in shown.specs(Behaviour) for own in _spread(spec, tables))
+    for behaviour in spread:
         is_strong = (measured["behaviour"] == behaviour.name) & (measured["share"] > LEAST_SHARE)
         if behaviour.ranking and is_strong.any():
             layer, head = measured[is_strong][["layer", "head"]].iloc[0].astype(int)

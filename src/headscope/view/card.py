@@ -1,8 +1,7 @@
-"""All heads of a run: everything it knows about each on a card, and all of them in one picture."""
+"""Everything that a run knows about each head, on a card."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import nan
 
 import numpy as np
@@ -11,18 +10,19 @@ import pandas as pd
 from headscope.data.attention import parse_head_name
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import StudyError
-from headscope.view.behaviour import find_kind, find_labelled, label_heads
+from headscope.view.behaviour import (
+    find_behaviour,
+    find_labelled,
+    label_heads,
+    list_behaviours,
+)
 from headscope.view.facts import Fact, FactMaker, Place
 from headscope.view.presentation import list_specs
-from headscope.view.specs import KIND_TITLES, OTHER, Behaviour, Kind, Labels
+from headscope.view.specs import OTHER, Behaviour, Labels
 
-__all__ = [
-    "Card", "Cell", "Overview", "cards_of_kind", "join_cards", "make_card", "make_cards",
-    "make_overview", "read_head",
-]  # fmt: skip
+__all__ = ["Card", "cards_of_kind", "join_cards", "make_card", "make_cards", "read_head"]
 
 SHOWN_LABELS = 3
-NAMED_HEADS = 3  # of a kind, in the legend
 
 Shares = Mapping[tuple[int, int, str], float]  # layer, head, label
 
@@ -38,7 +38,7 @@ class Card:
     facts: tuple[Fact, ...]
     labels: tuple[str, ...] = ()  # what it is known for; none where it has no clear function
     words: str = ""  # by which it is found: what it is known for or best at, and synonyms
-    share: float = 0.0  # how much of what it is known for first
+    shares: Mapping[str, float] = field(default_factory=dict)  # of its labels
 
     @property
     def name(self) -> str:
@@ -98,19 +98,20 @@ def cards_of_kind(
                 facts[place].append(fact)
     labels = _label_places(tables, places)
     shares = _list_shares(find_labelled(tables) if labelled is None else labelled)
+    behaviours = list_behaviours(tables)
     synonyms = {name: _list_synonyms(name) for names in labels.values() for name in names}
     cards = []
     for (layer, head), names in labels.items():
         known = tuple(name for name in names if name != OTHER.name)
         of_head = [*[Fact("behaviour", "; ".join(names))] * bool(known), *facts[layer, head]]
         best_at = list(dict.fromkeys(fact.gist for fact in of_head if fact.gist))
-        gist = _describe_head((layer, head), known, shares, best_at)
+        gist = _describe_head((layer, head), known, shares, best_at, behaviours)
         words = [gist, *best_at, *map(synonyms.__getitem__, known)] if known or best_at else []
         cards.append(
             Card(
                 *(layer, head, f"Head {layer}-{head}", gist, tuple(of_head), known),
                 words=" ".join(words).lower(),
-                share=shares.get((layer, head, known[0] if known else OTHER.name), 0.0),
+                shares={name: shares.get((layer, head, name), 0.0) for name in known},
             )
         )
     return cards
@@ -118,8 +119,9 @@ def cards_of_kind(
 
 def _list_synonyms(label: str) -> str:
     """Other words for a label, that a person may look for."""
-    also = [behaviour.also for behaviour in list_specs(Behaviour) if behaviour.name == label]
-    if not also and label != OTHER.name:
+    behaviour = find_behaviour(label)
+    also = [behaviour.also] if behaviour is not None else []
+    if behaviour is None and label != OTHER.name:
         also = [spec.also(label) for spec in list_specs(Labels) if spec.name in (None, label)]
     return " ".join([label, *also])
 
@@ -192,12 +194,16 @@ def _list_shares(labelled: Sequence[pd.DataFrame]) -> Shares:
 
 
 def _describe_head(
-    place: Place, labels: Sequence[str], shares: Shares, best_at: Sequence[str]
+    place: Place,
+    labels: Sequence[str],
+    shares: Shares,
+    best_at: Sequence[str],
+    behaviours: Sequence[Behaviour],
 ) -> str:
     """Where it looks, what it finds, what it is best at, and what says little of it; or what comes
     nearest."""
     percents = {label: _write_share(shares.get((*place, label))) for label in labels}
-    known = {behaviour.name: behaviour for behaviour in list_specs(Behaviour)}
+    known = {behaviour.name: behaviour for behaviour in behaviours}
     of_head = [known[label] for label in labels if label in known]
     looks, background = (
         [b.phrase.format(percents[b.name]) for b in of_head if b.is_background == is_background]
@@ -206,7 +212,8 @@ def _describe_head(
     finds_what = _name_labels([name for name in labels if name not in known], percents)
     finds = [f"finds {', '.join(finds_what)}"] * bool(finds_what)
     best = [] if finds_what or not best_at else [", ".join(best_at[:SHOWN_LABELS])]
-    return "; ".join([*looks, *finds, *best, *background]) or _nearest_behaviour(place, shares)
+    told = "; ".join([*looks, *finds, *best, *background])
+    return told or _nearest_behaviour(place, shares, behaviours)
 
 
 def _name_labels(names: Sequence[str], percents: Mapping[str, str]) -> list[str]:
@@ -225,9 +232,9 @@ def _name_labels(names: Sequence[str], percents: Mapping[str, str]) -> list[str]
     return written + [f"{fixed[name]} ({percents[name]})" for name in names if name in fixed]
 
 
-def _nearest_behaviour(place: Place, shares: Shares) -> str:
+def _nearest_behaviour(place: Place, shares: Shares, behaviours: Sequence[Behaviour]) -> str:
     # Behaviours in the background are of another kind.
-    looks_at = [behaviour for behaviour in list_specs(Behaviour) if not behaviour.is_background]
+    looks_at = [behaviour for behaviour in behaviours if not behaviour.is_background]
     measured = {b: shares[*place, b.name] for b in looks_at if (*place, b.name) in shares}
     if not measured:
         return "no clear function in what was measured"
@@ -238,100 +245,3 @@ def _nearest_behaviour(place: Place, shares: Shares) -> str:
 
 def _write_share(share: float | None) -> str:
     return "-" if share is None or pd.isna(share) else f"{100 * share:.0f} %"
-
-
-# All heads in one picture: a grid of layers and heads, coloured by what each head does.
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A head: what it is known for first, and all of it in words."""
-
-    name: str
-    kind: Kind
-    label: str
-    short: str  # the label in a few letters; "" where it is not worth it
-    share: float  # how much of it
-    says: str
-    is_strongest: bool  # of its label
-    attention: str  # the kind of attention, of an encoder-decoder
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The heads of one kind of attention, a row a layer; None where there is no such head."""
-
-    title: str
-    rows: dict[int, list[Cell | None]]
-
-
-@dataclass(frozen=True)
-class LegendLine:
-    """A colour: what it means, how many heads have it, and the strongest of each label."""
-
-    kind: Kind
-    n_heads: int
-    strongest: tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class Overview:
-    """The grids, the legend, and the sizes that decide what fits in."""
-
-    grids: tuple[Grid, ...]
-    legend: tuple[LegendLine, ...]
-
-    @property
-    def n_layers(self) -> int:
-        """The rows of all grids."""
-        return sum(len(grid.rows) for grid in self.grids)
-
-    @property
-    def n_heads(self) -> int:
-        """The columns."""
-        return max((len(row) for grid in self.grids for row in grid.rows.values()), default=0)
-
-
-def make_overview(cards: Mapping[str, Sequence[Card]]) -> Overview:
-    """All heads that have cards; of an encoder-decoder a grid for each attention."""
-    grids = [_make_grid(kind, of_kind) for kind, of_kind in cards.items() if of_kind]
-    cells = [cell for grid in grids for row in grid.rows.values() for cell in row if cell]
-    counts = Counter(cell.kind for cell in cells)
-    kinds = sorted(counts, key=lambda kind: (kind == OTHER, -counts[kind]))
-    strongest = sorted((cell for cell in cells if cell.is_strongest), key=lambda c: -c.share)
-    legend = [
-        LegendLine(
-            kind, counts[kind], tuple([c for c in strongest if c.kind == kind][:NAMED_HEADS])
-        )
-        for kind in kinds
-    ]
-    return Overview(tuple(grids), tuple(legend))
-
-
-def _make_grid(attention: str, cards: Sequence[Card]) -> Grid:
-    by_place = {(card.layer, card.head): card for card in cards}
-    labels = {place: (card.labels or (OTHER.name,))[0] for place, card in by_place.items()}
-    strongest: dict[str, Place] = {}
-    for place in sorted(by_place, key=lambda place: -by_place[place].share):
-        strongest.setdefault(labels[place], place)
-    kinds = {label: find_kind(label) for label in strongest}
-    behaviours = list_specs(Behaviour)
-    shorts = {spec.name: spec.short for spec in behaviours if spec.short}
-    shorts |= {spec.name: spec.short for spec in list_specs(Labels) if spec.name and spec.short}
-    quiet = {OTHER.name, *(b.name for b in behaviours if b.is_background)}
-    n_heads = max(head for _, head in by_place)
-    rows: dict[int, list[Cell | None]] = {layer: [None] * n_heads for layer, _ in by_place}
-    for place, card in by_place.items():
-        label = labels[place]
-        is_strongest = label != OTHER.name and strongest[label] == place
-        rows[card.layer][card.head - 1] = Cell(
-            name=card.name,
-            kind=kinds[label],
-            label=label,
-            short=shorts.get(label, label) if is_strongest or label not in quiet else "",
-            share=card.share,
-            says=card.gist,
-            is_strongest=is_strongest,
-            attention=attention,
-        )
-    return Grid(KIND_TITLES.get(attention, attention), rows)

@@ -24,17 +24,16 @@ from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import WriteError
 from headscope.files import write_atomically
-from headscope.view.answer import choose_answers
+from headscope.view.answer import answer_run
 from headscope.view.behaviour import find_labelled
-from headscope.view.card import Card, cards_of_kind, join_cards, make_overview
+from headscope.view.card import Card, cards_of_kind, join_cards
 from headscope.view.claim import Finding, added_claims, count_claims, count_verdicts, sum_up
 from headscope.view.drawing import draw_head
 from headscope.view.facts import Part
 from headscope.view.glossary import GLOSSARY, READING
+from headscope.view.overview import GROUNDS, STRENGTHS, Overview, make_overview, paint
 from headscope.view.presentation import PAIR
 from headscope.view.sections import as_script, fill_sections
-from headscope.view.specs import OTHER
-from headscope.view.svg import write_on
 from headscope.view.table import Format, render
 from headscope.view.terminal import (
     describe_counts,
@@ -47,7 +46,6 @@ __all__ = ["render_report", "write_report"]
 
 Manifest = Mapping[str, Any]
 LEAST_ROW, MOST_ROW, PICTURE_HEIGHT = 6, 27, 400  # pixels
-PALE = f"color-mix(in srgb, {OTHER.colour} 22%, transparent)"  # most heads: not in the way
 VEGA = "window.vegaEmbed = vegaEmbed;"  # all that the page asks of it
 INTERVAL = re.compile(r"\[[-+\d., to%]+\]")
 END = "\n/* end of Vega */"  # a kept file that was cut off lacks it
@@ -80,9 +78,8 @@ def render_report(
     cards = join_cards(by_kind)
     notable = list(_notable_heads(examples))
     overview = make_overview(
-        {kind: of_kind for kind, of_kind in by_kind.items() if any(map(len, labelled[kind]))}
+        {kind: of_kind for kind, of_kind in by_kind.items() if any(map(len, labelled[kind]))}, kinds
     )
-    colours = [line.kind.colour for line in overview.legend]
     drawn = [figure.name for section in sections for figure, _ in section.figures]
     counts = manifest.get("counts", {}).values()
     environment = Environment(
@@ -109,11 +106,12 @@ def render_report(
         glossary=GLOSSARY,
         drawn=drawn,
         first_figure=next(iter(drawn), ""),
-        answers=choose_answers(tables, model=manifest["model"]),
+        answers=answer_run(tables, manifest),
         has_intervals=any(c.get("buckets", c.get("documents", 2)) > 1 for c in counts),
         overview=overview,
-        kinds=[{"ground": PALE if c == OTHER.colour else c, "ink": write_on(c)} for c in colours],
-        kind_index={line.kind.name: n for n, line in enumerate(overview.legend, start=1)},
+        paints=list(_paints(overview)),
+        look_index={line.kind.name: n for n, line in enumerate(overview.looks, start=1)},
+        find_index={line.kind.name: n for n, line in enumerate(overview.finds, start=1)},
         # pixels a layer, with which the picture fits on the first screen
         row_height=max(LEAST_ROW, min(MOST_ROW, PICTURE_HEIGHT // max(overview.n_layers, 1))),
         notable=notable,
@@ -125,6 +123,17 @@ def render_report(
         js=_asset("report.js"),
         vega=_bundle_vega(),
     )
+
+
+def _paints(overview: Overview) -> Iterator[dict[str, Any]]:
+    """The colours of the picture of all heads: of each kind at each strength, on both pages."""
+    for mode, lines in (("look", overview.looks), ("find", overview.finds)):
+        for number, line in enumerate(lines, start=1):
+            for strength in range(1, len(STRENGTHS) + 1):
+                if mode == "look" or strength == len(STRENGTHS):
+                    name = f"{mode}-{number}" + f".of-{strength}" * (mode == "look")
+                    themes = {theme: paint(line.kind, strength, theme) for theme in GROUNDS}
+                    yield {"mode": mode, "name": name, **themes}
 
 
 @cache

@@ -5,7 +5,9 @@ A spec names a table, columns and words; this room draws and writes. No chart li
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from math import nan
 from typing import Any, Literal
 
 import pandas as pd
@@ -13,13 +15,14 @@ import pandas as pd
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import StudyError
 from headscope.options import flag_of
+from headscope.stats.interval import Estimate
 from headscope.view.table import TextTable, choose_rows
 
 __all__ = [
-    "COLOURS", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Answer",
+    "COLOURS", "EACH", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Answer",
     "AnswerMaker", "Bars", "Behaviour", "Claim", "Dots", "Figure", "Grid", "Hover", "Kind",
-    "Labels", "Outcome", "PageTable", "PairClaim", "PrintedTable", "Threshold", "Verdict",
-    "attention_grid", "how_to_read",
+    "Labels", "Look", "Outcome", "PageTable", "PairClaim", "PrintedTable", "Threshold", "Topic",
+    "Verdict", "attention_grid", "how_to_read",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, told apart by all eyes, without the two that vanish on white or black.
@@ -33,6 +36,7 @@ KIND_TITLES = {
 HOW_TO_READ = "Each cell is a head. Rows: layers. Columns: heads."
 IN_BRACKETS = "A head in brackets was chosen in under half of the folds; its bar includes others."
 
+EACH = "<each>"  # in the words of a behaviour: the value that it is about
 HEAD = re.compile(r"\b\d+-\d+\b")
 
 Verdict = Literal["holds", "does not hold", "undecided", "not measured"]
@@ -234,19 +238,47 @@ class PairClaim:
 # Sentences.
 
 
+class Topic(IntEnum):
+    """What a sentence is about, in the order in which a reader cares: this is the only place that
+    ranks sentences of different analyses. From `SUMMARY` on they only fill what is left over."""
+
+    REST = 1  # where attention rests
+    ASKED = 2  # what the user named: token classes, ablated heads
+    FINDS = 3  # a head that finds words: relations, antecedents, copies
+    HEAD = 4  # a head with a pattern: the previous token
+    EXTREME = 5  # a head that is far from all others in something
+    SUMMARY = 6  # a number over all heads
+    NONE = 7  # that no head does something
+
+
 @dataclass(frozen=True)
 class Answer:
     """A sentence, and how much it says about a model.
 
-    `weight` is about 1 for a head with one clear function, 0.5 for a summary over all heads, and
-    0.2 for the news that something was not found.
+    The topic ranks it among the sentences of other analyses, `weight` among those of the same: the
+    more frequent or larger what it tells, the more. A sentence with an `estimate` is said only if
+    the interval is clear of the `threshold`, and at most `widest` wide.
     """
 
     text: str
-    weight: float
-    detail: str = ""  # the numbers with their intervals
+    weight: float = 1.0
+    detail: str = ""  # more numbers with their intervals
     heads: tuple[str, ...] = ()  # those that the text names, as "3-3"
     figure: str = ""  # the figure that shows it
+    topic: Topic = Topic.HEAD
+    estimate: Estimate[float] | None = None  # the number that it is about
+    threshold: float = nan  # what the number is compared with, in its unit; nan: with nothing
+    widest: float = 0.3  # the widest interval that still tells something, in its unit
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the data decide it: the one rule for all sentences."""
+        if self.estimate is None:
+            return True
+        _, low, high = self.estimate
+        if not high - low <= self.widest:  # too wide, or no interval
+            return False
+        return not low <= self.threshold <= high
 
     def parts(self) -> Iterator[tuple[str, bool]]:
         """The text in parts: heads, which link to their cards, and what is between them."""
@@ -280,6 +312,28 @@ class Kind:
 
 
 OTHER = Kind("other", GREY, "circle")
+
+
+@dataclass(frozen=True)
+class Look:
+    """Somewhere attention can go: a colour on the picture of all heads.
+
+    A head has the colour of what gets the largest share of its attention.
+    """
+
+    kind: Kind
+    short: str  # in a cell of the picture: six letters or so
+    needs: tuple[str, ...]  # tables; all of them must be there
+    where: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)  # rows to add up
+    measure: Callable[[Tables], "pd.Series[float]"] | None = None  # instead, by layer and head
+    is_sum: bool = False  # of other looks, so that it does not count towards all attention
+
+    def shares(self, tables: Tables) -> "pd.Series[float]":
+        """How much of each head's attention goes there, by layer and head."""
+        if self.measure is not None:
+            return self.measure(tables)
+        rows = choose_rows(tables[self.needs[0]], self.where)
+        return rows.groupby(["layer", "head"])["weight"].sum()
 
 
 @dataclass(frozen=True)
@@ -322,6 +376,23 @@ class Behaviour:
     short: str = ""  # in a cell of the picture of all heads: six letters or so
     also: str = ""  # other words by which a person may look for it
     is_negative: bool = False  # the share is that below 0
+    is_look: bool = False  # it is where attention goes, which a `Look` colours; not what it finds
+    each: str = ""  # a column each of whose values has its own behaviour, named after it,
+    besides: tuple[str, ...] = ()  # but for these
+
+    def of(self, value: str) -> "Behaviour":
+        """The behaviour of one value of the column `each`."""
+        shown = value.replace("{", "{{").replace("}", "}}")  # the phrase gets a share later
+        return replace(
+            self,
+            name=self.name.replace(EACH, value),
+            phrase=self.phrase.replace(EACH, shown),
+            short=value,
+            ranking=value,
+            also=value,
+            where={**self.where, self.each: value},
+            each="",
+        )
 
 
 @dataclass(frozen=True)

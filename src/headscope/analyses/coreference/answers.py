@@ -7,10 +7,10 @@ import pandas as pd
 from headscope.analyses.coreference.tables import CANDIDATES
 from headscope.data.table import Tables
 from headscope.stats.interval import Estimate
-from headscope.view.answer import cases, in_hundred, name_best, weigh
+from headscope.view.answer import OPEN, name_best, write_percent
 from headscope.view.judge import in_paper_window, name_head, top_row
-from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
-from headscope.view.specs import Answer, AnswerMaker
+from headscope.view.numbers import POINTS, SHARE, WHOLE_PERCENT, held_out, percent, row_estimate
+from headscope.view.specs import Answer, AnswerMaker, Topic
 from headscope.view.table import name_corpus
 
 __all__ = ["ANSWERS"]
@@ -32,44 +32,33 @@ def answer_antecedents(tables: Tables) -> list[Answer]:
     """The best head over all mentions, beside the strongest baseline."""
     best = in_paper_window(tables["coreference-best"])
     is_over_all = (best["mention_type"] == "all") & (best["candidates"] == CANDIDATES[0])
-    rows = best[is_over_all & (best["count"] >= MIN_COUNT)]
-    if rows.empty:
-        return []
-    is_held_out = bool(rows["heldout_accuracy"].notna().any())
-    row = top_row(rows, "heldout_accuracy" if is_held_out else "accuracy")
-    return [_say_best(row, is_held_out, tables)]
+    rows = best[is_over_all & (best["count"] >= MIN_COUNT) & best["heldout_accuracy"].notna()]
+    return [] if rows.empty else [_say_best(top_row(rows, "heldout_accuracy"), tables)]
 
 
-def _say_best(row: pd.Series, is_held_out: bool, tables: Tables) -> Answer:
+def _say_best(row: pd.Series, tables: Tables) -> Answer:
     head = name_head(row)
-    share = row["heldout_accuracy"] if is_held_out else row["accuracy"]
-    way = "held out" if is_held_out else "chosen on the same mentions"
-    corpus = f" in {row['corpus']}" if "corpus" in row else ""
-    rule = max(BASELINES, key=lambda name: row[name])
-    called, other = BASELINES[rule], in_hundred(row[rule])
-    best, by = name_best(row, head), BY[row["direction"]]
+    accuracy, rule = held_out(row), max(BASELINES, key=lambda name: row[name])
+    called = BASELINES[rule]
     gain = _compare(row, rule, tables)
-    if gain.low > 0:
-        text = (
-            f"{best} finds {ANTECEDENT} in {cases(share)}{corpus} ({way}; among annotated "
-            f"mentions, by {by}); the strongest baseline, {called}, finds {other}."
-        )
-    else:
-        clearly = "" if gain.high < 0 else "clearly "
-        text = (
-            f"No head {clearly}beats the strongest baseline, {called}, in finding {ANTECEDENT} "
-            f"among annotated mentions{corpus}: {best[0].lower()}{best[1:]} finds it in "
-            f"{cases(share)} ({way}; by {by}), {called} {other}."
-        )
-    numbers = SHARE.estimate(held_out(row)) if is_held_out else SHARE.row(row, "accuracy")
-    rules = ", ".join(f"{BASELINES[name]} {percent(row[name])} %" for name in BASELINES)
-    more = f" Difference from the strongest: {POINTS.estimate(gain)}."
-    detail = (
-        f"Antecedents of {row['count']} mentions{name_corpus(row)}: {numbers}; {rules}."
-        f"{more * is_held_out}"
+    is_better = gain.low > 0
+    best = name_best(row, head)
+    subject = best if is_better else f"No head beats {called}: {best[0].lower()}{best[1:]}"
+    corpus = f" in {row['corpus']}" if "corpus" in row else ""
+    text = (
+        f"{subject} finds {ANTECEDENT}{corpus} for {WHOLE_PERCENT.estimate(accuracy)} of mentions "
+        f"(held out, among annotated mentions, by {BY[row['direction']]}); the strongest baseline, "
+        f"{called}, for {write_percent(row[rule])}."
     )
-    weight = weigh(0.95 if gain.low > 0 else 0.7, held_out(row))
-    return Answer(text, weight, detail, (head,), "coreference-best")
+    rules = ", ".join(f"{BASELINES[name]} {percent(row[name])} %" for name in BASELINES)
+    detail = (
+        f"Antecedents of {row['count']} mentions{name_corpus(row)}: {SHARE.estimate(accuracy)}; "
+        f"{rules}. Difference from the strongest: {POINTS.estimate(gain)}."
+    )
+    weight, topic = (0.7, Topic.FINDS) if is_better else (OPEN, Topic.NONE)
+    is_open = not (is_better or gain.high < 0)
+    told = Estimate(accuracy.value, nan, nan) if is_open else accuracy
+    return Answer(text, weight, detail, (head,), "coreference-best", topic, told, row[rule])
 
 
 def _compare(row: pd.Series, rule: str, tables: Tables) -> Estimate[float]:

@@ -4,23 +4,22 @@ import pandas as pd
 
 from headscope.analyses.dependency.claims import beats_offsets, is_relation
 from headscope.data.table import Tables
-from headscope.view.answer import cases, in_hundred, join_words, name_best
+from headscope.view.answer import OPEN, join_words, write_percent
 from headscope.view.judge import name_head
-from headscope.view.numbers import POINTS, SHARE, held_out, percent
-from headscope.view.specs import Answer, AnswerMaker
+from headscope.view.numbers import POINTS, SHARE, WHOLE_PERCENT, held_out, is_agreed, percent
+from headscope.view.specs import Answer, AnswerMaker, Topic
 from headscope.view.table import name_corpus
 
 __all__ = ["ANSWERS", "list_synonyms", "name_plainly"]
 
-SHOWN_HEADS = 3
+SHOWN_RELATIONS = 3
 FIGURE = "dependency-best"
-OPEN_END = " (undecided: no documents could be held out)"
 # The dependent and its head in plain words, of Universal Dependencies and of Stanford's labels.
 WORDS = {
-    "acl:relcl": ("relative clause", "noun"), "advmod": ("adverb", "word that it modifies"),
+    "acl:relcl": ("relative clause", "noun"), "advmod": ("adverb", "modified word"),
     "amod": ("adjective", "noun"), "appos": ("apposition", "noun"), "aux": ("auxiliary", "verb"),
     "aux:pass": ("passive auxiliary", "verb"), "auxpass": ("passive auxiliary", "verb"),
-    "case": ("preposition", "noun"), "cc": ("conjunction", "word that it joins"),
+    "case": ("preposition", "noun"), "cc": ("conjunction", "conjunct"),
     "compound": ("compound modifier", "noun"), "compound:prt": ("particle", "verb"),
     "conj": ("later conjunct", "first conjunct"), "cop": ("copula", "predicate"),
     "det": ("determiner", "noun"), "dobj": ("direct object", "verb"),
@@ -61,60 +60,75 @@ def list_synonyms(relation: str) -> str:
 
 
 def answer_relations(tables: Tables) -> list[Answer]:
-    """The relations that a head finds furthest above the best fixed distance."""
+    """The heads that find the most frequent relations, better than the best fixed distance."""
     best = tables["dependency-best"]
     relations = best[is_relation(best)]
-    if relations.empty:
-        return []
-    if relations["heldout_accuracy"].isna().all():
-        gains = relations["accuracy"] - relations["baseline_accuracy"]
-        top = relations.loc[[gains.idxmax()]]
-        return [_say_relation(top.iloc[0], 0.3, top.iloc[1:])]
     better = relations[beats_offsets(relations)]
-    better = better.sort_values("heldout_difference", ascending=False, kind="stable")
     if better.empty:
-        none = "No head finds a syntactic relation clearly better than a fixed distance does."
-        return [Answer(none, 0.3, "By held-out accuracy and corrected p-values.", figure=FIGURE)]
-    shown = [
-        _say_relation(rows.iloc[0], 1.0 - 0.05 * number, rows.iloc[1:])
-        for number, (_, rows) in enumerate(better.groupby(["layer", "head"], sort=False))
-    ]
-    return [*shown[:SHOWN_HEADS], _count_relations(relations, better)]
+        return _say_no_head(relations)
+    labels = ["layer", "head", "direction", *(["treebank"] if "treebank" in better else [])]
+    sure = better[is_agreed(better)].sort_values("count", ascending=False, kind="stable")
+    heads = [rows for _, rows in sure.groupby(labels, sort=False)]
+    total = relations["count"].sum()
+    said = [_say_head(rows, 0.7 + 0.3 * float(rows["count"].sum() / total)) for rows in heads]
+    return [*said, _count_relations(relations, better)]
 
 
-def _say_relation(row: pd.Series, weight: float, others: pd.DataFrame) -> Answer:
-    """The relation that a head is best known for; the others that it finds are in the detail."""
-    head = name_head(row)
-    accuracy = held_out(row)
-    is_held_out = not pd.isna(accuracy.value)
-    share = accuracy.value if is_held_out else row["accuracy"]
-    way = "held out" if is_held_out else "chosen on the same words"
+def _say_no_head(relations: pd.DataFrame) -> list[Answer]:
+    """That no head finds a relation, where that is certain of all of them."""
+    if relations.empty or not (relations["difference_high"] < 0).all():
+        return []
+    n = relations["relation"].nunique()
+    text = f"No head finds any of {n} frequent syntactic relations better than a fixed distance."
+    return [Answer(text, OPEN, "Held out.", figure=FIGURE, topic=Topic.NONE)]
+
+
+def _say_head(rows: pd.DataFrame, weight: float) -> Answer:
+    """What a head finds in a direction, the most frequent first; one relation with its numbers."""
+    top = rows.iloc[0]
+    head, accuracy = name_head(top), held_out(top)
+    relation, baseline = top["relation"], float(top["baseline_accuracy"])
+    n = len(rows)
+    best_for = f"{n} relations, among them {relation}" if n > 1 else relation
     text = (
-        f"{name_best(row, head)}: {_say_what(row)} in {cases(share)} ({way}){name_corpus(row)}; "
-        f"the best fixed distance is right in {in_hundred(row['baseline_accuracy'])}"
-        f"{_say_choice(row)}{'' if is_held_out else OPEN_END}."
+        f"{_say_pattern(rows, head)}: best head for {best_for} "
+        f"({WHOLE_PERCENT.estimate(accuracy)} held out, among all words; best fixed distance "
+        f"{write_percent(baseline)}{_say_choice(top)}){name_corpus(top)}."
     )
-    numbers = SHARE.estimate(accuracy) if is_held_out else SHARE.row(row, "accuracy")
-    more = f", difference {POINTS.row(row, 'heldout_difference')}" * is_held_out
-    detail = (
-        f"Relation {row['relation']}, {row['count']} words: {numbers}; best fixed distance "
-        f"({row['offset']:+}) {percent(row['baseline_accuracy'])} %{more}."
-    )
-    also = [
-        f"{r['relation']} ({SHARE.number(r['heldout_accuracy'])})" for _, r in others.iterrows()
+    numbers = [
+        f"{row['relation']}, {row['count']:,} words: {SHARE.estimate(held_out(row))}; best fixed "
+        f"distance ({row['offset']:+}) {percent(row['baseline_accuracy'])} %, difference "
+        f"{POINTS.row(row, 'heldout_difference')}"
+        for _, row in rows.iterrows()
     ]
-    detail += f" It is also the best head for {join_words(also)}." * bool(also)
-    return Answer(text, weight, detail, (head,), FIGURE)
+    return Answer(
+        *(text, weight, f"{'. '.join(numbers)}.", (head,), FIGURE, Topic.FINDS),
+        *(accuracy, baseline),
+    )
 
 
-def _say_what(row: pd.Series) -> str:
-    """What is counted: the dependent's row, or its column."""
-    dependent, head = WORDS.get(row["relation"], (f"dependent of {row['relation']}", "head"))
-    article = "an" if dependent[0] in "aeiou" else "a"
-    its = "the" if " that " in head else "its"
-    if row["direction"] == "dependent-to-head":
-        return f"{article} {dependent} attends most to {its} {head}"
-    return f"{article} {dependent} gets its strongest attention from {its} {head}"
+def _say_pattern(rows: pd.DataFrame, head: str) -> str:
+    """Which words lead to which, in plain words: the dependents' rows, or their columns."""
+    pairs = [WORDS.get(name, (f"dependent of {name}", "head")) for name in rows["relation"]]
+    named = pairs[:SHOWN_RELATIONS]
+    dependents = list(dict.fromkeys(plural_noun(dependent) for dependent, _ in named))
+    of_what = " or ".join(dict.fromkeys(governor for _, governor in named))
+    if rows["direction"].iloc[0] == "dependent-to-head":
+        return f"Head {head} points {join_words(dependents)} at their {of_what}"
+    return f"In head {head}, {join_words(dependents)} get most attention from their {of_what}"
+
+
+def plural_noun(noun: str) -> str:
+    """Several of them.
+
+    >>> plural_noun("auxiliary"), plural_noun("dependent of xyz"), plural_noun("possessive 's")
+    ('auxiliaries', 'dependents of xyz', "possessive 's")
+    """
+    first, of, rest = noun.partition(" of ")
+    if first.endswith("'s"):
+        return noun
+    first = f"{first[:-1]}ies" if first.endswith("y") else f"{first}s"
+    return f"{first}{of}{rest}"
 
 
 def _say_choice(row: pd.Series) -> str:
@@ -122,18 +136,18 @@ def _say_choice(row: pd.Series) -> str:
     share = row.get("choice_share")
     if share is None or pd.isna(share):
         return ""
-    _, head = WORDS.get(row["relation"], ("dependent", "head"))
-    return f" (the {head} itself attends most to it in {in_hundred(share)})"
+    _, governor = WORDS.get(row["relation"], ("dependent", "head"))
+    return f"; the {governor} itself attends most to it in {write_percent(share)}"
 
 
 def _count_relations(relations: pd.DataFrame, better: pd.DataFrame) -> Answer:
-    n_all, n_found = relations["relation"].nunique(), better["relation"].nunique()
+    n_all, n_better = relations["relation"].nunique(), better["relation"].nunique()
     named = ", ".join(dict.fromkeys(better["relation"].map(str)))
     text = (
-        f"Single heads find {n_found} of {n_all} frequent syntactic relations better than any "
-        "fixed distance does."
+        f"Single heads find {n_better} of {n_all} frequent syntactic relations better than any "
+        "fixed distance does (held out, p < 0.05)."
     )
-    return Answer(text, 0.6, f"These are {named}.", figure=FIGURE)
+    return Answer(text, 0.6, f"These are {named}.", figure=FIGURE, topic=Topic.SUMMARY)
 
 
 ANSWERS = (AnswerMaker(("dependency-best",), answer_relations),)

@@ -1,18 +1,26 @@
 """How distances between heads are shown: the map of heads, section 6 of the paper, cards."""
 
-from math import log
+from math import inf, log
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from headscope.data.table import Tables
-from headscope.view.answer import OPEN
 from headscope.view.facts import FactMaker, Facts, Part, by_head
 from headscope.view.judge import judge
 from headscope.view.numbers import NATS, SHARE, Form, p_value, row_estimate
 from headscope.view.presentation import MAP, DerivedTables, MapOptions, Presentation
-from headscope.view.specs import OTHER, Answer, AnswerMaker, Claim, Figure, Outcome, PrintedTable
+from headscope.view.specs import (
+    OTHER,
+    Answer,
+    AnswerMaker,
+    Claim,
+    Figure,
+    Outcome,
+    PrintedTable,
+    Topic,
+)
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["PRESENTATION"]
@@ -155,15 +163,16 @@ def answer_layers(tables: Tables) -> list[Answer]:
     row = rows.iloc[0]
     more = row_estimate(row, "difference")
     is_alike = more.low > 0 and row["p_value"] < ALPHA
-    do = "attend more alike" if is_alike else "do not clearly attend more alike"
-    do = "attend less alike" if more.high < 0 else do
+    if not is_alike and not more.high < 0:
+        return []
+    do = "attend more alike" if is_alike else "attend less alike"
     text = (
         f"Heads of the same layer {do} than heads of different layers (mean divergence "
-        f"{NATS.number(row['within'])} against {NATS.number(row['between'])} nats; "
-        "the maximum is 0.69)."
+        f"{NATS.row(row, 'within')} against {NATS.row(row, 'between')} nats; the maximum is 0.69)."
     )
     detail = f"Difference {NATS.estimate(more)} nats."
-    return [Answer(text, 0.45 if is_alike else OPEN, detail, (), "heads-map-layers")]
+    figure = "heads-map-layers"
+    return [Answer(text, 0.45, detail, (), figure, Topic.SUMMARY, more, 0.0, inf)]
 
 
 LAYERS = (

@@ -2,24 +2,18 @@
 
 import pandas as pd
 
-from headscope.data.table import Tables
-from headscope.view.answer import (
-    count_heads,
-    is_wide,
-    name_heads,
-    nearest_head,
-    note_rough,
-    write_percent,
-)
-from headscope.view.judge import fill_exact, passing, top_row
-from headscope.view.numbers import RATIO, ROUND_PERCENT, SHARE, row_estimate
-from headscope.view.specs import Answer, AnswerMaker
+from headscope.data.table import Tables, rows_where
+from headscope.view.answer import count_heads, name_heads, nearest_head
+from headscope.view.judge import fill_exact, name_head, passing, top_row
+from headscope.view.numbers import ROUND_PERCENT, SHARE, WHOLE_PERCENT, Form, row_estimate
+from headscope.view.specs import Answer, AnswerMaker, Topic
 from headscope.view.table import FIRM, TextTable
 
-__all__ = ["ANSWERS", "read_own_classes"]
+__all__ = ["ANSWERS", "list_own_classes", "read_own_classes"]
 
 HALF = 0.5
 SHOWN_HEADS = 5
+TIMES = Form(".1f")
 CLEAR_RISE = 1.5  # times as much as before, to be said in the answer
 FIGURE = "special-tokens"
 CALLED = {
@@ -32,36 +26,25 @@ CALLED = {
 
 
 def answer_sink(tables: Tables) -> list[Answer]:
-    """How much goes to the class of special tokens that gets most, and from which layer on."""
+    """How much goes to the class of special tokens that gets most, and where it rises."""
     means = tables["special-tokens-layers"]
     is_over_all = (means["layers"] == "all") & (means["source"] == "all")
     means = means[is_over_all & means["target"].isin(list(CALLED)) & (means["weight"] > 0)]
     if means.empty:
         return []
-    row = top_row(means, "weight")
-    mean = row_estimate(row, "weight")
-    if is_wide(mean):
-        return []
-    called, share = CALLED[row["target"]], write_percent(row["weight"])
-    detail = f"Over all layers and heads {SHARE.row(row, 'weight')}."
-    step = _find_step(tables, row["target"])
-    if step is None:
-        text = f"{share} of all attention goes to {called}{note_rough(mean)}."
-        return [Answer(text, _weigh(row["weight"]), detail, (), FIGURE)]
-    text = (
-        f"From layer {step['layer']:.0f} on, {write_percent(step['after'])} of attention goes to "
-        f"{called}; in earlier layers {write_percent(step['before'])}."
-    )
-    change = row_estimate(step, "ratio")
-    rises = f"From there on it is {RATIO.estimate(change)} times as much as before."
-    if pd.notna(step["low"]) and step["high"] > step["low"]:
-        rises = f"The rise is between layers {step['low']:.0f} and {step['high']:.0f}. {rises}"
-    return [Answer(text, _weigh(step["after"]), f"{detail} {rises}", (), FIGURE)]
-
-
-def _weigh(share: float) -> float:
-    """The more attention, the more it says."""
-    return float(min(0.5 + share, 0.97))
+    means = means.sort_values("weight", ascending=False, kind="stable")
+    rows = means.to_dict("records")
+    step = _find_step(tables, rows[0]["target"])
+    rises = ""
+    if step is not None:
+        times = TIMES.estimate(row_estimate(step, "ratio"))
+        rises = f", {times} times as much from layer {step['layer']:.0f} on as before"
+    first, *others = [(WHOLE_PERCENT.row(row, "weight"), CALLED[row["target"]]) for row in rows]
+    text = f"{first[0]} of all attention rests on {first[1]}{rises}"
+    text += "".join(f"; {share} goes to {called}" for share, called in others[:1])
+    detail = ", ".join(f"{CALLED[row['target']]} {SHARE.row(row, 'weight')}" for row in rows)
+    mean = row_estimate(rows[0], "weight")
+    return [Answer(f"{text}.", 1.0, f"{detail}.", (), FIGURE, Topic.REST, mean)]
 
 
 def _find_step(tables: Tables, target: str) -> pd.Series | None:
@@ -77,19 +60,48 @@ def answer_often_half(tables: Tables) -> list[Answer]:
     heads = passing(table, HALF)
     means = tables.get("special-tokens-layers", pd.DataFrame(columns=["target", "weight"]))
     has_first = bool(((means["target"] == "first") & (means["weight"] > 0)).any())
-    few = f"{'the first token' if has_first else 'special tokens'}, periods and commas"
+    few = f"{'the first token' if has_first else 'special tokens'}, periods and commas together"
     does = f"puts over half of its attention on {few}"
     if not len(heads.sure):
-        return [nearest_head(table, heads, does, FIGURE)]
-    weight = 0.7 * len(heads.sure) / len(table) + 0.3
-    return [count_heads(heads, len(table), does, weight, FIGURE)]
+        return [nearest_head(table, heads, does, FIGURE, threshold=HALF)]
+    weight = 0.3 + 0.6 * len(heads.sure) / len(table)
+    return [
+        count_heads(heads, len(table), does, weight, FIGURE, topic=Topic.SUMMARY, threshold=HALF)
+    ]
+
+
+def answer_own_classes(tables: Tables) -> list[Answer]:
+    """For each class of tokens that the user named, the head that attends to it most."""
+    table, means = tables["special-tokens"], tables["special-tokens-layers"]
+    answers = []
+    for target, rows in list_own_classes(table):
+        mean = rows_where(means, layers="all", source="all", target=target).iloc[0]
+        top = top_row(rows, "weight")
+        head = name_head(top)
+        text = (
+            f"Head {head} attends most of all {len(rows)} heads to your token class {target}: "
+            f"{SHARE.row(top, 'weight')} of its attention; the mean of all heads is "
+            f"{SHARE.row(mean, 'weight')}."
+        )
+        answers.append(
+            Answer(
+                *(text, 0.5 + float(top["weight"]), "", (head,), FIGURE, Topic.ASKED),
+                *(row_estimate(top, "weight"), float(mean["weight"])),
+            )
+        )
+    return answers
+
+
+def list_own_classes(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The classes of tokens that the user named, with their rows."""
+    rows = table[(table["source"] == "all") & ~table["target"].isin([*CALLED, "other"])]
+    return [(str(target), heads) for target, heads in rows.groupby("target", sort=False)]
 
 
 def read_own_classes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
     """For each class of tokens that the user named, how much attention it gets."""
-    rows_of_classes = table[(table["source"] == "all") & ~table["target"].isin([*CALLED, "other"])]
     rows = []
-    for target, heads in rows_of_classes.groupby("target", sort=False):
+    for target, heads in list_own_classes(table):
         top = heads.sort_values("weight", ascending=False, kind="stable").head(SHOWN_HEADS)
         strongest = [
             f"{name} {ROUND_PERCENT.row(row, 'weight')}".replace(" ", FIRM)
@@ -97,7 +109,7 @@ def read_own_classes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
         ]
         is_seen = bool((heads["weight"] > 0).any())
         text = ", ".join(strongest) if is_seen else "the text has no such token"
-        rows.append((str(target), SHARE.number(heads["weight"].mean()), text))
+        rows.append((target, SHARE.number(heads["weight"].mean()), text))
     columns = ("own token class", "mean of all heads", "strongest heads (95 % interval)")
     return [TextTable(columns, tuple(rows))] if rows else []
 
@@ -105,4 +117,5 @@ def read_own_classes(table: pd.DataFrame, min_count: int) -> list[TextTable]:
 ANSWERS = (
     AnswerMaker(("special-tokens-layers",), answer_sink),
     AnswerMaker(("special-tokens-heads",), answer_often_half),
+    AnswerMaker(("special-tokens", "special-tokens-layers"), answer_own_classes),
 )

@@ -16,11 +16,12 @@ from headscope.view.judge import Replicated, all_of, beside_untrained, count, fi
 from headscope.view.numbers import POINTS, RATIO, SHARE, Form, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 from headscope.view.specs import (
-    COLOURS,
+    EACH,
     Behaviour,
     Claim,
     Dots,
     Kind,
+    Look,
     Outcome,
     PairClaim,
     PrintedTable,
@@ -48,10 +49,19 @@ PANELS = {
     "other": "to all other tokens",
     "sink": "to no token (learned sink)",
 }
-KIND = Kind("special tokens or punctuation", COLOURS[1], "square")
+OPENING = Kind("the opening or first token", "#EEB422", "square")
+CLOSING = Kind("the closing token", "#D1480B", "cross")
+BOTH = Kind("special tokens together", "#7A1F4A", "stroke")
+PUNCTUATION = Kind("periods and commas", "#D77FB5", "triangle-down")
+SINK = Kind("no token (learned sink)", "#6B6B6B", "wedge")
+OWN = Kind("token classes of yours", "#5B5BD6", "arrow")
+TOGETHER = Threshold(
+    "special_together", 0.5, "Threshold for special tokens, periods and commas together."
+)
 THRESHOLD = Threshold(
     "special_token", 0.6, "Threshold for special tokens, and for periods and commas."
 )
+PLACES = ["layer", "head"]
 HALF, NEARLY_ALL, OFTEN = 0.5, 0.9, 0.25
 HIGH = 2  # times as much as before
 MORE_FREQUENT = 1  # other tokens; in the paper's data "the"
@@ -233,6 +243,21 @@ def check_alike(first: Replicated, second: Replicated) -> Outcome:
     return Outcome(all_of(judged), f"Correlation over layers of the attention to {values}.")
 
 
+def share_of_both(tables: Tables) -> "pd.Series[float]":
+    """The opening and closing tokens together, where neither gets twice as much as the other."""
+    rows = rows_where(tables["special-tokens"], source="all")
+    rows = rows[rows["target"].isin(["cls", "sep"])]
+    shares = rows.groupby(PLACES)["weight"]
+    return shares.sum().where(shares.max() < 2 * shares.min(), 0.0)
+
+
+def share_of_own(tables: Tables) -> "pd.Series[float]":
+    """All classes of tokens that the user named."""
+    rows = rows_where(tables["special-tokens"], source="all")
+    is_own = ~rows["target"].isin(list(TARGETS))
+    return rows.assign(weight=rows["weight"].where(is_own, 0)).groupby(PLACES)["weight"].sum()
+
+
 DOTS = partial(
     Dots, needs=("special-tokens",), column="weight", axis="share of attention", split="target",
     words=PANELS, seen="target", paper="Figure 2",
@@ -342,16 +367,36 @@ PRESENTATION = Presentation(SURFACE, paper="3.2", figure="special-tokens", show=
     PrintedTable("special-tokens", read_own_classes),
     *(
         Behaviour(
-            name, f"looks at {phrase} ({{}})", KIND, THRESHOLD, "special-tokens", "weight",
+            name, f"looks at {phrase} ({{}})", kind, THRESHOLD, "special-tokens", "weight",
             {"source": "all", "target": target}, ranking=target, short=short, also=also,
+            is_look=True,
         )
-        for name, target, phrase, short, also in (
-            ("opening token (cls)", "cls", "the opening token", "open", "[CLS] bos start"),
-            ("closing tokens (sep)", "sep", "the closing tokens", "close",
+        for name, target, phrase, kind, short, also in (
+            ("opening token (cls)", "cls", "the opening token", OPENING, "open",
+             "[CLS] bos start"),
+            ("closing tokens (sep)", "sep", "the closing tokens", CLOSING, "close",
              "[SEP] separator eos end"),
-            ("learned sink", "sink", "no token, but the learned sink", "sink", "nothing"),
-            ("first token (sink)", "first", "the first token", "first", "sink start bos"),
-            ("period and comma", "punctuation", "periods and commas", ". ,", "full stop"),
+            ("learned sink", "sink", "no token, but the learned sink", SINK, "sink", "nothing"),
+            ("first token (sink)", "first", "the first token", OPENING, "first",
+             "sink start bos"),
+            ("period and comma", "punctuation", "periods and commas", PUNCTUATION, ". ,",
+             "full stop"),
         )
     ),
+    Behaviour(
+        f"token class {EACH}", f"looks at your token class {EACH} ({{}})", OWN, THRESHOLD,
+        "special-tokens", "weight", {"source": "all"}, each="target",
+        besides=tuple(TARGETS), is_look=True,
+    ),
+    Behaviour(
+        "special tokens together", "looks at special tokens, periods and commas together ({})",
+        BOTH, TOGETHER, "special-tokens-heads", "weight", is_background=True, is_look=True,
+        short="special", also="[CLS] [SEP] first sink period comma",
+    ),
+    Look(OPENING, "open", ("special-tokens",), {"source": "all", "target": ("cls", "first")}),
+    Look(CLOSING, "close", ("special-tokens",), {"source": "all", "target": "sep"}),
+    Look(SINK, "sink", ("special-tokens",), {"source": "all", "target": "sink"}),
+    Look(PUNCTUATION, ". ,", ("special-tokens",), {"source": "all", "target": "punctuation"}),
+    Look(BOTH, "special", ("special-tokens",), measure=share_of_both, is_sum=True),
+    Look(OWN, "yours", ("special-tokens",), measure=share_of_own),
 ])  # fmt: skip

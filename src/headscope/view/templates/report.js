@@ -162,6 +162,15 @@ addEventListener("beforeprint", () => {
   for (const folded of document.querySelectorAll("details.example, details.claims-group")) folded.open = true;
 });
 
+// Its colours show where heads look, or what they find.
+const overview = document.getElementById("overview");
+for (const button of overview?.querySelectorAll(".switch button") ?? []) {
+  button.addEventListener("click", () => {
+    overview.className = button.dataset.shows;
+    for (const other of overview.querySelectorAll(".switch button")) other.setAttribute("aria-pressed", other === button);
+  });
+}
+
 // The picture of all heads is one stop of the Tab key; arrows move within it.
 for (const grid of document.querySelectorAll("table.grid")) {
   const first = grid.querySelector("a");
