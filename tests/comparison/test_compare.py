@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 
 import headscope as hs
-from headscope.comparison.compare import Comparison, write_number
+from headscope.comparison.answers import name_measure, write_number
+from headscope.comparison.compare import Comparison
+from headscope.comparison.examples import draw_side_by_side
 from headscope.comparison.measures import compare_numbers
 from headscope.comparison.replicates import NTH, Replicates, read_replicates
 from headscope.contracts import Watch
@@ -102,11 +104,55 @@ def test_only_the_planted_heads_are_told_apart(planted: Comparison) -> None:
 
 
 def test_the_answer_names_what_one_run_alone_has(planted: Comparison) -> None:
-    assert 3 <= len(planted.answers) <= 5
+    assert 3 <= len(planted.answers) <= 9
     assert any("nly planted has heads for previous token" in answer for answer in planted.answers)
     kinds = planted.tables["kinds"].set_index(["kind", "run"])["heads"]
     assert kinds["previous token", "planted"] == 1
     assert kinds["previous token", "random"] == 0
+
+
+def test_the_answer_begins_with_the_largest_differences_in_plain_words(planted: Comparison) -> None:
+    measures = planted.tables["measures"]
+    rows = measures[(measures["statistic"] == "mean") & (measures["table"] == "position")]
+    sure = rows[(rows["p_value"] < 0.05) & (rows["difference"].abs() >= 0.01)]
+    order = sure["difference"].abs().sort_values(ascending=False).index
+    said = [answer for answer in planted.answers if answer.startswith("Share of attention")]
+    assert said
+    for answer, (_, row) in zip(said, sure.loc[order].iterrows(), strict=False):
+        low, high = (100 * row[name] for name in ("difference_low", "difference_high"))
+        assert f"{100 * row['value']:.1f} % in planted" in answer
+        assert f"[{low:+.1f} to {high:+.1f}]" in answer
+
+
+def test_runs_that_do_not_differ_are_said_not_to(tmp_path: Path) -> None:
+    folders = [make_run(tmp_path, name) for name in ("a", "b")]
+    answers = hs.compare(folders).answers
+    assert not any(answer.startswith("Share of attention") for answer in answers)
+    assert any("o difference" in answer for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("table", "measure", "of", "words"),
+    [
+        ("position", "weight", "target previous", "attention to the previous token"),
+        ("dependency-best", "heldout_accuracy", "relation det", "best head for det"),
+        ("special-tokens", "weight", "source sep, target cls", "source sep"),
+        ("unknown", "number", "kind x", "unknown number (kind x)"),
+    ],
+)
+def test_measures_have_plain_names_where_something_shows_them(
+    table: str, measure: str, of: str, words: str
+) -> None:
+    assert words in name_measure({"table": table, "measure": measure, "of": of})
+
+
+def test_heads_that_do_the_same_are_drawn_side_by_side(planted: Comparison) -> None:
+    pairs = draw_side_by_side(planted.runs)
+    assert pairs
+    for pair in pairs:
+        assert [run for run, *_ in pair.drawings] == list(planted.runs)
+        examples = {example for _, _, example, _ in pair.drawings}
+        assert pair.is_one_sentence == (len(examples) == 1)
 
 
 def test_claims_about_two_models_are_judged_for_the_first_run_and_each_other(

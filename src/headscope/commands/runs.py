@@ -1,5 +1,6 @@
 """What is done with finished runs; two models; and lists of what can be named."""
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,8 +22,9 @@ from headscope.commands.shared import (
 )
 from headscope.errors import StudyError, suggest
 from headscope.registry import ANALYSES, CORPORA, MODELS, PROBES
-from headscope.view.table import Format, TextTable, print_table
+from headscope.view.table import Format, TextTable, print_table, terminal_width, wrap_text
 
+LINE = 100  # characters of a sentence, where there is no terminal
 of_figure = partial(typer.Option, rich_help_panel="One figure")
 REGISTRIES = {registry.plural: registry for registry in (ANALYSES, PROBES, CORPORA, MODELS)}
 KINDS = (*REGISTRIES, "tables", "figures", "claims")
@@ -220,8 +222,10 @@ def compare(
         print_frame(made.tables["onsets"], format)
     elif format is not Format.TABLE:
         print_frame(made.tables["measures"], format)
+    width = terminal_width(sys.stdout, LINE)
     for answer in made.answers:
-        typer.echo(f"- {answer}", err=format is not Format.TABLE)
+        line = wrap_text(f"- {answer}", width, indent="  ")
+        typer.echo(line, err=format is not Format.TABLE)
     typer.echo(f"Page: {out / 'compare.html'}", err=True)
     typer.echo(f"Tables: {out / 'tables'} (csv and parquet)", err=True)
 

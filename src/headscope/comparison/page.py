@@ -16,7 +16,14 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from headscope.comparison.compare import LEVEL, name_measure, split_kinds_by_run, write_number
+from headscope.comparison.answers import (
+    LEVEL,
+    name_measure,
+    split_kinds_by_run,
+    write_change,
+    write_number,
+)
+from headscope.comparison.examples import draw_side_by_side
 from headscope.data.table import split_kinds
 from headscope.runs.run import Run
 from headscope.view.behaviour import behaviour_table
@@ -85,6 +92,7 @@ def render_comparison(comparison: "Comparison") -> str:
         notes=comparison.notes,
         left_out=comparison.left_out,
         figures=[figure for figure in figures if figure],
+        side_by_side=draw_side_by_side(comparison.runs),
         claims=claims_matrix(tables["claims"], runs),
         has=[("all of them", common), *by_run, ("none", none)],
         tables=[
@@ -141,11 +149,7 @@ def _number(title: str, column: str) -> Column:
 
 
 DIFFERENCE = (
-    Column("difference", lambda row: CHANGE.number(row["difference"])),
-    Column(
-        "95 % interval",
-        lambda row: CHANGE.interval(row["difference_low"], row["difference_high"]),
-    ),
+    Column("difference [95 % interval]", write_change),
     Column("p (Holm)", lambda row: p_value(row["p_value"])),
     Column("", lambda row: "" if row["is_paired"] else "not paired"),
 )
