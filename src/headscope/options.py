@@ -328,8 +328,11 @@ class ProbeOptions:
 class ShowOptions:
     """What is drawn of a text."""
 
-    head: str | tuple[int, int] | None = option(
-        None, "One head, e.g. 8-10: layer 8, head 10.", parse=str, shown_default="all"
+    head: str | tuple[int, int] | Sequence[str] | None = option(
+        None,
+        "A head, e.g. 8-10: layer 8, head 10; or several: 5-5,3-3,8-10.",
+        parse=str,
+        shown_default="all",
     )
     layer: int | None = option(None, "All heads of this layer.")
     words: bool = option(False, "Attention between words instead of tokens.")

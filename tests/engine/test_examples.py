@@ -9,12 +9,14 @@ import torch
 
 from headscope.contracts import CorpusRole
 from headscope.corpora.collection import MemoryCorpus
+from headscope.data.attention import head_name
 from headscope.data.encoding import Encoding
-from headscope.data.head_view import read_examples
+from headscope.data.head_view import SHEET, read_examples
 from headscope.engine.analyze import analyze
 from headscope.engine.merge import merge_runs
 from headscope.errors import OutputError
 from headscope.runs.run import Run, load_run
+from headscope.view.drawing import RED
 from tests.making import MadeSource, make_example, random_maps
 from tests.planted import CLOSING, PLANTED, PREVIOUS
 
@@ -53,6 +55,24 @@ def parse(**options: object) -> Run:
     return analyze(source, progress=False, **{**given, **options})
 
 
+def test_sheets_show_heads_with_different_patterns_on_one_sentence_and_relations() -> None:
+    examples = [make_example(seed, n_words=5 + seed % 4) for seed in range(90)]
+    run = analyze(PLANTED, text=examples, treebank=examples, progress=False)
+    sheet = [shown for shown in run.examples if shown.end == SHEET]
+    assert {shown.view.place for shown in sheet} >= {PREVIOUS, CLOSING}
+    by_sentence: dict[str, set[str]] = {}
+    for shown in sheet:
+        by_sentence.setdefault(shown.view.example, set()).add(shown.title)
+    assert all(len(titles) >= 2 for titles in by_sentence.values())
+    drawn = run.figures["heads-sheet"]
+    assert f">Head {head_name(*PREVIOUS)}: previous token<" in drawn.svg
+    assert {"heads-sheet"} <= {*run.figures}
+    assert run.figure("heads-sheet", width="8cm").width == pytest.approx(302, abs=1)
+    parsed = parse().figures["relations-sheet"]
+    assert RED in parsed.svg
+    assert head_name(*PARSER) in parsed.svg
+
+
 def test_a_head_that_parses_is_shown_where_it_does_and_where_it_does_not() -> None:
     shown = [s for s in parse().examples if (s.view.layer, s.view.head) == PARSER]
     assert {s.end for s in shown} == {"best", "worst"}
@@ -78,7 +98,7 @@ def test_behaviours_show_their_strongest_head() -> None:
     assert heads["previous token"] == PREVIOUS
     assert heads["closing tokens (sep)"] == CLOSING
     for one in run.examples:
-        if one.title == "previous token":
+        if one.title == "previous token" and one.end != SHEET:
             diagonal = np.trace(one.view.weights, offset=-1) / len(one.view.units)
             assert one.score == pytest.approx(diagonal, abs=1e-3)
 

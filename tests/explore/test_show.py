@@ -52,6 +52,16 @@ def test_the_previous_token_head_draws_dark_lines_one_row_up(demo: LoadedModel) 
         assert re.search(rf"<title>{pair} (9\d|100)%", drawing.svg)
 
 
+def test_several_heads_stand_beside_each_other_in_their_order(demo: LoadedModel) -> None:
+    drawing = headscope.show(demo, TEXT, head="3-1, 1-3")
+    assert re.findall(r">Head (\d+-\d+)<", drawing.svg) == ["3-1", "1-3"]
+    assert drawing.title == "demo, heads 3-1, 1-3"
+    assert headscope.show(demo, TEXT, head=["3-1", "1-3"]).svg == drawing.svg
+    assert headscope.show(demo, TEXT, head=(1, 3)).title == "demo, head 1-3"
+    with pytest.raises(StudyError, match="'x' cannot be read"):
+        headscope.show(demo, TEXT, head="1-3,x")
+
+
 def test_a_layer_has_its_heads_and_no_choice_has_all(demo: LoadedModel) -> None:
     layer = headscope.show(demo, TEXT, layer=6)
     assert layer.svg.count(">Head 6-") == 12

@@ -242,7 +242,7 @@ def test_pictures_and_tables_can_be_read_aloud(text: str) -> None:
         assert len(canvas.split('aria-label="')[1]) > 60
     drawings = re.findall(r'<svg[^>]* role="img"[^>]*>(.{12})', text)
     assert drawings
-    assert all(re.match(r"<title>Head ", opening) for opening in drawings)
+    assert all(opening.startswith("<title>Head") for opening in drawings)
     for table in re.findall(r'<table class="sortable.*?</table>', text, flags=re.DOTALL):
         assert "<caption>" in table
         assert 'scope="col"' in table

@@ -249,7 +249,8 @@ PRESENTATION = Presentation(SURFACE, paper="3.3", figure="entropy", show=[
         name="heads-entropy", needs=("entropy",), column="nats", axis="entropy (nats)",
         where={"rows": "all"}, hover=[Hover("uniform", "even attention", ".3~g")],
         title="How broadly each head attends",
-        caption=f"{HOW_TO_READ} The darker, the broader its attention (entropy, in nats).",
+        caption=f"{HOW_TO_READ} The darker, the broader its attention (entropy, in nats). "
+        "Its scale is its own.",
     ),
     some(
         "broad-heads", "entropy", column="share", where={"rows": "all"}, line=BROAD,
@@ -295,6 +296,7 @@ PRESENTATION = Presentation(SURFACE, paper="3.3", figure="entropy", show=[
         "everything, broadly", "attends broadly ({} of even attention)",
         Kind("everything, broadly", "#A8A06A", "triangle-up"), THRESHOLD, "entropy", "share",
         {"rows": "all"}, ranking="broad", is_background=True, is_look=True, short="broad",
+        panel="broad",
         also="uniform even bag of words wide entropy",
     ),
 ])  # fmt: skip

@@ -173,7 +173,7 @@ def share_of_many(tables: Tables) -> pd.Series[float]:
 OTHERS = ("max-weight", "special-tokens", "position")
 PRESENTATION = Presentation(SURFACE, paper="3.3", figure="max-weight", show=[
     Grid(
-        name="max-weight", column="weight", axis="mean largest weight",
+        name="max-weight", column="weight", axis="mean largest weight", most=1.0,
         title="How much goes to one token",
         caption=f"{HOW_TO_READ} The darker, the more goes to the token that gets most.",
     ),

@@ -159,11 +159,12 @@ PRESENTATION = Presentation(SURFACE, paper="3.1", figure="position", show=[
         Behaviour(
             name, f"looks at {TARGETS[target]} ({{}})", KINDS[target], THRESHOLD, "position",
             "weight", {"target": target}, ranking=target, short=short, also=also, is_look=True,
+            panel=panel,
         )
-        for name, target, short, also in (
-            ("previous token", "previous", "prev", "before left"),
-            ("next token", "next", "next", "after right following"),
-            ("same token", "self", "self", "itself own current"),
+        for name, target, short, also, panel in (
+            ("previous token", "previous", "prev", "before left", "previous"),
+            ("next token", "next", "next", "after right following", "next"),
+            ("same token", "self", "self", "itself own current", ""),
         )
     ),
 ])  # fmt: skip

@@ -26,7 +26,13 @@ def show(
     from headscope.view.svg import refuse_ending
 
     head, layer = options.get("head"), options.get("layer")
-    what = head.strip() if head else f"layer-{layer}" if layer is not None else "heads"
+    what = (
+        head.replace(" ", "").replace(",", "--")
+        if head
+        else f"layer-{layer}"
+        if layer is not None
+        else "heads"
+    )
     path = out or Path(f"{name_folder(model)}-{what}.svg")
     refuse_ending(path)
     with talk.loading():

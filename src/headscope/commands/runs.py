@@ -74,7 +74,9 @@ def report(
         return
     formats = [format.strip() for format in figures.split(",")] if figures is not None else []
     with talk.stage("drawing"), explain_damage(done):
-        saved = save_figures(done.tables, run / "figures", formats) if formats else []
+        saved = (
+            save_figures(done.tables, run / "figures", formats, done.examples) if formats else []
+        )
         page = done.report(out)
     typer.echo(page)
     if saved:
@@ -326,9 +328,11 @@ def list_names(
         rows += [(name, f"for papers: {t.title}") for name, t in list_paper_tables().items()]
     elif kind == "figures":
         from headscope.view.figure import list_figures  # altair: only when it is needed
+        from headscope.view.sheet import SHEETS
 
-        figures = list_figures().values()
-        rows = [(f.name, f.title + f" ({f.paper})" * bool(f.paper)) for f in figures]
+        named = [(f.name, f.title, f.paper) for f in list_figures().values()]
+        named += [(sheet.name, sheet.title, sheet.paper) for sheet in SHEETS.values()]
+        rows = [(name, title + f" ({paper})" * bool(paper)) for name, title, paper in named]
     elif kind == "claims":
         from headscope.view.claim import list_claims  # pandas: only when it is needed
 

@@ -60,8 +60,9 @@ def complete_probe(incomplete: str) -> list[str]:
 def complete_figure(incomplete: str) -> list[str]:
     """All figures."""
     from headscope.view.figure import list_figures  # altair: only when it is needed
+    from headscope.view.sheet import SHEETS
 
-    return _matching(list_figures(), incomplete)
+    return _matching([*list_figures(), *SHEETS], incomplete)
 
 
 def _after_comma(names: Iterable[str], incomplete: str) -> list[str]:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from headscope.errors import OutputError, shorten
 from headscope.files import read_sealed, seal, write_atomically
 
-__all__ = ["HeadView", "ShownExample", "read_examples", "write_examples"]
+__all__ = ["SHEET", "HeadView", "ShownExample", "read_examples", "write_examples"]
 
+SHEET = "sheet"  # the end of an example that is drawn beside other heads on the same sentence
 GAP = "…"  # stands for units that are left out
 FAINT = 0.005  # weights below it are not kept: nobody would see their lines
 
@@ -168,7 +169,7 @@ class ShownExample:
     """One head at one example: what for, at which end, and how well it did."""
 
     title: str  # what the head is shown for
-    end: str  # "best" or "worst"
+    end: str  # "best", "worst" or "sheet"
     score: float  # a share of attention, or right answers minus wrong ones
     says: str
     view: HeadView

@@ -27,9 +27,13 @@ from headscope.stats.bucket import N_BUCKETS
 from headscope.stats.sums import Tally
 from headscope.view.behaviour import find_notable_heads
 from headscope.view.presentation import DerivedTables, MapOptions, NotableHead
+from headscope.view.sheet import choose_sheet_heads
 from headscope.view.terminal import doubt_languages
 
-__all__ = ["NotableHead", "describe_counts", "find_notable_heads", "finish_run", "redraw_map"]
+__all__ = [
+    "NotableHead", "choose_sheet_heads", "describe_counts", "find_notable_heads", "finish_run",
+    "redraw_map",
+]  # fmt: skip
 
 log = getLogger("headscope")
 

@@ -17,9 +17,9 @@ from headscope.data.attention import LayerAttention, head_name
 from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import ROOT, Example
-from headscope.data.head_view import HeadView, ShownExample
+from headscope.data.head_view import SHEET, HeadView, ShownExample
 from headscope.data.table import Tables
-from headscope.engine.finish import NotableHead, find_notable_heads
+from headscope.engine.finish import NotableHead, choose_sheet_heads, find_notable_heads
 from headscope.engine.measure import Progress, refuse_not_finite
 from headscope.engine.plan import Pass
 from headscope.engine.sample import Sample
@@ -36,6 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 DRAWN_UNITS = 30
+SHEET_TOKENS, SHEET_UNITS = 14, 20  # of the sentence of a sheet: wanted, and at most
 READ_AT_ONCE = 64
 BATCH_TOKENS = 2048  # that the model reads together
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
@@ -295,8 +296,29 @@ def gather_examples(
         for members in equal_length_batches(encodings, BATCH_TOKENS):
             results += _show(source, members, requests)
             progress(len(members))
+        sheet = _draw_sheet(source, encodings, tables)
     results.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
-    return [shown for _, shown in results]
+    return [*[shown for _, shown in results], *sheet]
+
+
+def _draw_sheet(
+    source: AttentionSource, encodings: Sequence[Encoding], tables: Tables
+) -> list[ShownExample]:
+    """Heads with different patterns on one sentence, of those that are shown the handiest."""
+    heads = [head for head in choose_sheet_heads(tables) if head.layer in source.layer_numbers]
+    encoding = min(encodings, key=lambda encoding: abs(len(encoding) - SHEET_TOKENS))
+    maps, kind = (
+        _run_heads(source, [encoding], {(0, h.layer, h.head) for h in heads}),
+        _kind_of(source),
+    )
+    rows, keys = _find_sides(encoding, kind)
+    shown = []
+    for head in heads:
+        place = head.layer, head.head
+        view = _make_view(rows, place, maps[0, *place], False, (), keys=keys)
+        short = replace(view, kind=kind or "").excerpt(SHEET_UNITS)
+        shown.append(ShownExample(head.title, SHEET, 0.0, "", short))
+    return shown
 
 
 def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample]:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from headscope.contracts import AttentionKind
 from headscope.data.attention import head_name
+from headscope.data.head_view import SHEET
 from headscope.data.table import split_kinds
 from headscope.runs.run import Run, explain_damage
 from headscope.view.behaviour import find_kind, list_kinds
@@ -121,7 +122,7 @@ def _card_values(card: Any) -> dict[str, Any]:
 def _examples(run: Run) -> Iterator[dict[str, Any]]:
     for shown in run.examples:
         view = shown.view
-        if view.kind not in ("", AttentionKind.ENCODER):
+        if view.kind not in ("", AttentionKind.ENCODER) or shown.end == SHEET:
             continue
         yield {
             "head": head_name(view.layer, view.head),

@@ -1,6 +1,6 @@
 """`headscope show`: one text, and what a head, a layer or all heads of a model do with it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -42,7 +42,8 @@ LONG_TEXT = 100  # tokens or words: more are drawn as running text
 def show(
     model: Any = "demo", text: str | None = None, *, tokenizer: Any = None, **options: Any
 ) -> Drawing:
-    """Draw what a model attends to in a text: one `head` ("8-10" or (8, 10)), a `layer`, or all.
+    """Draw what a model attends to in a text: a `head` ("8-10" or (8, 10)) or several ("5-5,3-3" or
+    ["5-5", "3-3"]), a `layer`, or all.
 
     `words` draws words instead of tokens. A `sentence` of a `treebank`, by its id, has its
     dependency arcs in red; `relation` keeps to those of one kind. `red` words have all attention
@@ -148,31 +149,44 @@ def _draw(
             f"--view text draws one head, and {len(views)} were asked for. Expected one head; name "
             f"it, e.g. --head 8-10."
         )
-    is_bare = layer is None
+    is_bare = layer is None and chosen.head is None
     columns = source.n_heads if is_bare else LAYER_COLUMNS
-    title = f"{name}, all heads" if is_bare else f"{name}, layer {layer}"
+    heads = ", ".join(head_name(*view.place) for view in views)
+    title = f"{name}, heads {heads}" if layer is None else f"{name}, layer {layer}"
+    title = f"{name}, all heads" if is_bare else title
     if chosen.view == "matrix" or (chosen.view == "auto" and is_long and not is_bare):
         return draw_matrices(views, columns, red, title, is_bare)
     return draw_heads(views, columns, red=red, title=title, bare=is_bare)
 
 
-def _read_heads(head: str | tuple[int, int] | None, layer: int | None) -> list[tuple[int, int]]:
-    """The head asked for by name, counted from 0; none where a layer or all heads are."""
+def _read_heads(
+    head: str | tuple[int, int] | Sequence[str] | None, layer: int | None
+) -> list[tuple[int, int]]:
+    """The heads asked for by name, counted from 0; none where a layer or all heads are."""
     if head is None:
         return []
-    name = head if isinstance(head, str) else "-".join(map(str, head))
+    if isinstance(head, str):
+        names = [name.strip() for name in head.split(",")]
+    elif all(isinstance(part, int) for part in head):
+        names = ["-".join(map(str, head))]
+    else:
+        names = [str(name) for name in head]
     if layer is not None:
         raise StudyError(
-            f"Both head {name} and layer {layer} were asked for. Expected one of them, or neither "
-            "for all heads; leave one out."
+            f"Both head {', '.join(names)} and layer {layer} were asked for. Expected one of them, "
+            "or neither for all heads; leave one out."
         )
-    found = parse_head_name(name)
-    if found is None:
+    return [_read_head(name) for name in dict.fromkeys(names)]
+
+
+def _read_head(name: str) -> tuple[int, int]:
+    head = parse_head_name(name)
+    if head is None:
         raise StudyError(
             f"Head {shorten(name)!r} cannot be read. Expected layer-head, both counted from 1; "
-            "write it as 8-10."
+            "write it as 8-10, and several as 5-5,3-3,8-10."
         )
-    return [found]
+    return head
 
 
 def _find_example(text: str | None, chosen: ShowOptions) -> Example:

@@ -1,6 +1,6 @@
 """A finished run: its tables, figures, cards, examples and report."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -134,27 +134,43 @@ class Run:
 
         `palette` is the name of a scheme, or colours separated by commas.
         """
-        from headscope.view.paper import PaperStyle, fit_figure, read_length  # altair: as above
+        from headscope.view.paper import (  # altair: as above
+            PaperStyle,
+            fit_figure,
+            read_length,
+            style_drawing,
+        )
+        from headscope.view.svg import Drawing
 
         size = read_length(width), read_length(height)
         style = PaperStyle(*size, font, palette, background)
         with explain_damage(self):
-            return fit_figure(self.figures[name], style, name)
+            figure = self.figures[name]
+            if isinstance(figure, Drawing):  # a sheet of heads
+                return style_drawing(figure, style)
+            return fit_figure(figure, style, name)
 
     @property
     def figures(self) -> "RunFigures":
         """The run's figures by name, each drawn when you access it."""
-        return RunFigures(self.tables)
+        return RunFigures(self.tables, self.examples)
 
 
 @dataclass(frozen=True)
 class RunFigures(Mapping[str, Any]):
-    """The figures that a run has the tables for: `run.figures["position"]` is an Altair chart."""
+    """The figures that a run has tables or examples for.
+
+    `run.figures["position"]` is an Altair chart, `run.figures["heads-sheet"]` a drawing.
+    """
 
     tables: Mapping[str, pd.DataFrame]
+    examples: Sequence[ShownExample] = ()
 
     def __getitem__(self, name: str) -> Any:
-        known = self._list()
+        known, sheets = self._list(), self._draw_sheets()
+        if name in sheets:
+            return sheets[name]
+        known = {**known, **sheets}
         if name not in known:
             raise UnknownTable(
                 f"No figure named {shorten(name)!r}.{suggest(shorten(name), known)} Known: "
@@ -168,7 +184,8 @@ class RunFigures(Mapping[str, Any]):
         return any(name == own for own in self)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, figure in self._list().items() if not figure.missing(self.tables))
+        names = [name for name, figure in self._list().items() if not figure.missing(self.tables)]
+        return iter([*names, *self._draw_sheets()])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -177,6 +194,12 @@ class RunFigures(Mapping[str, Any]):
         from headscope.view.figure import list_figures  # altair: only to show it
 
         return list_figures()
+
+    def _draw_sheets(self) -> dict[str, "Drawing"]:
+        """The sheets of heads that its examples give."""
+        from headscope.view.sheet import draw_sheets  # all analyses: only to show it
+
+        return draw_sheets(self.examples)
 
 
 @contextmanager

@@ -208,7 +208,8 @@ def _cells(figure: Grid, table: pd.DataFrame, n_layers: int, n_heads: int) -> Ch
     tooltip = [HEAD, *_tooltips(figure.hover), number(figure.column, figure.axis)]
     tooltip += [INTERVAL] if "low" in table else []
     legend = alt.Legend(orient="bottom", gradientLength=150, tickCount=4)
-    scale = alt.Scale(scheme=SEQUENTIAL, nice=False, zero=True)
+    most = alt.Undefined if figure.most is None else [0, figure.most]
+    scale = alt.Scale(scheme=SEQUENTIAL, nice=False, zero=True, domain=most)
     if figure.diverging:
         furthest = float(table[figure.column].abs().max()) or 1.0
         domain = [-furthest, furthest]
@@ -233,6 +234,7 @@ def _heads_axis(channel: Any, field: str, n: int) -> Any:
 BAR, ON_ALL = "#A6CEEB", COLOURS[0]
 TICKS = (COLOURS[1], COLOURS[2], COLOURS[3])
 STEP = 19  # pixels, from bar to bar
+TICK_SHAPE = "M-0.15,-1L0.15,-1L0.15,1L-0.15,1Z"  # upright, as an SVG path
 ALL = "on all data, as in the paper"
 
 
@@ -296,7 +298,11 @@ def _bar_layers(figure: Bars, compared: dict[str, str]) -> list[Chart]:
         chart = chart.transform_calculate(series=f"'{series}'")  # our own words: no quotes
         return chart.encode(_share_axis(figure, column), down, colour, tooltip=tooltip)
 
-    layers = [mark(bar, figure.column, figure.bar), interval]
+    # In the legend each series has the form of its mark. These points are never drawn.
+    shapes = ["square", *["diamond"] * bool(figure.on_all), *[TICK_SHAPE] * len(figure.ticks)]
+    forms = alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
+    keys = base.transform_filter("false").mark_point(filled=True).encode(colour, forms)
+    layers = [mark(bar, figure.column, figure.bar), interval, keys]
     layers += [mark(tick, column, series) for column, series in figure.ticks.items()]
     layers += [mark(diamond, figure.on_all, ALL)] if figure.on_all else []
     if figure.has_heads:  # named in a column of their own

@@ -118,15 +118,18 @@ def draw_heads(
     red: Collection[str] = (),
     title: str | None = None,
     bare: bool = False,
+    titles: Sequence[str] = (),
 ) -> Drawing:
-    """Several heads in a grid, row by row; `bare` cells are small and leave the tokens out."""
+    """Several heads in a grid, row by row; `bare` cells are small and leave the tokens out.
+
+    `titles` stand above the heads, by default their names.
+    """
     shown = [without_special(view) if hide_special else view for view in views]
-    cell = _lay_out_bare(shown) if bare else _lay_out(shown, "Head 00-00")
+    titles = titles or [f"Head {head_name(view.layer, view.head)}" for view in shown]
+    cell = _lay_out_bare(shown) if bare else _lay_out(shown, max(titles, key=len, default=""))
     drawn = [
-        _draw_bare(view, cell, red)
-        if bare
-        else _draw_cell(view, cell, red, f"Head {head_name(view.layer, view.head)}")
-        for view in shown
+        _draw_bare(view, cell, red) if bare else _draw_cell(view, cell, red, heading)
+        for view, heading in zip(shown, titles, strict=True)
     ]
     words = " ".join(show_unit(unit) for unit in shown[0].units) if shown else ""
     about = f"Attention of {len(views)} heads over: {words}"

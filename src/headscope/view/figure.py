@@ -11,10 +11,12 @@ import altair as alt
 import pandas as pd
 from altair.utils.schemapi import debug_mode
 
+from headscope.data.head_view import ShownExample
 from headscope.data.table import Tables
 from headscope.errors import StudyError
 from headscope.files import write_atomically
 from headscope.view.presentation import list_specs
+from headscope.view.sheet import draw_sheets
 from headscope.view.specs import COLOURS, GREY, KIND_TITLES, Bars, Dots, Figure, Grid
 
 __all__ = [
@@ -30,7 +32,6 @@ SEQUENTIAL: Final = "yellowgreenblue"
 DIVERGING: Final = "redblue"
 FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
 FORMATS = ("svg", "png", "pdf")
-DOTS_PER_INCH = 200
 MANY_ROWS = 2500
 HEAD = alt.Tooltip("name:N", title="head")
 INTERVAL = alt.Tooltip("interval:N", title="95 % interval")
@@ -196,35 +197,47 @@ def clean_labels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def save_figures(
-    tables: Tables, folder: str | Path, formats: Sequence[str] = ("svg",)
+    tables: Tables,
+    folder: str | Path,
+    formats: Sequence[str] = ("svg",),
+    examples: Sequence[ShownExample] = (),
 ) -> list[Path]:
-    """Write every figure whose tables are there as NAME.FORMAT, and say where."""
+    """Write every figure whose tables or examples are there as NAME.FORMAT, and say where."""
     for format in formats:
         _refuse_format(format)
-    paths = []
-    drawable = [figure for figure in list_figures().values() if not figure.missing(tables)]
-    for figure in drawable:
-        chart = figure.draw(tables)
-        for format in formats:
-            paths.append(Path(folder) / f"{figure.name}.{format}")
-            write_atomically(paths[-1], render(chart, format))
-    return paths
+    drawn = {n: f.draw(tables) for n, f in list_figures().items() if not f.missing(tables)}
+    contents = {
+        f"{name}.{format}": render(chart, format)
+        for name, chart in drawn.items()
+        for format in formats
+    } | {
+        f"{name}.{format}": sheet.encode(f".{format}")
+        for name, sheet in draw_sheets(examples).items()
+        for format in formats
+    }
+    for name, content in contents.items():
+        write_atomically(Path(folder) / name, content)
+    return [Path(folder) / name for name in contents]
 
 
 def render(chart: Chart, format: str, **options: Any) -> bytes:
-    """A chart as the content of a file; a PNG is on white, the others on nothing."""
+    """A chart as the content of a file, the same as `headscope report --figure` writes.
+
+    A PNG is on white, the others on nothing. With `options` Altair writes it.
+    """
     _refuse_format(format)
+    if not options:
+        from headscope.view.paper import PaperStyle, fit_figure  # it draws charts of this room
+
+        return fit_figure(chart, PaperStyle(), "").encode(f".{format}")
     if format == "svg":
         text = StringIO()
         chart.save(text, format="svg", **options)
         return text.getvalue().encode()
     content = BytesIO()
-    if format == "png":
-        white = chart.copy(deep=True)
-        white.config.background = "white"
-        white.save(content, format="png", **{"ppi": DOTS_PER_INCH, **options})
-    else:
-        chart.save(content, format="pdf", **options)
+    on_white = chart.copy(deep=True)
+    on_white.config.background = "white" if format == "png" else chart.config.background
+    on_white.save(content, format=format, **options)
     return content.getvalue()
 
 

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from headscope.contracts import AttentionKind
 from headscope.data.attention import head_name
-from headscope.data.head_view import ShownExample
+from headscope.data.head_view import SHEET, ShownExample
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import WriteError
 from headscope.files import write_atomically
@@ -34,6 +34,7 @@ from headscope.view.glossary import GLOSSARY, READING
 from headscope.view.overview import GROUNDS, STRENGTHS, Overview, make_overview, paint
 from headscope.view.presentation import PAIR
 from headscope.view.sections import as_script, fill_sections
+from headscope.view.sheet import SHEETS, draw_sheets
 from headscope.view.table import Format, render
 from headscope.view.terminal import (
     describe_counts,
@@ -115,6 +116,7 @@ def render_report(
         # pixels a layer, with which the picture fits on the first screen
         row_height=max(LEAST_ROW, min(MOST_ROW, PICTURE_HEIGHT // max(overview.n_layers, 1))),
         notable=notable,
+        sheets=[(SHEETS[n], Markup(d.svg)) for n, d in draw_sheets(examples).items()],
         cards=[{"name": c.name, "gist": c.gist, "is_known": bool(c.words)} for c in cards],
         cards_json=as_script([_card_values(card, notable) for card in cards]),
         method=list(_method(manifest)),
@@ -219,7 +221,8 @@ def _tiles(
 def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]:
     """What heads are shown for, with their drawings."""
     groups = groupby(
-        examples, key=lambda example: (example.title, example.view.kind, *example.view.place)
+        [example for example in examples if example.end != SHEET],
+        key=lambda example: (example.title, example.view.kind, *example.view.place),
     )
     for number, ((title, kind, *place), group) in enumerate(groups, start=1):
         shown, name = list(group), head_name(*place)

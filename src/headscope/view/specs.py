@@ -102,7 +102,9 @@ class _HeadsFigure(Figure):
 
     column: str
     axis: Any  # what the number is, in words; or a function of the tables that says it
-    where: Mapping[str, str] = field(default_factory=dict)  # the rows that are drawn, by labels
+    where: Mapping[str, str | tuple[str, ...]] = field(
+        default_factory=dict
+    )  # rows drawn, by labels
     seen: str = ""  # the column whose values get no place where their number is 0 everywhere
     rows: Callable[[Tables], pd.DataFrame] | None = None  # the rows, where they must be computed
     own_scales: bool = False  # each panel has its own scale
@@ -150,6 +152,7 @@ class Grid(_HeadsFigure):
     panel: str = ""  # the column with a panel for each of its values
     words: Mapping[str, str] = field(default_factory=dict)  # what panels are called, in order
     hover: Sequence[Hover] = ()
+    most: float | None = None  # the end of the scale; None: the largest number
     in_line: int = 3
 
 
@@ -182,11 +185,13 @@ def attention_grid(name: str, table: str, to: str, where: Mapping[str, str], con
     return Grid(
         name=name,
         title=f"Heads that attend to {to}",
-        caption=f"{HOW_TO_READ} The darker, the more of its attention goes to {to}.",
+        caption=f"{HOW_TO_READ} The darker, the more of its attention goes to {to}. The scale ends "
+        "at 100 % in all such grids.",
         needs=(table,),
         column="weight",
         axis="share of attention",
         where=where,
+        most=1.0,
         has_content=lambda tables: bool((choose_rows(tables[table], where)["weight"] > 0).any()),
         content=content,
     )
@@ -376,6 +381,7 @@ class Behaviour:
     short: str = ""  # in a cell of the picture of all heads: six letters or so
     also: str = ""  # other words by which a person may look for it
     is_negative: bool = False  # the share is that below 0
+    panel: str = ""  # of the sheet of heads on one sentence, where it has one
     is_look: bool = False  # it is where attention goes, which a `Look` colours; not what it finds
     each: str = ""  # a column each of whose values has its own behaviour, named after it,
     besides: tuple[str, ...] = ()  # but for these

@@ -63,22 +63,21 @@ class Drawing:
         """Write the picture as its ending says: .svg, .html, .png or .pdf."""
         path = Path(path)
         refuse_ending(path)
-        ending = path.suffix.lower()
-        if ending == ".svg":
-            content = self.svg.encode()
-        elif ending == ".html":
-            content = PAGE.format(title=escape_text(self.title), svg=self.svg).encode()
-        else:
-            import vl_convert  # a large library: only for the forms that need it
-
-            # A PNG is on white: dots do not turn light on a dark page as currentColor does.
-            content = bytes(
-                vl_convert.svg_to_pdf(self.svg)
-                if ending == ".pdf"
-                else vl_convert.svg_to_png(put_on(self.svg, "#fff"), scale=PNG_SCALE)
-            )
-        write_atomically(path, content)
+        write_atomically(path, self.encode(path.suffix.lower()))
         return path
+
+    def encode(self, ending: str) -> bytes:
+        """The picture as the content of a file with this ending."""
+        if ending == ".svg":
+            return self.svg.encode()
+        if ending == ".html":
+            return PAGE.format(title=escape_text(self.title), svg=self.svg).encode()
+        import vl_convert  # a large library: only for the forms that need it
+
+        if ending == ".pdf":
+            return bytes(vl_convert.svg_to_pdf(self.svg))
+        # A PNG is on white: dots do not turn light on a dark page as currentColor does.
+        return bytes(vl_convert.svg_to_png(put_on(self.svg, "#fff"), scale=PNG_SCALE))
 
 
 def compose(

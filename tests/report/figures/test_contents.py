@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from headscope.analyses.dependency.show import best_relations
-from headscope.analyses.distance.charts import joints
+from headscope.analyses.distance.dendrogram import cut_tree, joints
 from headscope.analyses.distance.tables import ordered_matrix
 from headscope.view.figure import list_figures, render
 from tests.report.figures.made import make_tables
@@ -135,6 +135,30 @@ def test_a_dendrogram_joins_the_middles_of_its_parts_at_its_height() -> None:
         (5, 2.5, 0.6),
         (5, 2.5, 0.2),
     ]
+
+
+def test_a_large_dendrogram_is_cut_at_clusters_and_large_clusters_into_parts() -> None:
+    n = 90  # a chain: each merge takes one head more
+    merges = pd.DataFrame(
+        {
+            "merge": range(n + 1, 2 * n),
+            "left": [1, *range(n + 1, 2 * n - 1)],
+            "right": range(2, n + 1),
+            "divergence": np.linspace(0.1, 0.6, n - 1),
+        }
+    )
+    layout = pd.DataFrame({"place": range(1, n + 1), "cluster": [1] * 60 + [2] * 30})
+    groups = cut_tree(merges, layout)
+    assert sorted(head for heads in groups.values() for head in heads) == [*range(1, n + 1)]
+    assert max(map(len, groups.values())) == 40
+    assert next(iter(groups.values())) == [*range(1, 41)]
+    heads = pd.DataFrame({"layer": [1] * n, "head": range(1, n + 1)})
+    labels = {"behaviour": "other", "behaviours": "other", "x": 0.0, "y": 0.0}
+    tables = {"dendrogram": merges, "layout": layout.join(heads).assign(**labels)}
+    spec = list_figures()["dendrogram"].draw(tables).to_dict()
+    assert "params" in spec
+    drawn = render(draw("dendrogram", tables), "svg").decode()
+    assert drawn.count(">1-") == 40, "the heads of the open group have names"
 
 
 def test_a_probe_that_the_paper_does_not_have_is_not_said_to_have_zero_there() -> None:

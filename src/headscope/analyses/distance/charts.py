@@ -1,4 +1,4 @@
-"""The pictures of distances between heads: the map, the dendrogram, the matrix."""
+"""The pictures of distances between heads: the map and the matrix."""
 
 import zlib
 from base64 import b64encode
@@ -24,7 +24,7 @@ from headscope.view.presentation import list_specs
 from headscope.view.specs import GREY, Kind, Labels
 
 __all__ = [
-    "draw_by_layer", "draw_dendrogram", "draw_layers", "draw_map", "draw_map_by_layer",
+    "SAID", "add_kinds", "draw_by_layer", "draw_layers", "draw_map", "draw_map_by_layer",
     "draw_matrix",
 ]  # fmt: skip
 
@@ -41,7 +41,7 @@ MOST_NAMES = 30
 def draw_map(tables: Tables) -> Chart:
     """Coloured and shaped by what the heads do; labels such as relations are named."""
     layout = tables["layout"]
-    heads, present = _add_kinds(layout)
+    heads, present = add_kinds(layout)
     names = [kind.name for kind in present]
     colours = alt.Scale(domain=names, range=[kind.colour for kind in present])
     shapes = alt.Scale(domain=names, range=[kind.shape for kind in present])
@@ -78,7 +78,7 @@ def draw_map_by_layer(tables: Tables) -> Chart:
     return _square(alt.layer(points), layout, ["layer", "head", "x", "y", "behaviours", "cluster"])
 
 
-def _add_kinds(layout: pd.DataFrame) -> tuple[pd.DataFrame, list[Kind]]:
+def add_kinds(layout: pd.DataFrame) -> tuple[pd.DataFrame, list[Kind]]:
     """The heads with the kind of what they do, and which kinds there are, in their order."""
     kinds = {name: find_kind(name) for name in layout["behaviour"].unique()}
     present = [kind for kind in list_kinds() if kind in kinds.values()]
@@ -107,80 +107,6 @@ def _square(chart: Chart, heads: pd.DataFrame, columns: list[str]) -> Chart:
     return name_and_interval(
         chart.properties(width=MAP_SIDE, height=MAP_SIDE, view=frame, data=data)
     )
-
-
-# The dendrogram: joints drawn at the height at which groups of heads come together.
-
-NARROWEST, WIDEST = 420, 860
-NAMED = 150  # with more heads there is no room for names
-
-
-def draw_dendrogram(tables: Tables) -> Chart:
-    """Joints as lines, heads as points at the foot with their names below."""
-    layout = tables["layout"]
-    n_heads = len(layout)
-    width = min(WIDEST, max(NARROWEST, 11 * n_heads))
-    scale = alt.Scale(domain=[0.5, n_heads + 0.5], nice=False)
-    across = alt.X("place:Q", axis=None, scale=scale)
-    up = alt.Y("divergence:Q", title="mean divergence (nats)")
-    lines = (
-        alt.Chart(mark_data(joints(tables["dendrogram"], layout), ["merge", "place", "divergence"]))
-        .mark_line(color=GREY, strokeWidth=1.2)
-        .encode(across, up, detail="merge:N", order=alt.Order("corner:Q"))
-        .transform_window(corner="row_number()")
-    )
-    feet = [_feet(layout, width / n_heads).encode(across)]
-    if n_heads <= NAMED:
-        feet.append(_names(layout, width / n_heads).encode(across))
-    return alt.layer(lines, *feet).properties(width=width, height=260)
-
-
-def joints(dendrogram: pd.DataFrame, layout: pd.DataFrame) -> pd.DataFrame:
-    """Four corners for each merge: up from the left part, across, and down to the right part."""
-    middles = dict(enumerate(layout["place"].astype(float), start=1))
-    heights = dict.fromkeys(middles, 0.0)
-    corners: list[tuple[int, float, float]] = []
-    for row in dendrogram.to_dict("records"):
-        merge, height = int(row["merge"]), float(row["divergence"])
-        left, right = sorted((int(row["left"]), int(row["right"])), key=middles.__getitem__)
-        corners += [
-            (merge, middles[left], heights[left]),
-            (merge, middles[left], height),
-            (merge, middles[right], height),
-            (merge, middles[right], heights[right]),
-        ]
-        middles[merge] = (middles[left] + middles[right]) / 2
-        heights[merge] = height
-    return pd.DataFrame(corners, columns=["merge", "place", "divergence"])
-
-
-def _feet(layout: pd.DataFrame, room: float) -> Chart:
-    heads, present = _add_kinds(layout)
-    domain, colours = [kind.name for kind in present], [kind.colour for kind in present]
-    columns = ["layer", "head", "place", "kind", "behaviours", "cluster"]
-    drawn = name_and_interval(alt.Chart(mark_data(heads, columns)))
-    return drawn.mark_circle(size=max(6, min(36, room**2)), opacity=1, cursor="pointer").encode(
-        alt.YDatum(0),
-        alt.Color(
-            "kind:N",
-            scale=alt.Scale(domain=domain, range=colours),
-            legend=alt.Legend(orient="top", title=None),  # names are below
-        ),
-        tooltip=SAID,
-    )
-
-
-def _names(layout: pd.DataFrame, room: float) -> Chart:
-    drawn = name_and_interval(alt.Chart(mark_data(layout, ["layer", "head", "place"])))
-    text = drawn.mark_text(
-        angle=270,
-        align="right",
-        dx=-6,
-        baseline="middle",
-        fontSize=max(4.5, min(9.5, room * 0.95)),
-        color=TEXT,
-    )
-    return text.encode(alt.YDatum(0), text="name:N")
 
 
 # The matrix: a cell for every two heads, or, where there are very many, one image.

@@ -215,11 +215,13 @@ PRESENTATION = Presentation(MAP, paper="6", figure="heads-map-layers", derive=de
         "diagonal are groups of similar heads.",
     ),
     Figure(
-        name="dendrogram", needs=("dendrogram", "layout"), draw_tables=f"{CHARTS}:draw_dendrogram",
+        name="dendrogram", needs=("dendrogram", "layout"),
+        draw_tables="headscope.analyses.distance.dendrogram:draw_dendrogram",
         title="Which heads belong together",
         caption="Each point at the bottom is a head. Two heads or groups that join at a lower "
         "height attend more alike. The height is the mean divergence between the two groups, in "
-        "nats. Colours: what the heads attend to, as in the map of heads.",
+        "nats. Colours: what the heads attend to, as in the map of heads. Many heads are cut into "
+        "groups (clusters, and parts of large ones): click a group to see its heads below.",
     ),
     Claim(
         "layers-attend-alike", check_layers, needs=("distance-layers",), unless=ONE_LAYER,

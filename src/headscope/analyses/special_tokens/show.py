@@ -259,22 +259,31 @@ def share_of_own(tables: Tables) -> "pd.Series[float]":
 
 
 DOTS = partial(
-    Dots, needs=("special-tokens",), column="weight", axis="share of attention", split="target",
-    words=PANELS, seen="target", paper="Figure 2",
+    Dots, needs=("special-tokens",), column="weight", axis="share of attention", paper="Figure 2",
 )  # fmt: skip
+BY_TARGET = partial(DOTS, split="target", words=PANELS, seen="target")
 HOW = "One panel for each class of tokens that get attention. " + how_to_read(
     "share of attention that goes to the class"
 )
 LAYERS = ("special-tokens", "special-tokens-layers")
 PRESENTATION = Presentation(SURFACE, paper="3.2", figure="special-tokens", show=[
-    DOTS(
+    BY_TARGET(
         name="special-tokens", where={"source": "all"}, title="Attention to special tokens",
         caption=f"{HOW} The shares of a head add up to 1 over the panels.",
     ),
-    DOTS(
+    BY_TARGET(
         name="special-tokens-from-sep", where={"source": "sep"}, title="Where closing tokens look",
         caption=f"{HOW} Only attention from the closing tokens is counted. In the paper they "
         "attend to themselves and each other in the layers where other tokens attend to them.",
+        content="attention from closing tokens (an encoder's [SEP])",
+    ),
+    DOTS(
+        name="special-tokens-to-sep", where={"source": ("sep", "other"), "target": "sep"},
+        split="source", seen="source", by_colour=True, in_line=2,
+        words={"sep": "from closing tokens", "other": "from all other tokens"},
+        title="Who looks at closing tokens",
+        caption="Attention to the closing tokens, from closing tokens and from all others. "
+        + how_to_read("share of attention that goes to closing tokens"),
         content="attention from closing tokens (an encoder's [SEP])",
     ),
     attention_grid(
@@ -369,7 +378,7 @@ PRESENTATION = Presentation(SURFACE, paper="3.2", figure="special-tokens", show=
         Behaviour(
             name, f"looks at {phrase} ({{}})", kind, THRESHOLD, "special-tokens", "weight",
             {"source": "all", "target": target}, ranking=target, short=short, also=also,
-            is_look=True,
+            is_look=True, panel="" if target == "punctuation" else "special",
         )
         for name, target, phrase, kind, short, also in (
             ("opening token (cls)", "cls", "the opening token", OPENING, "open",
