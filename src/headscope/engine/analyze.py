@@ -16,8 +16,9 @@ from headscope.data.head_view import ShownExample, write_examples
 from headscope.data.table import split_kinds
 from headscope.engine.checkpoint import Checkpoint, SavedSums, StateFile
 from headscope.engine.cluster import Pool, find_ray, open_pool
+from headscope.engine.examples import gather_examples
 from headscope.engine.finish import finish_run
-from headscope.engine.head_views import gather_examples, refuse_absent_heads
+from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import Result
 from headscope.engine.merge import SHARDS, finish_part
 from headscope.engine.open_models import open_models, tell_needs

@@ -1,44 +1,27 @@
-"""What chosen heads do with an example; and the examples where notable heads do best and worst.
+"""What chosen heads do with an example: the values that are drawn."""
 
-These are found while a corpus streams by, and viewed again here.
-"""
-
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from headscope.contracts import AttentionKind, AttentionSource, CorpusRole
+from headscope.contracts import AttentionKind, AttentionSource
 from headscope.data.attention import LayerAttention, head_name
-from headscope.data.counts import ExampleCounts
 from headscope.data.encoding import Encoding, TokenKind
 from headscope.data.example import ROOT, Example
-from headscope.data.head_view import SHEET, HeadView, ShownExample
-from headscope.data.table import Tables
-from headscope.engine.finish import NotableHead, choose_sheet_heads, find_notable_heads
-from headscope.engine.measure import Progress, refuse_not_finite
-from headscope.engine.plan import Pass
-from headscope.engine.sample import Sample
-from headscope.engine.windows import cut_documents, encode_windows
+from headscope.data.head_view import HeadView
+from headscope.engine.measure import refuse_not_finite
 from headscope.errors import StudyError, suggest
-from headscope.models.encode import equal_length_batches
 from headscope.models.seq2seq import OneKind
-from headscope.runs.tables import CORPUS_COLUMNS, rows_of_pass
-from headscope.stats.ranking import ENDS, MOST, Ranking
 
 __all__ = [
-    "DIRECTIONS", "all_heads", "gather_examples", "merge_examples", "name_layers", "read_again",
-    "refuse_absent_heads", "view_heads",
+    "DIRECTIONS", "all_heads", "encode_whole", "find_sides", "kind_of", "make_view", "name_layers",
+    "refuse_absent_heads", "run_heads", "view_heads",
 ]  # fmt: skip
 
-DRAWN_UNITS = 30
-SHEET_TOKENS, SHEET_UNITS = 14, 20  # of the sentence of a sheet: wanted, and at most
-READ_AT_ONCE = 64
-BATCH_TOKENS = 2048  # that the model reads together
 DIRECTIONS = ("dependent-to-head", "head-to-dependent")
 NO_LIMIT = 10**9  # tokens: the text is cut nowhere, so that its real length can be said
 
@@ -70,27 +53,27 @@ def view_heads(
     refuse_absent_heads(source, heads)
     if arcs is None:
         arcs = _gold_arcs(example, relation, direction)
-    (encoding,) = _encode_whole(source, [example], max_tokens)
-    maps = _run_heads(source, [encoding], [(0, *head) for head in heads])
-    rows, keys = _find_sides(encoding, _kind_of(source))
+    (encoding,) = encode_whole(source, [example], max_tokens)
+    maps = run_heads(source, [encoding], [(0, *head) for head in heads])
+    rows, keys = find_sides(encoding, kind_of(source))
     return [
-        _make_view(rows, head, maps[0, *head], by_words, arcs, later_piece, keys) for head in heads
+        make_view(rows, head, maps[0, *head], by_words, arcs, later_piece, keys) for head in heads
     ]
 
 
-def _kind_of(source: AttentionSource) -> AttentionKind | None:
+def kind_of(source: AttentionSource) -> AttentionKind | None:
     """Which attention of an encoder-decoder a source shows; None of other models."""
     return source.kind if isinstance(source, OneKind) else None
 
 
-def _find_sides(encoding: Encoding, kind: AttentionKind | None) -> tuple[Encoding, Encoding | None]:
+def find_sides(encoding: Encoding, kind: AttentionKind | None) -> tuple[Encoding, Encoding | None]:
     """The tokens that attend, and those attended to where they are others."""
     if kind in (None, AttentionKind.ENCODER) or encoding.target is None:
         return encoding, None
     return encoding.target, encoding if kind is AttentionKind.CROSS else None
 
 
-def _make_view(
+def make_view(
     encoding: Encoding,
     head: tuple[int, int],
     weights: Maps,
@@ -147,7 +130,7 @@ def name_layers(numbers: Sequence[int]) -> str:
     return f"layers {', '.join(str(number + 1) for number in numbers)}"
 
 
-def _encode_whole(
+def encode_whole(
     source: AttentionSource, examples: Sequence[Example], max_tokens: int | None
 ) -> list[Encoding]:
     """The examples in tokens; an error for one that the model cannot read."""
@@ -166,7 +149,7 @@ def _encode_whole(
     return encodings
 
 
-def _run_heads(
+def run_heads(
     source: AttentionSource,
     encodings: Sequence[Encoding],
     wanted: Collection[tuple[int, int, int]],
@@ -253,159 +236,3 @@ def _gold_arcs(example: Example, relation: str | None, direction: str) -> list[t
         )
     is_upward = direction == DIRECTIONS[0]
     return [(w, heads[w]) if is_upward else (heads[w], w) for w in words]
-
-
-@dataclass(frozen=True)
-class Request:
-    """An example that is to be shown, and what for."""
-
-    head: NotableHead
-    number: int  # of the notable head
-    analysis: Any
-    end: str
-    rank: int  # 0 is the best of the best, or the worst of the worst
-    score: float
-
-
-def gather_examples(
-    source: AttentionSource,
-    pass_: Pass,
-    sample: Sample,
-    rankings: Mapping[str, Ranking],
-    tables: Tables,
-    start_bar: Callable[[int], Progress] = lambda n_examples: lambda n_done: None,
-) -> list[ShownExample]:
-    """The notable heads of a pass at their best and worst examples, which are read again.
-
-    Of an encoder-decoder, `source` is one kind of its attention.
-    """
-    requests = _request(pass_, rankings, tables, source.layer_numbers)
-    if not requests:
-        return []
-    examples: dict[int, Example] = {}  # those that are shown, by their keys
-    is_cut, max_tokens = pass_.cut == "truncate", pass_.max_tokens
-    for example in read_again(sample, pass_.role, is_cut, source, max_tokens, requests):
-        if example.key in requests:
-            examples[example.key] = example
-        if len(examples) == len(requests):
-            break
-    encodings = _encode_whole(source, list(examples.values()), max_tokens)
-    progress = start_bar(len(encodings))
-    results: list[tuple[Request, ShownExample]] = []
-    with source.prepared():
-        for members in equal_length_batches(encodings, BATCH_TOKENS):
-            results += _show(source, members, requests)
-            progress(len(members))
-        sheet = _draw_sheet(source, encodings, tables)
-    results.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
-    return [*[shown for _, shown in results], *sheet]
-
-
-def _draw_sheet(
-    source: AttentionSource, encodings: Sequence[Encoding], tables: Tables
-) -> list[ShownExample]:
-    """Heads with different patterns on one sentence, of those that are shown the handiest."""
-    heads = [head for head in choose_sheet_heads(tables) if head.layer in source.layer_numbers]
-    encoding = min(encodings, key=lambda encoding: abs(len(encoding) - SHEET_TOKENS))
-    maps, kind = (
-        _run_heads(source, [encoding], {(0, h.layer, h.head) for h in heads}),
-        _kind_of(source),
-    )
-    rows, keys = _find_sides(encoding, kind)
-    shown = []
-    for head in heads:
-        place = head.layer, head.head
-        view = _make_view(rows, place, maps[0, *place], False, (), keys=keys)
-        short = replace(view, kind=kind or "").excerpt(SHEET_UNITS)
-        shown.append(ShownExample(head.title, SHEET, 0.0, "", short))
-    return shown
-
-
-def merge_examples(parts: Sequence[Sequence[ShownExample]]) -> list[ShownExample]:
-    """Of the examples that several runs kept for the same head and title, the most telling."""
-    groups: dict[tuple[Any, ...], list[ShownExample]] = {}
-    for shown in (shown for part in parts for shown in part):
-        key = (shown.title, shown.view.kind, shown.view.layer, shown.view.head, shown.end)
-        groups.setdefault(key, []).append(shown)
-    merged: list[ShownExample] = []
-    for (*_, end), group in groups.items():
-        merged += sorted(group, key=lambda shown: shown.score, reverse=end == ENDS[0])[:MOST]
-    return merged
-
-
-def _request(
-    pass_: Pass, rankings: Mapping[str, Ranking], tables: Tables, numbers: Sequence[int]
-) -> dict[int, list[Request]]:
-    """By the hash of an example's id, what it is to be shown for.
-
-    `numbers` are those of the layers in the rankings, which hold them without gaps.
-    """
-    requests: dict[int, list[Request]] = {}
-    number = 0
-    for analysis in pass_.analyses:
-        of_analysis = {name: tables[name] for name in analysis.tables if name in tables}
-        corpus = pass_.corpus.name
-        is_of_several = any({*CORPUS_COLUMNS} & {*table} for table in of_analysis.values())
-        suffix = f" ({corpus})" if is_of_several else ""
-        rows = {
-            name: rows_of_pass(table, corpus, pass_.window, pass_.cut)
-            for name, table in of_analysis.items()
-        }
-        ranking = rankings.get(analysis.name, Ranking())
-        for head in find_notable_heads(analysis.name, rows):
-            titled = replace(head, title=head.title + suffix)
-            chosen: set[int] = set()
-            position = (numbers.index(head.layer), head.head, *head.more)
-            for end in ENDS:  # in a small corpus the best may be among the worst: once is enough
-                for rank, (key, score) in enumerate(ranking.find(head.ranking, end, position)):
-                    if key not in chosen:
-                        request = Request(titled, number, analysis, end, rank, score)
-                        requests.setdefault(key, []).append(request)
-                    chosen.add(key)
-            number += 1
-    return requests
-
-
-def read_again(
-    sample: Sample,
-    role: CorpusRole,
-    is_truncated: bool,
-    source: AttentionSource,
-    max_tokens: int,
-    keys: Collection[int],
-) -> Iterator[Example]:
-    """The examples that have these keys, and all windows of such texts; of documents, those of
-    all."""
-    if role is not CorpusRole.COREF:
-        for example in sample.find(keys):
-            yield example
-            if role is CorpusRole.TEXT:
-                windows = encode_windows([example], source, role, max_tokens, ExampleCounts())
-                yield from (window.example for window in windows)
-        return
-    examples = iter(sample)
-    while some := list(islice(examples, READ_AT_ONCE)):
-        yield from cut_documents(some, source, max_tokens, ExampleCounts(), is_truncated)
-
-
-def _show(
-    source: AttentionSource, encodings: Sequence[Encoding], requests: Mapping[int, list[Request]]
-) -> Iterator[tuple[Request, ShownExample]]:
-    wanted = [
-        (position, encoding, request)
-        for position, encoding in enumerate(encodings)
-        for request in requests[encoding.example.key]
-    ]
-    heads = {(position, r.head.layer, r.head.head) for position, _, r in wanted}
-    maps, kind = _run_heads(source, encodings, heads), _kind_of(source)
-    for position, encoding, request in wanted:
-        head = request.head
-        is_of_words = head.pairs is not None
-        pairs = head.pairs(request.analysis, encoding.example) if head.pairs else []
-        weights = maps[position, head.layer, head.head]
-        rows, keys = _find_sides(encoding, kind)
-        view = _make_view(rows, (head.layer, head.head), weights, is_of_words, pairs, keys=keys)
-        n_right = round((request.score + len(view.marked)) / 2)
-        says = f"{n_right} of {len(view.marked)} found" if is_of_words else f"{request.score:.0%}"
-        short = replace(view, kind=kind or "").excerpt(DRAWN_UNITS)
-        yield request, ShownExample(head.title, request.end, request.score, says, short)

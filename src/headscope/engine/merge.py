@@ -15,8 +15,8 @@ from headscope.arguments import checked
 from headscope.data.head_view import write_examples
 from headscope.data.table import KIND
 from headscope.engine.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from headscope.engine.examples import merge_examples
 from headscope.engine.finish import describe_counts, finish_run
-from headscope.engine.head_views import merge_examples
 from headscope.engine.resolve import restore_analysis
 from headscope.engine.sample import Part
 from headscope.errors import OutputError, StudyError

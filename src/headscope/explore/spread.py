@@ -12,7 +12,7 @@ from typing import Any
 from headscope.contracts import AttentionKind, AttentionSource, CorpusRole
 from headscope.data.example import Example
 from headscope.engine.checkpoint import read_checkpoint
-from headscope.engine.head_views import read_again
+from headscope.engine.examples import read_again
 from headscope.engine.plan import TEXT_TOKENS
 from headscope.engine.sample import Sample, draw_sample
 from headscope.errors import HeadscopeError, StudyError, suggest
