@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from headscope.data.attention import head_name
-from headscope.data.head_view import ShownExample
+from headscope.data.head_view import SHEET, ShownExample
 from headscope.runs.run import Run
 from headscope.stats.ranking import ENDS
 from headscope.view.drawing import draw_head
@@ -32,9 +32,10 @@ def draw_side_by_side(runs: Mapping[str, Run]) -> list[SideBySide]:
 
 
 def _group(examples: Sequence[ShownExample]) -> dict[str, list[ShownExample]]:
-    """The examples by title, the best first; of one kind of attention."""
+    """The examples by title, those of the sheet first, then the best; of one kind of attention."""
     groups: dict[str, list[ShownExample]] = {}
-    for example in sorted(examples, key=lambda shown: ENDS.index(shown.end)):
+    order = (SHEET, *ENDS)  # that of a sheet is the same for all models
+    for example in sorted(examples, key=lambda shown: order.index(shown.end)):
         if not example.view.kind:
             groups.setdefault(example.title, []).append(example)
     return groups
@@ -50,7 +51,11 @@ def _pair(
             continue
         of_runs = [examples, *(group[title] for group in others)]
         by_id = [{shown.view.example: shown for shown in reversed(of_run)} for of_run in of_runs]
-        shared = [name for name in reversed(by_id[0]) if all(name in known for known in by_id)]
+        shared = [
+            shown.view.example
+            for shown in of_runs[0]
+            if all(shown.view.example in known for known in by_id)
+        ]
         if shared:
             yield False, number, title, [known[shared[0]] for known in by_id]
         else:

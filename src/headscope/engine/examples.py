@@ -34,7 +34,7 @@ from headscope.stats.ranking import ENDS, MOST, Ranking
 __all__ = ["gather_examples", "merge_examples", "read_again"]
 
 DRAWN_UNITS = 30
-SHEET_TOKENS, SHEET_UNITS = 14, 20  # of the sentence of a sheet: wanted, and at most
+SHEET_WORDS, SHEET_UNITS = 12, 20  # of the sentence of a sheet: wanted, and at most drawn
 READ_AT_ONCE = 64
 BATCH_TOKENS = 2048  # that the model reads together
 LONG = 512  # tokens; of longer examples a window of so many is read
@@ -82,17 +82,30 @@ def gather_examples(
         for members in equal_length_batches(encodings, BATCH_TOKENS):
             results += _show(source, members, requests)
             progress(len(members))
-        sheet = _draw_sheet(source, encodings, tables)
+        sentence = _choose_sentence(sample, pass_.role)
+        sheet = _draw_sheet(source, sentence, max_tokens, tables) if sentence else []
     results.sort(key=lambda pair: (pair[0].number, pair[0].end, pair[0].rank))
     return [*[shown for _, shown in results], *sheet]
 
 
+def _choose_sentence(sample: Sample, role: CorpusRole) -> Example | None:
+    """A sentence of handy length near the start of a corpus: the same one for every model."""
+    if role is CorpusRole.COREF:  # documents
+        return None
+
+    def distance(example: Example) -> int:
+        words = example.words or (example.text or "").split()
+        return abs(len(words) - SHEET_WORDS)
+
+    return min(islice(sample, READ_AT_ONCE), key=distance, default=None)
+
+
 def _draw_sheet(
-    source: AttentionSource, encodings: Sequence[Encoding], tables: Tables
+    source: AttentionSource, sentence: Example, max_tokens: int, tables: Tables
 ) -> list[ShownExample]:
-    """Heads with different patterns on one sentence, of those that are shown the handiest."""
+    """Heads with different patterns on one sentence."""
     heads = [head for head in choose_sheet_heads(tables) if head.layer in source.layer_numbers]
-    encoding = min(encodings, key=lambda encoding: abs(len(encoding) - SHEET_TOKENS))
+    [encoding] = encode_whole(source, [sentence], max_tokens)
     if not heads:
         return []
     kind = kind_of(source)
