@@ -86,12 +86,13 @@ class Watch(Enum):
     CROSS_ATTENTION = "cross attention"  # LayerAttention of the kind CROSS alone
     GRADIENT = "gradients"  # LayerGradient, last layer first
     CHANGE = "changes"  # LayerChange, first layer first
+    COPYING = "copying"  # LayerCopying, first layer first
     HEAD_SETS = "head-sets"  # HeadSetLosses, once: predictions without sets of heads
 
     @property
     def is_costly(self) -> bool:
         """Whether it costs more than a forward pass, so that a user must ask for it."""
-        return self in (Watch.GRADIENT, Watch.CHANGE, Watch.HEAD_SETS)
+        return self in (Watch.GRADIENT, Watch.CHANGE, Watch.HEAD_SETS, Watch.COPYING)
 
 
 class Observation(Protocol):

@@ -145,6 +145,9 @@ ANALYSES = Registry("analysis", "analyses", {
         "headscope.analyses.induction_proof:InductionProof",
         "what is lost without the best induction heads and without random ones; --also "
         "induction-proof"),
+    "copying": Entry(
+        "headscope.analyses.copying:CopyingHeads",
+        "does attention to a token raise that token's own logit, or lower it? --also copying"),
     "induction-text": Entry(
         "headscope.analyses.induction_text:InductionText",
         "the same in natural text: attention to what followed a token's last occurrence"),

@@ -230,3 +230,33 @@ def test_heads_that_share_keys_and_sliding_windows_are_told_apart(
     groups = run.tables["reach-groups"].set_index(["layer", "group"])["distance"]
     assert groups[1, 2] == pytest.approx((heads[1, 3] + heads[1, 4]) / 2)
     assert len(groups) == 4
+
+
+def test_copying_is_read_off_the_weights(
+    trained: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    """The slow way: each head's projected value of each token, times every word's vector."""
+    run = headscope.analyze(
+        trained, tokenizer=tokenizer, only="copying", repeat_tokens=6, repeat_sequences=2,
+        progress=False,
+    )  # fmt: skip
+    table = run.tables["copying"].set_index(["layer", "head", "effect"])
+    words = trained.lm_head.weight.detach()[:N_WORDS] * trained.model.norm.weight.detach()
+    for layer, block in enumerate(trained.model.layers, start=1):
+        seen: list[torch.Tensor] = []
+        hook = block.self_attn.v_proj.register_forward_hook(lambda m, i, o, s=seen: s.append(o))
+        per_head = block.self_attn.o_proj.weight.detach().split(16, dim=1)  # [hidden, part] each
+        copies = np.zeros(4)
+        for example in Repeats(6, 2):
+            ids = [int(float(word) * N_WORDS) for word in example.words or ()]
+            with torch.no_grad():
+                trained(torch.tensor([ids]))
+            for head in range(4):
+                value = seen[-1][0].split(16, dim=1)[head // 2]  # two heads share their values
+                logits = value.detach() @ per_head[head].T @ words.T  # [token, word]
+                best = logits.argmax(-1).tolist()
+                copies[head] += np.mean([int(b == t) for b, t in zip(best, ids, strict=True)])
+        hook.remove()
+        for head in range(4):
+            top = table.loc[(layer, head + 1, "copies"), "top_1"]
+            assert top == pytest.approx(copies[head] / 2)

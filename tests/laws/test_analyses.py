@@ -49,6 +49,7 @@ VALUES = {
     "head-matches": "divergence",
     "induction-proof": "gain",
     "importance": "importance",
+    "copying": "top_1",
 }
 
 NAMES = list(ANALYSES.built_in)
@@ -235,7 +236,7 @@ def test_what_is_measured_of_every_kind_of_attention() -> None:
 
 def test_what_has_no_slow_reference_here_is_compared_elsewhere() -> None:
     # with the model itself in tests/models/test_ablation.py, pair by pair in test_match.py
-    elsewhere = {"ablation", "head-matches", "induction-proof", "importance"}
+    elsewhere = {"ablation", "head-matches", "induction-proof", "importance", "copying"}
     assert set(NAMES) - set(REFERENCES) == elsewhere
 
 

@@ -19,9 +19,9 @@ from headscope.data.reading import AnyReading, MapSlice, Reading
 from headscope.lazy import Tensor, torch
 
 __all__ = [
-    "AttentionRows", "Changes", "Gradients", "HeadSetLosses", "LayerAttention", "LayerChange",
-    "LayerGradient", "Predictions", "Readings", "choose_rows", "head_name", "heads_per_layer",
-    "parse_head_name", "spread_heads",
+    "AttentionRows", "Changes", "Copying", "Gradients", "HeadSetLosses", "LayerAttention",
+    "LayerChange", "LayerCopying", "LayerGradient", "Predictions", "Readings", "choose_rows",
+    "head_name", "heads_per_layer", "parse_head_name", "spread_heads",
 ]  # fmt: skip
 
 OWN_STREAM = 2**63  # apart from other draws, whose seeds are below
@@ -264,6 +264,47 @@ class Changes:
         changes = torch.stack([layer.changes for layer in layers], dim=1)
         is_measured = torch.stack([layer.is_measured for layer in layers])
         return cls(changes, is_measured, first.base, first.effect, first.batch)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCopying:
+    """What heads would add to the logit of a token if they attended to it alone.
+
+    `above` is how many of `n_sample` other words of the vocabulary get a higher logit from it than
+    the token itself, `below` how many a lower one.
+    """
+
+    layer: int
+    above: Float[Tensor, "example head token"]
+    below: Float[Tensor, "example head token"]
+    n_sample: int
+    batch: Batch
+
+    def without_maps(self) -> LayerCopying:
+        """All of it: there are no maps."""
+        return self
+
+    def is_finite(self) -> Bool[Tensor, " example"]:
+        return _is_finite(self.above)
+
+
+@dataclass(frozen=True, eq=False)
+class Copying:
+    """The same of all layers."""
+
+    above: Float[Tensor, "example layer head token"]
+    below: Float[Tensor, "example layer head token"]
+    n_sample: int
+    batch: Batch
+
+    @classmethod
+    def join(cls, layers: Sequence[LayerCopying]) -> Copying:
+        """All layers of a batch."""
+        above, below = (
+            torch.stack(parts, dim=1)
+            for parts in zip(*((layer.above, layer.below) for layer in layers), strict=True)
+        )
+        return cls(above, below, layers[0].n_sample, layers[0].batch)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,12 @@ from torch import Tensor
 from headscope.contracts import Analysis, AttentionKind, CorpusRole, Source
 from headscope.data.attention import (
     Changes,
+    Copying,
     Gradients,
     HeadSetLosses,
     LayerAttention,
     LayerChange,
+    LayerCopying,
     LayerGradient,
     Predictions,
     Readings,
@@ -288,6 +290,8 @@ class _Layers:
         first = self._layers[0]
         if isinstance(first, HeadSetLosses):
             return first
+        if isinstance(first, LayerCopying):
+            return Copying.join(self._layers)
         if isinstance(first, LayerChange):
             return Changes.join(self._layers)
         if isinstance(first, LayerGradient):

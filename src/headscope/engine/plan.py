@@ -17,6 +17,7 @@ from headscope.data.table import KIND
 from headscope.engine.open_models import Models
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, first_part, name_parameters
+from headscope.models.copying import CopyingSource, explain_no_copying
 from headscope.models.language import build_task
 from headscope.models.loaded import LoadedModel
 from headscope.options import CUTS, RunOptions
@@ -277,6 +278,9 @@ def _need_gradients_or_heads(analysis: Any, pass_: Pass, models: Models) -> Reas
             f"{models.name} does not predict the next token. Expected a language model that reads "
             "from left to right; choose one, or leave the analysis out."
         )
+    if not why and pass_.watch is Watch.COPYING and models.with_head:
+        why = explain_no_copying(CopyingSource(build_task(models.with_head)))
+        why = why and f"{why}. Expected heads that write straight into the hidden states."
     return Reason(f"Skipped {analysis.name!r}: {first_part(why)}", why) if why else None
 
 

@@ -19,6 +19,7 @@ from headscope.engine.plan import Pass
 from headscope.engine.sample import Shard
 from headscope.errors import StudyError
 from headscope.models.ablation import AblationSource, mean_outputs
+from headscope.models.copying import CopyingSource
 from headscope.models.encode import equal_length_batches
 from headscope.models.gradients import GradientSource
 from headscope.models.head_sets import HeadSetSource
@@ -152,6 +153,9 @@ class Worker:
         if pass_.watch is Watch.CHANGE:
             assert prepared is not None  # measured before all else
             return AblationSource(self.outcome(), prepared, pass_.analyses[0].altered_heads())
+        if pass_.watch is Watch.COPYING:
+            assert self.models.with_head is not None  # else the pass was left out
+            return CopyingSource(build_task(self.models.with_head), self.options.seed)
         if pass_.watch is Watch.HEAD_SETS:
             assert self.models.with_head is not None  # else the pass was left out
             assert prepared is not None  # as above

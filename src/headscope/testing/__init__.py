@@ -21,7 +21,13 @@ import torch
 from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation, Corpus, CorpusRole, Source, Watch
-from headscope.data.attention import HeadSetLosses, LayerAttention, LayerChange, LayerGradient
+from headscope.data.attention import (
+    HeadSetLosses,
+    LayerAttention,
+    LayerChange,
+    LayerCopying,
+    LayerGradient,
+)
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.engine.measure import Result, by_key, measure_examples, show_layers
@@ -323,6 +329,7 @@ def _observe(source: Source[Any], encodings: Sequence[Encoding], require: Requir
 
 def _numbers_of(observed: Any) -> Tensor:
     names = {LayerGradient: "sizes", LayerChange: "changes", HeadSetLosses: "losses"}
+    names |= {LayerCopying: "above"}
     name = names.get(type(observed), "weights")
     numbers: Tensor = getattr(observed, name)
     return numbers

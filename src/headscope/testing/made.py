@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from headscope.contracts import AttentionKind, Source, Watch
-from headscope.data.attention import HeadSetLosses, LayerAttention, LayerChange, LayerGradient
+from headscope.data.attention import (
+    HeadSetLosses,
+    LayerAttention,
+    LayerChange,
+    LayerCopying,
+    LayerGradient,
+)
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import KINDS, ROOT, Example, Link, Mention, Tree
 from headscope.data.reading import Reading, cut_maps
@@ -202,7 +208,7 @@ class MadeSource(Source[Any]):
 
     def _show(
         self, layer: int, weights: Tensor, batch: Batch
-    ) -> LayerAttention | LayerGradient | LayerChange:
+    ) -> LayerAttention | LayerGradient | LayerChange | LayerCopying:
         if self.emits is Watch.GRADIENT:
             masks = weights[:, :, 0].sum(-1) - weights[:, :, -1, -1]
             return LayerGradient(layer, weights, batch, masks=masks)
@@ -211,6 +217,9 @@ class MadeSource(Source[Any]):
             measured = torch.ones(weights.shape[1], dtype=torch.bool, device=weights.device)
             base = weights.new_ones(len(weights))
             return LayerChange(layer, changes, measured, base, "loss", batch)
+        if self.emits is Watch.COPYING:
+            above = (40 * weights[:, :, 0]).floor()  # [example, head, token]
+            return LayerCopying(layer, above, 40 - above, 40, batch)
         if self.emits is Watch.CROSS_ATTENTION:
             full = LayerAttention.full(layer, weights, batch.target)
             kind, keys = AttentionKind.CROSS, batch
