@@ -218,6 +218,7 @@ class Analysis(ABC):
     weighs_documents: ClassVar[bool] = False  # means over text in which documents weigh alike
     compares_layers: ClassVar[bool] = False  # needs two layers; it has fields rows and max_heads
     not_mergeable: ClassVar[str] = ""  # why its sums over different corpora cannot be added
+    on_request: ClassVar[bool] = False  # runs only when a user asks for it
     predicts: ClassVar[bool] = False  # reads what a language model predicts, where there is one
 
     @property

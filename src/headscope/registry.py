@@ -145,6 +145,9 @@ ANALYSES = Registry("analysis", "analyses", {
         "headscope.analyses.induction_proof:InductionProof",
         "what is lost without the best induction heads and without random ones; --also "
         "induction-proof"),
+    "retrieval": Entry(
+        "headscope.analyses.retrieval:Retrieval",
+        "who looks at a fact hidden in a long text when it is asked for? --also retrieval"),
     "copying": Entry(
         "headscope.analyses.copying:CopyingHeads",
         "does attention to a token raise that token's own logit, or lower it? --also copying"),

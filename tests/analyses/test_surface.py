@@ -245,6 +245,7 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("everything, broadly", "broad"),
         ("induction", "induction"),
         ("duplicate token", "duplicate"),
+        ("retrieval", ""),
         ("far away", "far"),
         ("source in order", "in order"),
         ("source backwards", "backwards"),

@@ -10,7 +10,7 @@ from tests.references.coreference import contrasts, coreference, coreference_dis
 from tests.references.cross import monotonicity, word_alignment
 from tests.references.dependency import dependency
 from tests.references.distance import distance
-from tests.references.language_models import induction, induction_text, reach, sinks
+from tests.references.language_models import induction, induction_text, reach, retrieval, sinks
 from tests.references.measures import (
     Maps,
     entropy,
@@ -43,6 +43,7 @@ REFERENCES = {
     "induction": induction,
     "induction-text": induction_text,
     "sinks": sinks,
+    "retrieval": retrieval,
     "reach": reach,
 }
 VALUE_COLUMN = {
@@ -65,6 +66,7 @@ VALUE_COLUMN = {
     "induction": "weight",
     "induction-text": "weight",
     "sinks": "first",
+    "retrieval": "copied",
     "reach": "distance",
 }
 

@@ -57,3 +57,19 @@ def reach(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
             found.append(sum(weights[q][k] * abs(q - k) for q, k in pairs) / len(weights))
         rows[layer + 1, head + 1] = mean(found)
     return rows
+
+
+def retrieval(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    """Words 0 to 4: text, fact, text, question, answer. Every trial with an answer counts."""
+    rows: Rows = {}
+    for layer, head in heads(maps):
+        found = []
+        for example, encoding in zip(maps, encodings, strict=True):
+            words, ids = encoding.word_ids.tolist(), encoding.inputs["input_ids"].tolist()
+            answer = [token for token, word in enumerate(words) if word == 4]
+            best = [list(row).index(max(row)) for row in example[layer][head]]
+            copied = [words[best[t - 1]] == 1 and ids[best[t - 1]] == ids[t] for t in answer]
+            if answer:
+                found.append(mean([float(is_copied) for is_copied in copied]))
+        rows[layer + 1, head + 1] = mean(found)
+    return rows

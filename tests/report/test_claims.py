@@ -155,6 +155,17 @@ def induction(weight: float) -> Tables:
     return {"induction": pd.DataFrame(rows)}
 
 
+def retrieval(n_heads: int) -> Tables:
+    """So many of a hundred heads copy."""
+    places = [(layer, head) for layer in range(1, 11) for head in range(1, 11)]
+    rows = [
+        {"layer": layer, "head": head, "copied": value, **spread(value)}
+        for value, (layer, head) in zip([0.5] * n_heads + [0.02] * 100, places, strict=False)
+    ]
+    trials = pd.DataFrame({"trials": [20], "answered": [18]})
+    return {"retrieval": pd.DataFrame(rows), "retrieval-trials": trials}
+
+
 def loss_of_copies(fall: float) -> Tables:
     losses = {"first": 9.0, "second": 9.0 - fall, "first - second": fall}
     rows = [{"copy": copy, "loss": loss, **spread(loss)} for copy, loss in losses.items()]
@@ -506,6 +517,7 @@ PLANTED: dict[str, tuple[Tables, Tables]] = {
     "induction-heads": (induction(0.8), induction(0.2)),
     "repeated-tokens-are-predicted": (loss_of_copies(2.0), loss_of_copies(-0.1)),
     "induction-heads-carry-the-gain": (proof(0.8), proof(0.2)),
+    "retrieval-heads-are-few": (retrieval(1), retrieval(9)),
     "first-token-is-a-sink": (sinks(0.5, 0.6), sinks(0.05, 0.6)),
 }
 
@@ -852,6 +864,7 @@ def test_claims_name_their_sections_and_numbers() -> None:
         "6",
         "Gu et al. 2025",
         "Olsson et al. 2022",
+        "Wu et al. 2024",
         "Xiao et al. 2023",
     }
     assert len({claim.name for claim in CLAIMS}) == len(CLAIMS) >= 15

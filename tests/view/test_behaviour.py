@@ -116,7 +116,7 @@ def test_a_threshold_that_no_head_or_every_head_passes_is_refused(name: str, val
 
 def test_every_threshold_stands_once_with_the_value_of_the_paper() -> None:
     found = {one.name: one.default for one in list_thresholds()}
-    of_others = {"induction": 0.5, "far_away": 0.5}
+    of_others = {"induction": 0.5, "far_away": 0.5, "retrieval": 0.1}
     assert found == {
         "position": 0.5, "special_token": 0.6, "broad": 3.8, "monotone": 0.5, **of_others
     }  # fmt: skip
@@ -131,6 +131,7 @@ def test_kinds_are_few_and_what_is_no_other_is_a_relation() -> None:
         "special tokens or punctuation",
         "everything, broadly",
         "an earlier occurrence of the token",
+        "a fact that is asked for",
         "far away",
         "the source in order or backwards",
         "a syntactic relation",

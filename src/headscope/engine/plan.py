@@ -38,6 +38,7 @@ MISSING = {
     Annotation.PRONOUN_CHOICES: "no GAP corpus was given (--coref gap-validation.tsv)",
     Annotation.ALIGNMENTS: "no corpus with gold alignments was given (--text FILE.jsonl, its "
     "examples with text, text_pair and alignment)",
+    Annotation.NEEDLES: "no text was given to hide facts in (--text FILE)",
     Annotation.TARGETS: "no corpus with targets was given (--text FILE.jsonl, its examples with "
     "text and text_pair)",
 }
@@ -93,7 +94,8 @@ def make_corpora(
             continue
         corpus = analysis.make_corpus(text)
         if corpus is not None and not any(corpus == other for _, other in made):
-            made.append((CorpusRole.TEXT, adopt(corpus)))
+            is_long = Annotation.NEEDLES in corpus.provides  # which must not be cut
+            made.append((CorpusRole.TREEBANK if is_long else CorpusRole.TEXT, adopt(corpus)))
     if made and not given:
         names = " and ".join(corpus.name for _, corpus in made)
         log.warning(
@@ -229,7 +231,9 @@ def _fit_windows(
     windows: set[object] = set()
     for pass_ in passes:
         usual = TEXT_TOKENS if pass_.role is CorpusRole.TEXT else pass_.window
-        tokens = max_tokens or min(usual or source.max_tokens, source.max_tokens)
+        usual = pass_.corpus.most_tokens or usual
+        given = None if pass_.corpus.most_tokens else max_tokens
+        tokens = given or min(usual or source.max_tokens, source.max_tokens)
         window = pass_.window and min(pass_.window, source.max_tokens)
         reading = (id(pass_.corpus), window, pass_.cut, pass_.watch)
         if window is None or reading not in windows:

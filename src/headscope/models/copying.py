@@ -78,7 +78,8 @@ class CopyingSource(ModelView):
             projection = self.projections[output.module].float()
             heads = projection.reshape(len(projection), n_heads, -1)  # [hidden, head, part]
             others = values @ torch.einsum("wo,ohd->hdw", words, heads)  # [e, head, token, word]
-            itself = torch.einsum("ehtd,eto,ohd->eht", values, own, heads)[..., None]
+            of_own = torch.einsum("eto,ohd->ehtd", own, heads)
+            itself = (values * of_own).sum(-1, keepdim=True)  # [example, head, token, 1]
             above = ((others > itself) & is_other).sum(-1).float()
             below = ((others < itself) & is_other).sum(-1).float()
             observe(LayerCopying(next(layers), above, below, len(self.sample), batch))
