@@ -86,7 +86,7 @@ class Watch(Enum):
     CROSS_ATTENTION = "cross attention"  # LayerAttention of the kind CROSS alone
     GRADIENT = "gradients"  # LayerGradient, last layer first
     CHANGE = "changes"  # LayerChange, first layer first
-    COPYING = "copying"  # LayerCopying, first layer first
+    COPYING = "head-outputs"  # LayerCopying, first layer first
     HEAD_SETS = "head-sets"  # HeadSetLosses, once: predictions without sets of heads
 
     @property
