@@ -113,6 +113,7 @@ def test_what_was_left_out_is_a_warning(caplog: pytest.LogCaptureFixture) -> Non
         "trees",
         "coreference",
         "gap",
+        "induction",
     ]
     assert 'treebank="FILE.conllu"' in told[0]
     assert not any("--" in text for text in told)
@@ -237,7 +238,7 @@ def test_an_option_that_nothing_in_the_run_has_is_refused(tmp_path: Path) -> Non
 def test_what_costs_more_than_a_forward_pass_runs_only_when_asked_for() -> None:
     costly = {n for n, kind in analysis_kinds().items() if kind.watches.is_costly}
     pairs = {n for n, kind in analysis_kinds().items() if kind.watches is Watch.MODEL_PAIR}
-    assert costly == {"gradient", "ablation"}
+    assert costly == {"gradient", "ablation", "importance", "induction-proof", "copying"}
     measured = run(examples=False, treebank=EXAMPLES[:5]).manifest["analyses"]
     assert not (costly | pairs) & measured.keys()
 

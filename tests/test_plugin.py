@@ -30,10 +30,10 @@ from headscope.options import RunOptions
 from headscope.runs.tables import make_tables
 from headscope.testing import MadeSource, check_analysis, make_example
 from headscope.view.claim import list_claims
-from tests.plugin.headscope_reach import Reach
+from tests.plugin.headscope_sharp import Sharpness
 
 ROOT = Path(__file__).parents[1]
-MODULE = ROOT / "tests" / "plugin" / "headscope_reach.py"
+MODULE = ROOT / "tests" / "plugin" / "headscope_sharp.py"
 PROJECT = tomllib.loads((MODULE.parent / "pyproject.toml").read_text())["project"]
 NOTES = "The boat sails home.\nThe old house is red.\n\nShe saw the man.\nHe was late.\n"
 
@@ -167,10 +167,10 @@ def run_commands(folder: Path, site: Path, *commands: str) -> list[Done]:
     return [Done(*one) for one in json.loads(done.stdout)]
 
 
-RUN = "analyze demo --text notes.txt --far 4 --out run"
+RUN = "analyze demo --text notes.txt --sharp 0.2 --out run"
 CARD, FIGURES, ANALYSES = "card run 5-6", "list figures", "list analyses"
 HELP, LAYOUT_HELP = "analyze --help-all", "layout --help-all"
-FEW, MANY = "layout run --far-away 0.99 --format csv", "layout run --far-away 0.3 --format csv"
+FEW, MANY = "layout run --one-token 0.9999 --format csv", "layout run --one-token 0.1 --format csv"
 ASKED = {name: f"analyze demo --text notes.txt --only {name} --out {name}" for name in PROBLEMS}
 ASKED.pop("dark")  # it is no analysis
 
@@ -217,88 +217,91 @@ def read_csv(text: str) -> list[dict[str, str]]:
 def test_its_option_is_on_the_command_line_and_in_the_manifest(
     done: dict[str, Done], run: Path
 ) -> None:
-    help = re.search(r"--far +<int> +(.*?) *│", done[HELP].stdout)
+    help = re.search(r"--sharp +<float> +(.*?) *│", done[HELP].stdout)
     assert help is not None
-    assert help[1].startswith("Distance in tokens from which on attention counts as far away.")
-    assert json.loads((run / "manifest.json").read_text())["analyses"]["reach"] == {"far": 4}
+    assert help[1].startswith("Weight from which on attention counts as sharp.")
+    assert json.loads((run / "manifest.json").read_text())["analyses"]["sharpness"] == {
+        "sharp": 0.2
+    }
 
 
 def test_its_table_is_written(run: Path) -> None:
-    rows = read_csv((run / "tables" / "reach.csv").read_text())
-    assert tuple(rows[0]) == (*Reach.tables["reach"], "documents")
+    rows = read_csv((run / "tables" / "sharpness.csv").read_text())
+    assert tuple(rows[0]) == (*Sharpness.tables["sharpness"], "documents")
     assert len(rows) == 72
-    assert all(0 <= float(row["low"]) <= float(row["tokens"]) < 13 for row in rows)
-    assert (run / "tables" / "reach.parquet").exists()
+    assert all(0 <= float(row["low"]) <= float(row["share"]) <= 1 for row in rows)
+    assert (run / "tables" / "sharpness.parquet").exists()
 
 
 def test_it_prints_its_table_and_its_behaviour_in_the_terminal(done: dict[str, Done]) -> None:
     first, *_, last = done[RUN].stdout.split("\n\n")
     behaviours = {line[:20].strip(): line for line in first.splitlines()}
-    assert re.search(r"\d+ of 72 \(> 50%\) +\d-\d+ \d+% \[\d+-\d+\]", behaviours["far away"])
-    assert re.match(r"looks farthest +mean distance *\n\d-\d+ +\d\.\d tokens \[\d\.\d-", last)
+    assert re.search(r"\d+ of 72 \(> 50%\) +\d-\d+ \d+% \[\d+-\d+\]", behaviours["one token"])
+    assert re.match(r"sharpest +sharp attention *\n\d-\d+ +\d+\.\d % \[\d+\.\d-", last)
 
 
 def test_its_figure_is_listed_and_on_the_page(done: dict[str, Done], page: str) -> None:
-    assert re.search(r"^reach +How far heads look *$", done[FIGURES].stdout, re.MULTILINE)
+    assert re.search(r"^sharpness +How sharply heads look *$", done[FIGURES].stdout, re.MULTILINE)
     surface = page.partition('<section id="surface"')[2].partition("<section")[0]
-    assert '<figure id="figure-reach"' in surface
-    spec = re.search(r'id="spec-reach">(.*?)</script>', surface)
+    assert '<figure id="figure-sharpness"' in surface
+    spec = re.search(r'id="spec-sharpness">(.*?)</script>', surface)
     assert spec is not None
     (marks,) = json.loads(spec[1])["datasets"].values()
     assert len(marks) == 72
 
 
 def test_its_claim_is_judged_on_the_page(page: str) -> None:
-    row = next(row for row in page.split("<tr>") if '<span class="id">(Vig 2019)</span>' in row)
-    assert re.search(r"looks -?\d\.\d\stokens <span[^>]*>\[.*?\]</span> further than", row)
-    assert '<a class="to" href="#figure-reach">' in row
+    row = next(row for row in page.split("<tr>") if '<span class="id">(Example)</span>' in row)
+    assert re.search(r"has [-+]\d+\.\d\spoints <span[^>]*>\[.*?\]</span> more sharp attention", row)
+    assert '<a class="to" href="#figure-sharpness">' in row
     assert re.search(r'"verdict (holds|does-not-hold|undecided)"', row)
 
 
 def test_its_claim_is_counted_apart_from_the_papers(done: dict[str, Done], page: str) -> None:
     said = " ".join(done[RUN].stderr.split())
+    said = re.sub(r"Claims of other papers: .*? not measured\. ", "", said)
     counts = [
         [int(number) for number in re.findall(r"\d+", part.partition(".")[0])]
         for part in re.split(r"The paper's claims: |Claims of plug-ins: ", said)[1:]
     ]
     paper, added = ((n_measured, n_missing) for _, n_measured, *_, n_missing in counts)
     assert sum(added) == 1
-    assert sum(paper) == len(list_claims())
+    assert sum(paper) == sum(claim.section[0].isdigit() for claim in list_claims())
     assert f"{counts[0][0]} of {counts[0][1]}</strong>" in page
 
 
 def test_its_fact_is_on_the_card(done: dict[str, Done], page: str) -> None:
-    fact = re.search(r"^reach +(.*?) *$", done[CARD].stdout, re.MULTILINE)
+    fact = re.search(r"^sharpness +(.*?) *$", done[CARD].stdout, re.MULTILINE)
     assert fact is not None
-    assert re.fullmatch(r"\d\.\d tokens \[.*\] on average \(rank \d+ of 72\)", fact[1])
+    assert re.fullmatch(r"\d+\.\d % \[.*\] of attention \(rank \d+ of 72\)", fact[1])
     (card,) = (card for card in read_cards(page) if card["name"] == "5-6")
-    (values,) = (values for topic, values in card["facts"] if topic == "reach")
+    (values,) = (values for topic, values in card["facts"] if topic == "sharpness")
     assert fact[1].partition(" (")[0] in str(values)
-    assert re.search(r"^gist .*; looks far away \(\d\d %\)", done[CARD].stdout, re.MULTILINE)
+    assert re.search(r"^gist .*; looks sharply \(\d\d %\)", done[CARD].stdout, re.MULTILINE)
 
 
 def test_its_behaviour_is_on_the_map_with_a_threshold_of_its_own(
     done: dict[str, Done], run: Path
 ) -> None:
-    described = r"--far-away +<float> +Threshold for calling a head far-sighted. \[default: \(0.5\)"
+    described = r"--one-token +<float> +Threshold for calling a head sharp. \[default: \(0.5\)"
     assert re.search(described, done[LAYOUT_HELP].stdout)
     few, many = (
-        sum("far away" in row["behaviours"].split("; ") for row in read_csv(done[command].stdout))
+        sum("one token" in row["behaviours"].split("; ") for row in read_csv(done[command].stdout))
         for command in (FEW, MANY)
     )
     assert few == 0
     assert many > 36
     derived = json.loads((run / "manifest.json").read_text())["derived"]
-    assert derived["layout"]["far_away"] == 0.3
+    assert derived["layout"]["one_token"] == 0.1
 
 
 def test_its_behaviour_is_shown_on_examples(page: str) -> None:
     examples = page.partition('<section id="examples"')[2].partition("<section")[0]
-    assert re.search(r"<summary>far away: head \d-\d+ ", examples)
+    assert re.search(r"<summary>one token: head \d-\d+ ", examples)
 
 
 def test_it_is_listed(done: dict[str, Done]) -> None:
-    assert re.search(r"^reach +from headscope-reach *$", done[ANALYSES].stdout, re.MULTILINE)
+    assert re.search(r"^sharpness +from headscope-sharp *$", done[ANALYSES].stdout, re.MULTILINE)
 
 
 def test_a_package_may_show_tables_of_others(done: dict[str, Done], page: str) -> None:
@@ -318,7 +321,7 @@ def test_a_bad_package_is_named_once_and_the_rest_works(
     assert PROBLEMS[name] in said[0]
     assert "pdate or uninstall the package." in said[0]
     tables = {path.stem for path in (run / "tables").glob("*.csv")}
-    assert {"position", "entropy", "reach"} <= tables
+    assert {"position", "entropy", "sharpness"} <= tables
     assert name not in tables
 
 
@@ -337,10 +340,10 @@ def test_a_bad_package_that_is_asked_for_is_an_error(
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.float16, torch.bfloat16])
 def test_it_keeps_the_laws(precision: torch.dtype) -> None:
-    check_analysis(Reach(far=3), precision)
+    check_analysis(Sharpness(sharp=0.3), precision)
 
 
-def test_it_measures_distances() -> None:
+def test_it_adds_up_sharp_weights() -> None:
     def first_or_even(encoding: Encoding) -> torch.Tensor:
         """Layer 1 looks at the first token, layer 2 at all tokens alike; both heads."""
         n = len(encoding)
@@ -350,14 +353,12 @@ def test_it_measures_distances() -> None:
         return torch.stack([first, even])[:, None].repeat(1, 2, 1, 1)
 
     source = MadeSource(first_or_even, pieces=lambda word, place: 1, n_layers=2, n_heads=2)
-    reach = Reach(far=2)
-    examples = [make_example(0, n_words=1)]  # with two special tokens: distances 0, 1 and 2
-    result = measure_examples(examples, source, [reach], RunOptions())
-    table = make_tables(reach, result.tallies["reach"])["reach"]
-    assert table["tokens"].tolist() == pytest.approx([1, 1, 8 / 9, 8 / 9])
-    assert table["share"].tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 9, 2 / 9])
-    with pytest.raises(StudyError, match=r"far.0 cannot be used\. Expected at least 1"):
-        Reach(far=0)
+    examples = [make_example(0, n_words=1), make_example(1, n_words=3)]  # of 3 and 5 tokens
+    result = measure_examples(examples, source, [Sharpness(sharp=0.3)], RunOptions())
+    table = make_tables(Sharpness(sharp=0.3), result.tallies["sharpness"])["sharpness"]
+    assert table["share"].tolist() == pytest.approx([1, 1, 1 / 2, 1 / 2])
+    with pytest.raises(StudyError, match=r"sharp.0 cannot be used\. Expected between 0 and 1"):
+        Sharpness(sharp=0)
 
 
 # The page that walks through it.

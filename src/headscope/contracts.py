@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    from jaxtyping import Bool
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from headscope.stats.estimates import Summary
     from headscope.stats.sums import Sums
 
+    TablesOf = Callable[["Analysis"], Mapping[str, pd.DataFrame]]
     Array = NDArray[np.floating[Any]]
 
 __all__ = [
@@ -64,6 +66,8 @@ class Annotation(StrEnum):
     PRONOUN_CHOICES = "pronoun choices"
     TARGETS = "target texts"  # text_pair is what a decoder writes when its encoder reads text
     ALIGNMENTS = "gold alignments"  # of the words of text and text_pair
+    REPEATS = "repeated random tokens"  # the second half of the words is the first once more
+    NEEDLES = "facts hidden in a text"  # `corpora.needles` has what its words are
 
 
 class AttentionKind(StrEnum):
@@ -82,11 +86,13 @@ class Watch(Enum):
     CROSS_ATTENTION = "cross attention"  # LayerAttention of the kind CROSS alone
     GRADIENT = "gradients"  # LayerGradient, last layer first
     CHANGE = "changes"  # LayerChange, first layer first
+    COPYING = "head-outputs"  # LayerCopying, first layer first
+    HEAD_SETS = "head-sets"  # HeadSetLosses, once: predictions without sets of heads
 
     @property
     def is_costly(self) -> bool:
         """Whether it costs more than a forward pass, so that a user must ask for it."""
-        return self in (Watch.GRADIENT, Watch.CHANGE)
+        return self in (Watch.GRADIENT, Watch.CHANGE, Watch.HEAD_SETS, Watch.COPYING)
 
 
 class Observation(Protocol):
@@ -212,6 +218,8 @@ class Analysis(ABC):
     weighs_documents: ClassVar[bool] = False  # means over text in which documents weigh alike
     compares_layers: ClassVar[bool] = False  # needs two layers; it has fields rows and max_heads
     not_mergeable: ClassVar[str] = ""  # why its sums over different corpora cannot be added
+    on_request: ClassVar[bool] = False  # runs only when a user asks for it
+    predicts: ClassVar[bool] = False  # reads what a language model predicts, where there is one
 
     @property
     def reads(self) -> "tuple[AnyReading, ...]":
@@ -231,9 +239,23 @@ class Analysis(ABC):
         with an open axis there is an array for each label.
         """
 
+    def make_corpus(self, text: "Corpus | None") -> "Corpus | None":
+        """What it reads where no corpus has what it needs: made up, or made from the user's text.
+
+        None: it cannot be made.
+        """
+        return None
+
     def altered_heads(self) -> Collection[tuple[int, int]] | None:
         """The heads to alter for `Watch.CHANGE` (layer, head, from 0); None: all."""
         return None
+
+    def choose_head_sets(self, tables_of: "TablesOf") -> "Bool[np.ndarray, 'set layer head']":
+        """For `Watch.HEAD_SETS`: sets of heads, each switched off at once; none in the first.
+
+        `tables_of` gives the tables of another analysis over the same examples.
+        """
+        raise NotImplementedError(f"{self.name} chooses no sets of heads.")
 
     @abstractmethod
     def summarize(self, sums: "Sums") -> Mapping[str, "Summary"]:

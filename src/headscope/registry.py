@@ -138,9 +138,34 @@ ANALYSES = Registry("analysis", "analyses", {
     "max-weight": Entry(
         "headscope.analyses.max_weight:MaxWeight",
         "the largest weight of a row: how much a head puts on one token at most (section 3.3)"),
+    "induction": Entry(
+        "headscope.analyses.induction:Induction",
+        "in repeated random tokens, who attends to what came next? Also the fall of the loss"),
+    "induction-proof": Entry(
+        "headscope.analyses.induction_proof:InductionProof",
+        "what is lost without the best induction heads and without random ones; --also "
+        "induction-proof"),
+    "retrieval": Entry(
+        "headscope.analyses.retrieval:Retrieval",
+        "who looks at a fact hidden in a long text when it is asked for? --also retrieval"),
+    "copying": Entry(
+        "headscope.analyses.copying:CopyingHeads",
+        "does attention to a token raise that token's own logit, or lower it? --also copying"),
+    "induction-text": Entry(
+        "headscope.analyses.induction_text:InductionText",
+        "the same in natural text: attention to what followed a token's last occurrence"),
+    "sinks": Entry(
+        "headscope.analyses.sinks:Sinks",
+        "attention to the first token, and how often a head has a sink there"),
+    "reach": Entry(
+        "headscope.analyses.reach:Reach",
+        "how far away heads look: mean distance, and the share beyond the last tokens"),
     "gradient": Entry(
         "headscope.analyses.gradient:Gradient",
         "does the loss depend on the weights? By class of token (figure 3); --also gradient"),
+    "importance": Entry(
+        "headscope.analyses.importance:Importance",
+        "gradients of head masks, beside ablation; --also importance"),
     "ablation": Entry(
         "headscope.analyses.ablation:Ablation",
         "what changes without a head: the loss, or the hidden states; --also ablation"),
@@ -251,6 +276,9 @@ CORPORA = Registry("corpus", "corpora", {
         "headscope.corpora.hub_dataset:HubDataset",
         "hf:NAME[:config][:split][:column] as --text: a dataset of the hub or a folder; a row "
         "is an example"),
+    "repeats": Entry(
+        "headscope.corpora.repeats:Repeats",
+        "made-up sequences of random tokens, each followed by the same tokens (induction)"),
     "starter": Entry(
         "headscope.corpora.starter:STARTER",
         "the embedded corpus, written for headscope: trees and coreference (CC0)"),

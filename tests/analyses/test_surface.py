@@ -243,6 +243,10 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("first token (sink)", "first"),
         ("period and comma", "punctuation"),
         ("everything, broadly", "broad"),
+        ("induction", "induction"),
+        ("duplicate token", "duplicate"),
+        ("retrieval", ""),
+        ("far away", "far"),
         ("source in order", "in order"),
         ("source backwards", "backwards"),
     ]

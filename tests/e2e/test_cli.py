@@ -87,7 +87,7 @@ def test_lists_name_everything_in_every_format(kind: str) -> None:
     ("arguments", "message"),
     [
         (["analyze"], "No model was named"),
-        (["analyze", "demo"], "nothing to read"),
+        (["analyze", "demo", "--only", "position"], "nothing to read"),
         (["analyze", "demoo", "--text", "TEXT"], "Did you mean 'demo'"),
         (["analyze", "demo", "--text", "no-such.txt"], "no such file or folder"),
         (["analyze", "demo", "--text", "EMPTY"], "is empty"),

@@ -198,7 +198,7 @@ def test_a_wrong_file_name_is_told_before_a_folder_that_is_not_empty(tmp_path: P
     ("options", "error", "message"),
     [
         ({"only": ["entrpy"]}, StudyError, "Did you mean 'entropy'"),
-        ({"text": None}, StudyError, "nothing to read"),
+        ({"text": None, "only": ["position"]}, StudyError, "nothing to read"),
         ({"text": []}, InputError, "is empty"),
         ({"text": [EXAMPLES[0], EXAMPLES[0]]}, InputError, "'made:0' occurs 2 times"),
         ({"only": []}, StudyError, "No analysis was chosen"),
@@ -273,7 +273,8 @@ def test_several_treebanks_give_one_table_with_a_column_for_them() -> None:
 def test_what_needs_no_annotation_runs_over_the_first_corpus_alone() -> None:
     done = run(text=EXAMPLES[:5], treebank=[MemoryCorpus(EXAMPLES[5:], "bank")])
     by_pass = {key: entry["analyses"] for key, entry in done.manifest["passes"].items()}
-    anywhere = ["position", "special-tokens", "entropy", "max-weight", "distance"]
+    anywhere = ["position", "special-tokens", "entropy", "max-weight"]
+    anywhere += ["induction-text", "sinks", "reach", "distance"]
     of_trees = ["dependency", "word-pieces", "trees"]
     assert by_pass["text"] == [*anywhere, *of_trees]
     assert by_pass["treebank"] == of_trees

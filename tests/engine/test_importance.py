@@ -5,16 +5,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 from transformers import PreTrainedModel
 
 import headscope as hs
+from headscope.data.example import Example
 from headscope.engine import analyze as analyze_module
 from headscope.engine import work as work_module
 from headscope.engine.progress import Bars, show_progress
 from headscope.errors import StudyError
-from headscope.models.ablation import mean_outputs
+from headscope.models.ablation import _altered, mean_outputs
+from headscope.models.anatomy import eval_mode
+from headscope.models.gradients import GradientSource
+from headscope.models.language import build_task
 from tests.models.test_gradients import language_model
 from tests.models.tiny import SENTENCES, build_model, build_tokenizer
 
@@ -149,3 +155,46 @@ def test_a_text_without_a_token_to_predict_changes_no_number_and_is_counted(anal
     if analysis == "ablation":  # the mean output of a head is over all tokens
         table, alone = (t[t["mode"] != "mean"] for t in (table, alone))
     pd.testing.assert_frame_equal(table, alone, check_exact=True)
+
+
+def test_gradients_of_head_masks_are_those_of_the_scaled_heads() -> None:
+    """By the slow way: the loss with one head's output a little larger and a little smaller."""
+    task = build_task(language_model("llama"))
+    model, step = task.source, 0.02
+    examples = [Example("a", text=SENTENCES[0])]
+    batch = model.batch(model.encode(examples, 64))
+    seen: list[Any] = []
+    GradientSource(task).attend(batch, seen.append)
+    inputs, targets = task.prepare(batch)
+
+    def loss(layer: int, head: int, factor: float) -> float:
+        def scale(at: int, output: Any, weights: Any, values: Any) -> Any:
+            output = output.clone()
+            output[:, :, head] *= factor if at == layer else 1
+            return output
+
+        with _altered(model.model, scale), eval_mode(model.model), torch.no_grad():
+            return float(task.losses(inputs, targets)[0])
+
+    for shown in seen:
+        for head in range(model.n_heads):
+            slope = (loss(shown.layer, head, 1 + step) - loss(shown.layer, head, 1 - step)) / (
+                2 * step
+            )
+            assert float(shown.masks[0, head]) == pytest.approx(slope, abs=1e-4)
+
+
+def test_importance_stands_beside_ablation_with_the_rank_correlation() -> None:
+    model = language_model("llama")
+    done = hs.analyze(
+        model.model, tokenizer=model.encoder.tokenizer, text=SENTENCES[:4],
+        only="importance,ablation", **QUICK,
+    )  # fmt: skip
+    both = done.tables["importance-ablation"]
+    assert len(both) == model.n_layers * model.n_heads
+    removed = done.tables["ablation"].query("mode == 'zero'")
+    assert both["ablation"].tolist() == removed["change"].tolist()
+    ranks = [both["importance"].rank(), both["ablation"].abs().rank()]
+    expected = np.corrcoef(*ranks)[0, 1]
+    (agreement,) = done.tables["importance-agreement"].to_dict("records")
+    assert agreement["rank_correlation"] == pytest.approx(expected)

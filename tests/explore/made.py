@@ -4,7 +4,7 @@ from functools import cache
 
 from numpy.typing import NDArray
 
-from headscope.contracts import AttentionSource, Watch
+from headscope.contracts import AttentionSource
 from headscope.data.example import Example
 from headscope.engine.open_models import Models, open_models
 from headscope.explore.session import Session
@@ -17,7 +17,7 @@ TEXT = "The keeper lit her lamp before the ships came home."
 
 @cache
 def demo_models() -> Models:
-    return open_models("demo", None, ModelOptions(), RunOptions(), {Watch.CHANGE})
+    return open_models("demo", None, ModelOptions(), RunOptions(), needs_head=True)
 
 
 def make_session(run: Run | None = None, **start: str) -> Session:

@@ -43,7 +43,14 @@ from tests.references import REFERENCES, VALUE_COLUMN, assert_equals_reference
 EXAMPLES = [make_example(seed) for seed in range(14)]
 PAIRS = {f"made:{seed}": make_pair(seed) for seed in range(14)}
 PRECISIONS = [torch.float32, torch.float16, torch.bfloat16]
-VALUES = {**VALUE_COLUMN, "ablation": "change", "head-matches": "divergence"}
+VALUES = {
+    **VALUE_COLUMN,
+    "ablation": "change",
+    "head-matches": "divergence",
+    "induction-proof": "gain",
+    "importance": "importance",
+    "copying": "top_1",
+}
 
 NAMES = list(ANALYSES.built_in)
 ALSO_ACROSS = [name for name in NAMES if getattr(build_analysis(name), "measures_cross", False)]
@@ -229,7 +236,8 @@ def test_what_is_measured_of_every_kind_of_attention() -> None:
 
 def test_what_has_no_slow_reference_here_is_compared_elsewhere() -> None:
     # with the model itself in tests/models/test_ablation.py, pair by pair in test_match.py
-    assert set(NAMES) - set(REFERENCES) == {"ablation", "head-matches"}
+    elsewhere = {"ablation", "head-matches", "induction-proof", "importance", "copying"}
+    assert set(NAMES) - set(REFERENCES) == elsewhere
 
 
 @every_analysis

@@ -47,6 +47,7 @@ def made_corpora(folder: Path) -> list[Corpus]:
         open_corpus("starter", TEXT),
         open_corpus("starter", TREEBANK),
         open_corpus("starter", COREF),
+        open_corpus("repeats", TEXT),
         MemoryCorpus(["a", "b"]),
         texts(["a", "b"]),
         MemoryCorpus(list(open_corpus("starter", TREEBANK)), role=TREEBANK),
@@ -68,7 +69,7 @@ def shared_corpora() -> list[Corpus]:
 def check(corpus: Corpus) -> None:
     check_corpus(corpus)
     assert len(corpus.digest()) == 64
-    assert Annotation.TEXT in corpus.provides
+    assert {Annotation.TEXT, Annotation.REPEATS} & corpus.provides
 
 
 def test_corpora_keep_the_laws(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_intervals_are_those_of_leaving_documents_out(name: str) -> None:
         for document in documents
     ]
     compared = set()
-    for title, table in tables.items():
+    for title, table in ((name, part) for name, part in tables.items() if len(part)):
         for columns in triples(table):
             if columns[0] in SHARES | CHOICES or title in CHOSEN:
                 continue

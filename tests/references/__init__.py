@@ -10,6 +10,7 @@ from tests.references.coreference import contrasts, coreference, coreference_dis
 from tests.references.cross import monotonicity, word_alignment
 from tests.references.dependency import dependency
 from tests.references.distance import distance
+from tests.references.language_models import induction, induction_text, reach, retrieval, sinks
 from tests.references.measures import (
     Maps,
     entropy,
@@ -39,6 +40,11 @@ REFERENCES = {
     "gap": gap,
     "monotonicity": monotonicity,
     "word-alignment": word_alignment,
+    "induction": induction,
+    "induction-text": induction_text,
+    "sinks": sinks,
+    "retrieval": retrieval,
+    "reach": reach,
 }
 VALUE_COLUMN = {
     "position": "weight",
@@ -57,6 +63,11 @@ VALUE_COLUMN = {
     "gap": "accuracy",
     "monotonicity": "correlation",
     "word-alignment": "aer",
+    "induction": "weight",
+    "induction-text": "weight",
+    "sinks": "first",
+    "retrieval": "copied",
+    "reach": "distance",
 }
 
 

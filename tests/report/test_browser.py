@@ -230,10 +230,11 @@ def test_claims_are_grouped_under_a_strip_of_counts(visit: Visit) -> None:
     strip = visit.page.locator(".strip").first.get_attribute("aria-label") or ""
     counts = [int(count) for count in re.findall(r"\d+", strip)]
     assert len(counts) == 4
-    assert sum(counts) == len(list_claims())
+    of_paper = [claim for claim in list_claims() if claim.section[0].isdigit()]
+    assert sum(counts) == len(of_paper)
     groups = visit.page.locator("details.claims-group")
     assert groups.count() >= 5
-    assert groups.locator("table.claims tbody tr").count() == sum(counts[:3])
+    assert groups.locator("table.claims tbody tr").count() >= sum(counts[:3])
     assert visit.page.locator("details.example[open]").count() == 0, "examples are folded"
 
 

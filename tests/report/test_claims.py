@@ -136,6 +136,51 @@ def max_weight(flat_rows: float) -> Tables:
     return {"max-weight": table.assign(**ends), **entropy({(1, 1)})}
 
 
+def sinks(first: float, is_sink: float) -> Tables:
+    """What the first token gets in each layer, and how many heads have a sink there."""
+    rows = [{"layer": layer, "head": head, "even": 0.04} for layer, head in heads()]
+    layers = [{"layer": layer, "first": first, **spread(first)} for layer in range(1, 5)]
+    model = pd.DataFrame([{"is_sink": is_sink, **spread(is_sink)}])
+    tables = {"sinks": pd.DataFrame(rows), "sinks-layers": pd.DataFrame(layers)}
+    return {**tables, "sinks-model": model}
+
+
+def induction(weight: float) -> Tables:
+    """One head that follows the pattern so much."""
+    rows = [
+        {"layer": layer, "head": head, "pattern": "induction", "weight": 0.02, **spread(0.02)}
+        for layer, head in heads()
+    ]
+    rows[0] |= {"weight": weight, **spread(weight)}
+    return {"induction": pd.DataFrame(rows)}
+
+
+def retrieval(n_heads: int) -> Tables:
+    """So many of a hundred heads copy."""
+    places = [(layer, head) for layer in range(1, 11) for head in range(1, 11)]
+    rows = [
+        {"layer": layer, "head": head, "copied": value, **spread(value)}
+        for value, (layer, head) in zip([0.5] * n_heads + [0.02] * 100, places, strict=False)
+    ]
+    trials = pd.DataFrame({"trials": [20], "answered": [18]})
+    return {"retrieval": pd.DataFrame(rows), "retrieval-trials": trials}
+
+
+def loss_of_copies(fall: float) -> Tables:
+    losses = {"first": 9.0, "second": 9.0 - fall, "first - second": fall}
+    rows = [{"copy": copy, "loss": loss, **spread(loss)} for copy, loss in losses.items()]
+    return {"induction-loss": pd.DataFrame(rows)}
+
+
+def proof(lost: float) -> Tables:
+    """Which share of the gain is lost without the best heads; without others a twentieth."""
+    rows = [
+        {"heads": heads, "lost": share, "lost_low": share - 0.01, "lost_high": share + 0.01}
+        for heads, share in {"best": lost, "random": 0.05, "best - random": lost - 0.05}.items()
+    ]
+    return {"induction-proof": pd.DataFrame(rows).assign(chosen="1-1 1-2")}
+
+
 def split_words(share: float) -> Tables:
     return {
         "word-pieces": pd.DataFrame(
@@ -468,6 +513,12 @@ PLANTED: dict[str, tuple[Tables, Tables]] = {
     "layers-attend-alike": (layers(0.2, 0.3, 0.001), layers(0.3, 0.2, 0.9)),
     "first-and-last-layer-attend-alike": (ends(0.1), ends(0.5)),
     "heads-cluster-by-behaviour": (layout(True), layout(False)),
+    "many-heads-have-a-sink": (sinks(0.5, 0.6), sinks(0.5, 0.05)),
+    "induction-heads": (induction(0.8), induction(0.2)),
+    "repeated-tokens-are-predicted": (loss_of_copies(2.0), loss_of_copies(-0.1)),
+    "induction-heads-carry-the-gain": (proof(0.8), proof(0.2)),
+    "retrieval-heads-are-few": (retrieval(1), retrieval(9)),
+    "first-token-is-a-sink": (sinks(0.5, 0.6), sinks(0.05, 0.6)),
 }
 
 
@@ -811,6 +862,10 @@ def test_claims_name_their_sections_and_numbers() -> None:
         "4.3",
         "5",
         "6",
+        "Gu et al. 2025",
+        "Olsson et al. 2022",
+        "Wu et al. 2024",
+        "Xiao et al. 2023",
     }
     assert len({claim.name for claim in CLAIMS}) == len(CLAIMS) >= 15
     assert all(claim.says.endswith(".") and claim.paper for claim in CLAIMS)

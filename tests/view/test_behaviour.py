@@ -148,6 +148,9 @@ def test_every_threshold_stands_once_with_the_value_of_the_paper() -> None:
         "special_together": 0.5,
         "broad": 3.8,
         "monotone": 0.5,
+        "induction": 0.5,
+        "far_away": 0.5,
+        "retrieval": 0.1,
     }
 
 
@@ -167,6 +170,9 @@ def test_kinds_are_few_and_what_is_no_other_is_a_relation() -> None:
         "token classes of yours",
         "special tokens together",
         "everything, broadly",
+        "an earlier occurrence of the token",
+        "a fact that is asked for",
+        "far away",
         "the source in order or backwards",
         "a syntactic relation",
         "an antecedent (coreference)",

@@ -53,6 +53,11 @@ class BaseCorpus:
         return False
 
     @property
+    def most_tokens(self) -> int | None:
+        """About the longest example in tokens, where it is known."""
+        return None
+
+    @property
     def mixes_targets(self) -> bool:
         """Whether some of its files have targets and others have none."""
         return False

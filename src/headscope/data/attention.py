@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -19,8 +19,9 @@ from headscope.data.reading import AnyReading, MapSlice, Reading
 from headscope.lazy import Tensor, torch
 
 __all__ = [
-    "AttentionRows", "Changes", "Gradients", "LayerAttention", "LayerChange", "LayerGradient",
-    "Readings", "choose_rows", "head_name", "heads_per_layer", "parse_head_name", "spread_heads",
+    "AttentionRows", "Changes", "Copying", "Gradients", "HeadSetLosses", "LayerAttention",
+    "LayerChange", "LayerCopying", "LayerGradient", "Predictions", "Readings", "choose_rows",
+    "head_name", "heads_per_layer", "parse_head_name", "spread_heads",
 ]  # fmt: skip
 
 OWN_STREAM = 2**63  # apart from other draws, whose seeds are below
@@ -69,6 +70,7 @@ class LayerAttention(Memory):
     readings: Mapping[Reading, Any] = field(default_factory=dict)  # what was read in slices
     finite: Bool[Tensor, " example"] | None = None  # where there are no weights to look at
     n_layers: int = 1  # how many layers are shown in all
+    n_groups: int = 0  # of heads that share their keys; 0: not known
 
     def read(self, reading: AnyReading) -> Any:
         """What a reading finds in the maps of this layer."""
@@ -123,13 +125,24 @@ class LayerAttention(Memory):
         return total
 
 
+class Predictions(NamedTuple):
+    """How well a language model that reads from left to right predicts each token.
+
+    The first token is not predicted: its loss is 0.
+    """
+
+    losses: Float[Tensor, "example token"]  # in nats
+    is_best: Bool[Tensor, "example token"]  # no other token is more probable
+
+
 @dataclass(frozen=True, eq=False)
 class Readings:
     """What was read off the maps of all layers of a batch.
 
     `readings[SUMS].entropy` is `[example, layer, head, query]`: every array has the axis layer
     after the example. Queries are the tokens of `batch`, keys those of `keys`; `visible` says how
-    many keys a query may look at.
+    many keys a query may look at. `predictions` are there for an analysis that `predicts`, if the
+    model has a language-modelling head and reads from left to right.
     """
 
     batch: Batch
@@ -137,6 +150,8 @@ class Readings:
     visible: Int[Tensor, "layer query"]
     has_sink: bool
     values: Mapping[AnyReading, Any]
+    predictions: Predictions | None = None
+    n_groups: int = 0  # of heads that share their keys; 0: not known
 
     def __getitem__(self, reading: AnyReading) -> Any:
         return self.values[reading]
@@ -168,6 +183,7 @@ class LayerGradient:
     batch: Batch
     is_visible: Bool[Tensor, "query key"] | None = None
     columns: Float[Tensor, "example head key"] | None = None
+    masks: Float[Tensor, "example head"] | None = None  # by a factor of the head's output, at 1
 
     def column_sums(self) -> Float[Tensor, "example head key"]:
         """The sizes summed over queries."""
@@ -183,11 +199,15 @@ class LayerGradient:
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """The sizes of the gradients of a loss by the weights of all layers, summed over queries."""
+    """The sizes of the gradients of a loss by the weights of all layers, summed over queries.
+
+    `masks` are the gradients by a factor of each head's whole output, at 1 (head masks).
+    """
 
     sizes: Float[Tensor, "example layer head key"]
     seen_by: Float[Tensor, "layer key"]  # how many queries may look at a key
     batch: Batch
+    masks: Float[Tensor, "example layer head"]
 
     @classmethod
     def join(cls, layers: Sequence[LayerGradient]) -> Gradients:
@@ -199,7 +219,9 @@ class Gradients:
             else layer.is_visible.sum(dim=0).to(sizes)
             for layer in layers
         ]
-        return cls(sizes, torch.stack(seen_by), layers[0].batch)
+        masks = [torch.zeros_like(sizes[:, 0, :, 0]) if m is None else m for m in
+                 (layer.masks for layer in layers)]  # fmt: skip
+        return cls(sizes, torch.stack(seen_by), layers[0].batch, torch.stack(masks, dim=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +264,65 @@ class Changes:
         changes = torch.stack([layer.changes for layer in layers], dim=1)
         is_measured = torch.stack([layer.is_measured for layer in layers])
         return cls(changes, is_measured, first.base, first.effect, first.batch)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCopying:
+    """What heads would add to the logit of a token if they attended to it alone.
+
+    `above` is how many of `n_sample` other words of the vocabulary get a higher logit from it than
+    the token itself, `below` how many a lower one.
+    """
+
+    layer: int
+    above: Float[Tensor, "example head token"]
+    below: Float[Tensor, "example head token"]
+    n_sample: int
+    batch: Batch
+
+    def without_maps(self) -> LayerCopying:
+        """All of it: there are no maps."""
+        return self
+
+    def is_finite(self) -> Bool[Tensor, " example"]:
+        return _is_finite(self.above)
+
+
+@dataclass(frozen=True, eq=False)
+class Copying:
+    """The same of all layers."""
+
+    above: Float[Tensor, "example layer head token"]
+    below: Float[Tensor, "example layer head token"]
+    n_sample: int
+    batch: Batch
+
+    @classmethod
+    def join(cls, layers: Sequence[LayerCopying]) -> Copying:
+        """All layers of a batch."""
+        above, below = (
+            torch.stack(parts, dim=1)
+            for parts in zip(*((layer.above, layer.below) for layer in layers), strict=True)
+        )
+        return cls(above, below, layers[0].n_sample, layers[0].batch)
+
+
+@dataclass(frozen=True, eq=False)
+class HeadSetLosses:
+    """The losses of tokens without sets of heads, each of which was switched off at once."""
+
+    losses: Float[Tensor, "example set token"]  # in nats; that of the first token is 0
+    is_best: Bool[Tensor, "example set token"]  # no other token is more probable
+    sets: Bool[Tensor, "set layer head"]  # none in the first
+    batch: Batch
+    layer: int = 0
+
+    def without_maps(self) -> HeadSetLosses:
+        """All of it: there are no maps."""
+        return self
+
+    def is_finite(self) -> Bool[Tensor, " example"]:
+        return _is_finite(self.losses)
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,6 +98,11 @@ class Batch(Memory):
         """The TokenKind of every token."""
         return self._stack([encoding.kinds for encoding in self.encodings])
 
+    @cached_property
+    def word_ids(self) -> Int[Tensor, "example token"]:
+        """The index of the word that each token is a piece of, -1 where it has none."""
+        return self._stack([encoding.word_ids for encoding in self.encodings])
+
     def find_surfaces(self, surfaces: frozenset[str]) -> Bool[Tensor, "example token"]:
         """Mark the text tokens with one of these surfaces."""
 

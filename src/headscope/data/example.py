@@ -1,7 +1,7 @@
 """One unit of a corpus, a text, a sentence or a document, and its trees, mentions and links."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
@@ -132,7 +132,8 @@ class Example:
     `sentences` the first word of each of its sentences. `document` names the document of the
     example. Examples of one document are alike, so intervals count documents, not examples. None:
     the example is a document by itself. `links` align the words of `text` with those of
-    `text_pair`, both split at spaces.
+    `text_pair`, both split at spaces. If it `is_drawn`, its words are numbers from 0 to 1, each of
+    which stands for a token of the model's vocabulary.
 
     A sample adds what only a reading of the whole corpus shows: `document_key`, a hash of all texts
     of the document, and `weight`, one over the number of its examples. A long text is read in
@@ -153,7 +154,8 @@ class Example:
     links: tuple[Link, ...] | None = None
     document_key: int | None = None
     weight: float = 1.0
-    window: int = 0
+    window: int = field(default=0, repr=False)
+    is_drawn: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.words is None):

@@ -16,15 +16,16 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from headscope.data.encoding import TokenKind
+from headscope.data.encoding import Batch, TokenKind
 from headscope.lazy import Tensor, torch
 
 if TYPE_CHECKING:
     from headscope.data.attention import LayerAttention
 
 __all__ = [
-    "MAPS", "OFFSETS", "SUMS", "AnyReading", "DerivedReading", "MapSlice", "MapSums", "Pooled",
-    "PooledReading", "Pooling", "Reading", "RowReading", "cut_maps", "is_compiled", "stack_layers",
+    "MAPS", "OFFSETS", "SUMS", "AnyReading", "ChosenKeys", "DerivedReading", "MapSlice", "MapSums",
+    "Pooled", "PooledReading", "Pooling", "Reading", "RowReading", "cut_maps", "is_compiled",
+    "stack_layers",
 ]  # fmt: skip
 
 OFFSETS = (-1, 0, 1)  # the previous, the same and the next token
@@ -119,6 +120,36 @@ class RowReading(Reading):
 
     def add(self, total: Tensor, part: MapSlice) -> None:
         total[part.examples, :, part.rows] = self.of_rows(part.weights, part.rows)
+
+
+@dataclass(frozen=True)
+class ChosenKeys(Reading):
+    """The weights that queries give to some chosen keys each."""
+
+    @abstractmethod
+    def choose(self, batch: Batch) -> Int[Tensor, "example query choice"]:
+        """The keys of each query; -1 where there is none, of which the weight is 0."""
+
+    def keys(self, batch: Batch) -> Int[Tensor, "example query choice"]:
+        """What `choose` gives, chosen once for all layers."""
+        return batch.remember(self, lambda: self.choose(batch))
+
+    def begin(self, layer: LayerAttention) -> tuple[Tensor, Tensor]:
+        keys, weights = self.keys(layer.batch), layer.weights
+        shape = (*weights.shape[:3], keys.shape[-1])
+        return torch.zeros(shape, dtype=weights.dtype, device=keys.device), keys
+
+    def add(self, total: tuple[Tensor, Tensor], part: MapSlice) -> None:
+        picked, keys = total
+        keys = keys[part.examples, part.rows]  # [example, row, choice]
+        is_seen = (keys >= 0) & (keys < part.weights.shape[-1])
+        at = torch.where(is_seen, keys, 0)[:, None].expand(-1, part.weights.shape[1], -1, -1)
+        picked[part.examples, :, part.rows] = part.weights.gather(-1, at) * is_seen[:, None]
+
+    def join(
+        self, layers: Sequence[tuple[Tensor, Tensor]]
+    ) -> Float[Tensor, "example layer head query choice"]:
+        return torch.stack([picked for picked, _ in layers], dim=1)
 
 
 class WholeMaps(Reading):

@@ -22,7 +22,14 @@ from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import Result
 from headscope.engine.merge import SHARDS, finish_part
 from headscope.engine.open_models import open_models, tell_needs
-from headscope.engine.plan import Pass, describe_study, list_passes, plan, tell_left_out
+from headscope.engine.plan import (
+    Pass,
+    describe_study,
+    list_passes,
+    make_corpora,
+    plan,
+    tell_left_out,
+)
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import choose_analyses, read_names, split_options
 from headscope.engine.sample import Part, Sample, Shard, draw_sample, part_of, tell_samples
@@ -87,13 +94,14 @@ def analyze(
     ]
     if folder and not resume:  # what was typed is checked first: a wrong name is the likelier slip
         folder.refuse_if_taken()
+    corpora += make_corpora(analyses, corpora)
     readings, lacking = list_passes(analyses, corpora, run, chosen is not None)
     with show_progress(progress) as bars, bars.stage("reading corpora"):
         drawn = _draw_samples(readings, run)
     tell_samples(drawn.values(), run)
     with show_progress(progress) as bars, bars.stage("loading the model"):
-        watches = tuple(pass_.watch for pass_ in readings)
-        models = open_models(model, tokenizer, loading, run, watches)
+        needs_head = any(pass_.needs_head for pass_ in readings)
+        models = open_models(model, tokenizer, loading, run, needs_head)
     passes, left_out = plan(readings, lacking, models, run, chosen is not None)
     tell_left_out(left_out)
     samples = {pass_.key: drawn[id(pass_.corpus)][1] for pass_ in passes}
@@ -111,7 +119,7 @@ def analyze(
     study.check()
     pool: Any = nullcontext()
     if cluster.ray is not None:
-        of_worker = (cluster.cpus_per_worker, locate(model), tokenizer, loading, run, watches)
+        of_worker = (cluster.cpus_per_worker, locate(model), tokenizer, loading, run, needs_head)
         pool = open_pool(cluster, partial(open_worker, *of_worker), worker.facts())
     begun = folder.begin(manifest, resume) if folder else nullcontext()
     with begun, show_progress(progress) as bars, pool as workers:
@@ -192,7 +200,7 @@ class _Study:
 
     def _run_pass(self, pass_: Pass, bars: Bars, pool: Pool | None) -> Iterator[dict[str, Any]]:
         """Measure what is not yet measured; gives what the manifest says of what could not be."""
-        means = self._means(pass_, bars) if pass_.watch is Watch.CHANGE else None
+        prepared = self._prepare(pass_, bars)
         shards = part_of(self.shards[pass_.key], self.part)
         progress = bars.add(pass_.key, sum(map(len, shards)), pass_.role.unit)
         saved = SavedSums(self.folder.tally_path(pass_.key) if self.folder else None)
@@ -202,11 +210,11 @@ class _Study:
         measured: Iterator[tuple[Group, Result | str]]
         if pool is None:
             measured = (
-                ([(shard, some)], self.worker.measure(pass_, means, [some], progress))
+                ([(shard, some)], self.worker.measure(pass_, prepared, [some], progress))
                 for shard, some in examples
             )
         else:
-            measured = measure_on_cluster(pool, pass_, means, examples, len(missing), progress)
+            measured = measure_on_cluster(pool, pass_, prepared, examples, len(missing), progress)
         with saved:
             for group, result in measured:
                 if isinstance(result, Result):
@@ -216,19 +224,28 @@ class _Study:
                         yield _describe_failure(pass_, shard, members, result)
         self._results[pass_.key] = saved.checkpoint
 
-    def _means(self, pass_: Pass, bars: Bars) -> Any:
-        """The mean outputs of heads to alter: a pass of its own over all examples, kept."""
-        key, sample = f"{pass_.key}-means", self.samples[pass_.key]
+    def _prepare(self, pass_: Pass, bars: Bars) -> Any:
+        """What must be known before a pass: a pass of its own over all examples, kept.
+
+        The mean outputs of heads to alter, or the sets of heads to switch off; else None.
+        """
+        name = {Watch.CHANGE: "means", Watch.HEAD_SETS: "sets"}.get(pass_.watch)
+        if name is None:
+            return None
+        key, sample = f"{pass_.key}-{name}", self.samples[pass_.key]
         file = StateFile(self.folder.tally_path(key)) if self.folder else None
         saved = file.load() if file else None
         if saved is not None:
-            return saved[0]["means"].to(self.worker.outcome().source.device)
+            return saved[0][name].to(self.worker.outcome().source.device)
         shards = (examples for _, examples in sample.read(self.shards[pass_.key]))
         progress = bars.add(key, sample.n_examples)
-        means = self.worker.mean_outputs(shards, pass_.max_tokens, progress)
+        if pass_.watch is Watch.CHANGE:
+            prepared = self.worker.mean_outputs(shards, pass_.max_tokens, progress)
+        else:
+            prepared = self.worker.choose_head_sets(pass_, shards, progress)
         if file:
-            file.save({"means": means}, {})
-        return means
+            file.save({name: prepared}, {})
+        return prepared
 
     def _gather(self, run: Run, bars: Bars) -> Iterator[ShownExample]:
         """The examples that show notable heads; not once more in longer windows."""

@@ -145,7 +145,7 @@ def redraw_map(
     seed = run.manifest["options"]["seed"] if seed is None else seed
     with explain_damage(run):
         derived = _derive_all(run.tables, MapOptions(seed, thresholds, n_clusters))
-    if not derived:
+    if not any(part.shown for part in derived):
         raise StudyError(
             f"{folder} has no distances between heads to draw a map from. Expected a run that "
             "measured them; run `headscope analyze` without --only."

@@ -15,10 +15,14 @@ from torch import Tensor
 from headscope.contracts import Analysis, AttentionKind, CorpusRole, Source
 from headscope.data.attention import (
     Changes,
+    Copying,
     Gradients,
+    HeadSetLosses,
     LayerAttention,
     LayerChange,
+    LayerCopying,
     LayerGradient,
+    Predictions,
     Readings,
 )
 from headscope.data.counts import ExampleCounts
@@ -50,6 +54,7 @@ DRAWN_TOKENS = 30  # what a drawing shows with ease; longer examples come after 
 Array = NDArray[np.float64]
 Values = dict[str, NDArray[np.floating[Any]]]  # name (and label) -> [example, ...]
 Progress = Callable[[int], None]  # told how many examples are done
+Predict = Callable[[Batch], Predictions]  # of the same model with its language-modelling head
 ByKind = Mapping[AttentionKind, Sequence[Analysis]]  # of an encoder-decoder that is measured whole
 
 
@@ -98,6 +103,7 @@ def measure_examples(
     role: CorpusRole = CorpusRole.TEXT,
     max_tokens: int | None = None,
     progress: Progress = lambda n_examples: None,
+    predict: Predict | None = None,
 ) -> Result:
     """Measure these examples and add them up: a shard, or a whole small corpus.
 
@@ -113,7 +119,7 @@ def measure_examples(
         encodings = encode_windows(examples, source, role, max_tokens, result.counts, is_truncated)
         kept = keep_usable(encodings, source, role, max_tokens, result.counts)
     waiting = _Waiting(result, named, is_weighed=options.weigh == "documents")
-    observer = _Observer(source, named, options, result, max_tokens)
+    observer = _Observer(source, named, options, result, max_tokens, predict)
     n_done = 0
 
     def report(n_new: int) -> None:
@@ -275,21 +281,25 @@ class _Layers:
             for reading, layers in self._values.items():
                 layers.append(observed.read(reading))
             facts = (observed.batch, observed.keys, observed.visible, observed.has_sink)
-            self._layers.append(facts)
+            self._layers.append((*facts, observed.n_groups))
         else:
             self._layers.append(observed.without_maps())
 
-    def join(self) -> Readings | Gradients | Changes:
-        """All layers together."""
+    def join(self, predictions: Predictions | None = None) -> Any:
+        """All layers together, as `Analysis.measure` gets them."""
         first = self._layers[0]
+        if isinstance(first, HeadSetLosses):
+            return first
+        if isinstance(first, LayerCopying):
+            return Copying.join(self._layers)
         if isinstance(first, LayerChange):
             return Changes.join(self._layers)
         if isinstance(first, LayerGradient):
             return Gradients.join(sorted(self._layers, key=lambda observed: observed.layer))
-        batch, keys, _, has_sink = first
+        batch, keys, _, has_sink, n_groups = first
         visible = torch.stack([layer[2] for layer in self._layers])  # [layer, query]
         values = {reading: reading.join(layers) for reading, layers in self._values.items()}
-        return Readings(batch, keys, visible, has_sink, values)
+        return Readings(batch, keys, visible, has_sink, values, predictions, n_groups)
 
 
 class _Observer:
@@ -302,8 +312,10 @@ class _Observer:
         options: RunOptions,
         result: Result,
         max_tokens: int = ALL,
+        predict: Predict | None = None,
     ) -> None:
         self.source, self.analyses, self.result = source, analyses, result
+        self.predict = predict if any(a.predicts for _, _, a in analyses) else None
         self.n_rows, self.max_tokens = options.slice_rows, max_tokens
         readings: dict[AttentionKind | None, dict[AnyReading, None]] = {}
         for kind, _, analysis in analyses:
@@ -343,8 +355,9 @@ class _Observer:
         self.source.read(batch, self.by_slice, self.n_rows, observe)
         # Only now is anything read: a device works on while the host plans the next layer.
         refuse_not_finite(is_finite, batch)
+        predictions = self.predict(batch) if self.predict else None
         with self.result.timed("measure (within model)"):
-            seen = {kind: kept.join() for kind, kept in layers.items()}
+            seen = {kind: kept.join(predictions) for kind, kept in layers.items()}
             return {
                 name: measure_batch(analysis, seen[kind], len(batch))
                 for kind, name, analysis in self.analyses

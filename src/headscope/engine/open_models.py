@@ -1,6 +1,6 @@
 """The model that a user gives, as a study needs it; and what long inputs need, told beforehand."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from logging import getLogger
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from headscope.contracts import AttentionKind, AttentionSource, Source, Watch
+from headscope.contracts import AttentionKind, AttentionSource, Source
 from headscope.data.example import Example
 from headscope.errors import HeadscopeError, ModelError, StudyError
 from headscope.models.anatomy import run as run_model
@@ -111,22 +111,24 @@ def open_models(
     tokenizer: Any,
     options: ModelOptions,
     run: RunOptions,
-    watches: Collection[Watch],
+    needs_head: bool,
 ) -> Models:
-    """The model, loaded once. Its head is looked for only if gradients or changes are watched."""
+    """The model, loaded once; its language-modelling head too if something needs it."""
     if isinstance(model, CachedModel) and model.source is None:
-        models = open_models(model.name, tokenizer, options, replace(run, weights=PLAIN), watches)
+        models = open_models(
+            model.name, tokenizer, options, replace(run, weights=PLAIN), needs_head
+        )
         model.source = models.source
         return replace(models, source=_with_weights(models.source, run.weights))
     source: AttentionSource
     with_head: LoadedModel | None = None
-    why, is_costly = "", any(watch.is_costly for watch in watches)
-    if is_costly and isinstance(model, (str, Path)):
+    why = ""
+    if needs_head and isinstance(model, (str, Path)):
         source, head = load_with_head(model, **vars(options), seed=run.seed)
         with_head, why = (None, str(head)) if isinstance(head, ModelError) else (head, "")
     else:
         source = open_source(model, tokenizer, options, run.seed)
-        if is_costly:
+        if needs_head:
             with_head, why = _find_head(source)
     return Models(_with_weights(source, run.weights), with_head, why)
 

@@ -11,17 +11,21 @@ from logging import getLogger
 from typing import Any, NamedTuple
 
 from headscope.contracts import Analysis, Annotation, AttentionKind, CorpusRole, Source, Watch
-from headscope.corpora.collection import BaseCorpus
+from headscope.corpora.collection import BaseCorpus, adopt
 from headscope.data.attention import heads_per_layer
 from headscope.data.table import KIND
 from headscope.engine.open_models import Models
 from headscope.engine.sample import Sample
 from headscope.errors import StudyError, first_part, name_parameters
+from headscope.models.copying import CopyingSource, explain_no_copying
+from headscope.models.language import build_task
 from headscope.models.loaded import LoadedModel
 from headscope.options import CUTS, RunOptions
 from headscope.runs.manifest import begin_manifest
 
-__all__ = ["TEXT_TOKENS", "Pass", "describe_study", "list_passes", "plan", "tell_left_out"]
+__all__ = [
+    "TEXT_TOKENS", "Pass", "describe_study", "list_passes", "make_corpora", "plan", "tell_left_out",
+]  # fmt: skip
 
 log = getLogger("headscope")
 
@@ -34,10 +38,13 @@ MISSING = {
     Annotation.PRONOUN_CHOICES: "no GAP corpus was given (--coref gap-validation.tsv)",
     Annotation.ALIGNMENTS: "no corpus with gold alignments was given (--text FILE.jsonl, its "
     "examples with text, text_pair and alignment)",
+    Annotation.NEEDLES: "no text was given to hide facts in (--text FILE)",
     Annotation.TARGETS: "no corpus with targets was given (--text FILE.jsonl, its examples with "
     "text and text_pair)",
 }
 NO_TARGETS = "decoder and cross attention"  # what is left out without them
+
+MADE_UP = {Annotation.REPEATS, Annotation.NEEDLES}  # in which no natural text is read
 
 Reasons = dict[str, str]  # by what is left out
 
@@ -59,6 +66,11 @@ class Pass:
     # What each kind of attention is measured by, where an encoder-decoder reads targets.
     by_kind: Mapping[AttentionKind, tuple[Analysis, ...]] = field(default_factory=dict)
 
+    @property
+    def needs_head(self) -> bool:
+        """Whether the language-modelling head of the model is needed, if it has one."""
+        return self.watch.is_costly or any(analysis.predicts for analysis in self.analyses)
+
 
 class Reason(NamedTuple):
     """Why an analysis cannot run in a pass: in words, and as an error if nothing else can run."""
@@ -66,6 +78,32 @@ class Reason(NamedTuple):
     text: str
     error: str
     is_refused: bool = False  # it is an error wherever the analysis was asked for by name
+
+
+def make_corpora(
+    analyses: Iterable[Analysis], given: Sequence[tuple[CorpusRole, BaseCorpus]]
+) -> list[tuple[CorpusRole, BaseCorpus]]:
+    """The corpora that analyses make for themselves where none that was given has what they need.
+
+    Equal ones are made once. Without any other corpus, all analyses read them, which is told.
+    """
+    text = next((corpus for role, corpus in given if role is CorpusRole.TEXT), None)
+    made: list[tuple[CorpusRole, BaseCorpus]] = []
+    for analysis in analyses:
+        if any(analysis.needs <= corpus.provides for _, corpus in given):
+            continue
+        corpus = analysis.make_corpus(text)
+        if corpus is not None and not any(corpus == other for _, other in made):
+            is_long = Annotation.NEEDLES in corpus.provides  # which must not be cut
+            made.append((CorpusRole.TREEBANK if is_long else CorpusRole.TEXT, adopt(corpus)))
+    if made and not given:
+        names = " and ".join(corpus.name for _, corpus in made)
+        log.warning(
+            "No corpus was given, so heads are measured on made-up input alone (%s), not on "
+            "language. To measure them on text, add %s.",
+            names, name_parameters("--text FILE"),
+        )  # fmt: skip
+    return made
 
 
 def list_passes(
@@ -84,12 +122,12 @@ def list_passes(
             "There is nothing to read. Expected a corpus: --text FILE, --treebank FILE, --coref "
             "FILE, or --demo for the embedded one."
         )
-    n_of_role = Counter(role for role, _ in corpora)
-    numbers: Counter[CorpusRole] = Counter()
+    names = [c.name if MADE_UP & c.provides else str(role) for role, c in corpora]
+    n_of_name, numbers = Counter(names), Counter[str]()
     passes: list[Pass] = []
-    for role, corpus in corpora:
-        numbers[role] += 1
-        key = str(role) if n_of_role[role] == 1 else f"{role}-{numbers[role]}"
+    for name, (role, corpus) in zip(names, corpora, strict=True):
+        numbers[name] += 1
+        key = name if n_of_name[name] == 1 else f"{name}-{numbers[name]}"
         if role is CorpusRole.COREF:
             passes += _list_windows(Pass(key, role, corpus), options)
         else:
@@ -193,7 +231,9 @@ def _fit_windows(
     windows: set[object] = set()
     for pass_ in passes:
         usual = TEXT_TOKENS if pass_.role is CorpusRole.TEXT else pass_.window
-        tokens = max_tokens or min(usual or source.max_tokens, source.max_tokens)
+        usual = pass_.corpus.most_tokens or usual
+        given = None if pass_.corpus.most_tokens else max_tokens
+        tokens = given or min(usual or source.max_tokens, source.max_tokens)
         window = pass_.window and min(pass_.window, source.max_tokens)
         reading = (id(pass_.corpus), window, pass_.cut, pass_.watch)
         if window is None or reading not in windows:
@@ -236,6 +276,15 @@ def _need_gradients_or_heads(analysis: Any, pass_: Pass, models: Models) -> Reas
                 "Expected one; leave the analysis out."
             )
         why = model.explain_fixed()
+    head = models.with_head if pass_.watch is Watch.HEAD_SETS else None
+    if not why and head is not None and build_task(head).objective != "next":
+        why = (
+            f"{models.name} does not predict the next token. Expected a language model that reads "
+            "from left to right; choose one, or leave the analysis out."
+        )
+    if not why and pass_.watch is Watch.COPYING and models.with_head:
+        why = explain_no_copying(CopyingSource(build_task(models.with_head)))
+        why = why and f"{why}. Expected heads that write straight into the hidden states."
     return Reason(f"Skipped {analysis.name!r}: {first_part(why)}", why) if why else None
 
 
@@ -259,12 +308,41 @@ def _need_decoder(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
     )
 
 
-RULES: Sequence[Rule] = (_need_two_models_or_layers, _need_gradients_or_heads, _need_decoder)
+def _need_room(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
+    """Made-up sequences fit into the model, and its vocabulary is large enough for them."""
+    source, corpus = models.source, pass_.corpus
+    if Annotation.REPEATS not in corpus.provides:
+        return None
+    if not isinstance(source, LoadedModel):
+        why = f"{source.name} is not a transformers model, so it takes no made-up tokens"
+        return Reason(f"Skipped {analysis.name!r}: {why}.", f"{why}. Expected one; choose another.")
+    (encoding,) = source.encode([next(iter(corpus))], source.max_tokens)
+    n_plain, n_words = len(source.encoder.plain_ids), len(encoding.example.words or ())
+    if len(encoding) > source.max_tokens:
+        why = (
+            f"a sequence of repeated tokens has {len(encoding)} tokens, but {source.name} takes at "
+            f"most {source.max_tokens}. Expected a shorter one; lower --repeat-tokens."
+        )
+    elif n_plain < n_words:
+        why = (
+            f"{source.name} knows {n_plain} tokens that are not special, too few to draw "
+            f"{n_words // 2} of them without many repeats. Expected twice as many; lower "
+            "--repeat-tokens."
+        )
+    else:
+        return None
+    error = f"Analysis {analysis.name!r} cannot run: {why}"
+    return Reason(f"Skipped {analysis.name!r}: {why}", error, is_refused=True)
+
+
+RULES: Sequence[Rule] = (
+    _need_two_models_or_layers, _need_gradients_or_heads, _need_decoder, _need_room,
+)  # fmt: skip
 
 
 def _has_kinds(pass_: Pass, models: Models) -> bool:
     """Whether every kind of attention is measured: an encoder-decoder reads targets."""
-    has_targets = Annotation.TARGETS in pass_.corpus.provides
+    has_targets = bool({Annotation.TARGETS, Annotation.REPEATS} & pass_.corpus.provides)
     return pass_.watch is Watch.ATTENTION and has_targets and bool(models.parts)
 
 

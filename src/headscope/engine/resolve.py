@@ -105,7 +105,9 @@ def choose_analyses(
     if only is None:
         kinds = analysis_kinds().items()
         by_default = (Watch.ATTENTION, Watch.CROSS_ATTENTION)
-        names: list[Any] = [name for name, kind in kinds if kind.watches in by_default]
+        names: list[Any] = [
+            name for name, kind in kinds if kind.watches in by_default and not kind.on_request
+        ]
     else:
         names = list(only)
     for name in (name for name in [*(only or ()), *also] if isinstance(name, str)):

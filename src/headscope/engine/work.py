@@ -10,23 +10,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headscope.contracts import Source, Watch
+from headscope.contracts import Analysis, Source, Watch
 from headscope.data.example import Example
 from headscope.engine.cluster import Pool
-from headscope.engine.measure import Progress, Result, measure_examples
+from headscope.engine.measure import Predict, Progress, Result, measure_examples
 from headscope.engine.open_models import CachedModel, Models, open_models
 from headscope.engine.plan import Pass
 from headscope.engine.sample import Shard
 from headscope.errors import StudyError
 from headscope.models.ablation import AblationSource, mean_outputs
+from headscope.models.copying import CopyingSource
 from headscope.models.encode import equal_length_batches
 from headscope.models.gradients import GradientSource
-from headscope.models.language import HiddenStateOutcome, LossOutcome, Outcome, build_task
+from headscope.models.head_sets import HeadSetSource
+from headscope.models.language import (
+    PREDICTED_TOKENS,
+    HiddenStateOutcome,
+    LossOutcome,
+    Outcome,
+    build_task,
+)
 from headscope.models.load import make_untrained
 from headscope.models.loaded import LoadedModel
 from headscope.models.seq2seq import Seq2SeqModel
 from headscope.options import ModelOptions, RunOptions
 from headscope.runs.manifest import package_versions
+from headscope.runs.tables import Frames, make_tables
 
 __all__ = [
     "Group", "Groups", "Worker", "describe_source", "locate", "measure_on_cluster", "open_worker",
@@ -50,24 +59,37 @@ class Worker:
     def measure(
         self,
         pass_: Pass,
-        means: Tensor | None,
+        prepared: Tensor | None,
         shards: Iterable[Sequence[Example]],
         progress: Progress = lambda n_examples: None,
     ) -> Result:
-        """The sums over the examples of some shards; `means` is what altered heads give instead."""
+        """The sums over the examples of some shards.
+
+        `prepared` is what altered heads give instead, or which sets of heads are switched off.
+        """
         if pass_.key not in self._opened:
             self._opened.clear()
-            self._opened[pass_.key] = self._open_source(pass_, means)
+            self._opened[pass_.key] = self._open_source(pass_, prepared)
         options = replace(self.options, coref_window=pass_.cut)
         if pass_.watch is Watch.CHANGE:  # copies of one example fill a batch, and the bar moves on
             options = replace(options, batch_tokens=1)
+        if pass_.watch is Watch.HEAD_SETS:
+            options = replace(options, batch_tokens=PREDICTED_TOKENS)
         source, analyses = self._opened[pass_.key], pass_.by_kind or pass_.analyses
-        total = Result()
+        total, predict = Result(), self._predict_for(pass_)
         for examples in shards:
             total += measure_examples(
-                examples, source, analyses, options, pass_.role, pass_.max_tokens, progress
+                examples, source, analyses, options, pass_.role, pass_.max_tokens, progress, predict
             )
         return total
+
+    def _predict_for(self, pass_: Pass) -> Predict | None:
+        """What tells the predictions of the model that a pass measures, if it makes any."""
+        head = self.models.with_head
+        if head is None or pass_.watch is not Watch.ATTENTION or pass_.draw or pass_.by_kind:
+            return None
+        task = build_task(head, self.options.seed)
+        return task.predict if task.objective == "next" else None
 
     def mean_outputs(
         self, shards: Iterable[Sequence[Example]], max_tokens: int, progress: Progress
@@ -82,6 +104,20 @@ class Worker:
             )
         )
         return mean_outputs(model, batches, progress=progress)
+
+    def choose_head_sets(
+        self, pass_: Pass, shards: Iterable[Sequence[Example]], progress: Progress
+    ) -> Tensor:
+        """The sets of heads that are switched off, `[set, layer, head]`, by the other analyses that
+        choose them, over all examples."""
+        shards = list(shards)
+
+        def tables_of(analysis: Analysis) -> Frames:
+            plain = replace(pass_, key=f"{pass_.key}-choice", watch=Watch.ATTENTION)
+            result = self.measure(replace(plain, analyses=(analysis,)), None, shards, progress)
+            return make_tables(analysis, result.tallies[analysis.name])
+
+        return torch.from_numpy(pass_.analyses[0].choose_head_sets(tables_of))
 
     def outcome(self) -> Outcome:
         """What altering heads changes: the loss, or the last hidden states."""
@@ -104,7 +140,7 @@ class Worker:
             self._untrained[draw] = make_untrained(self.models.source, seed)
         return self._untrained[draw]
 
-    def _open_source(self, pass_: Pass, means: Tensor | None) -> Source[Any]:
+    def _open_source(self, pass_: Pass, prepared: Tensor | None) -> Source[Any]:
         if pass_.draw is not None:
             untrained = self.make_untrained(pass_.draw)
             return Seq2SeqModel(untrained) if pass_.by_kind else untrained
@@ -115,8 +151,15 @@ class Worker:
             assert self.models.with_head is not None  # else the pass was left out
             return GradientSource(build_task(self.models.with_head, self.options.seed))
         if pass_.watch is Watch.CHANGE:
-            assert means is not None  # measured before all else
-            return AblationSource(self.outcome(), means, pass_.analyses[0].altered_heads())
+            assert prepared is not None  # measured before all else
+            return AblationSource(self.outcome(), prepared, pass_.analyses[0].altered_heads())
+        if pass_.watch is Watch.COPYING:
+            assert self.models.with_head is not None  # else the pass was left out
+            return CopyingSource(build_task(self.models.with_head), self.options.seed)
+        if pass_.watch is Watch.HEAD_SETS:
+            assert self.models.with_head is not None  # else the pass was left out
+            assert prepared is not None  # as above
+            return HeadSetSource(build_task(self.models.with_head, self.options.seed), prepared)
         return self.models.source
 
 
@@ -126,11 +169,11 @@ def open_worker(
     tokenizer: Any,
     loading: ModelOptions,
     run: RunOptions,
-    watches: tuple[Watch, ...],
+    needs_head: bool,
 ) -> Worker:
     """A worker that loads the model itself."""
     torch.set_num_threads(n_threads)
-    return Worker(open_models(model, tokenizer, loading, run, watches), run)
+    return Worker(open_models(model, tokenizer, loading, run, needs_head), run)
 
 
 Group = list[tuple[Shard, list[Example]]]  # what a task measures
@@ -139,13 +182,13 @@ Group = list[tuple[Shard, list[Example]]]  # what a task measures
 def measure_on_cluster(
     pool: Pool,
     pass_: Pass,
-    means: Tensor | None,
+    prepared: Tensor | None,
     shards: Iterable[tuple[Shard, list[Example]]],
     n_shards: int,
     progress: Progress,
 ) -> Iterator[tuple[Group, Result | str]]:
     """Shards and their sums, in whatever order; a string says why they could not be measured."""
-    shared = pool.share(replace(pass_, corpus=None)), pool.share(means)
+    shared = pool.share(replace(pass_, corpus=None)), pool.share(prepared)
     groups = Groups(iter(shards), n_shards)
 
     def take() -> tuple[Any, ...] | None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.arguments import checked
-from headscope.contracts import Watch
 from headscope.data.attention import parse_head_name
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import Models, open_models
@@ -59,7 +58,7 @@ def open_session(
         shelf.find(sentence)  # an error if it is not there
     chosen: ModelOptions = build_options(ModelOptions, options)
     models = [
-        open_models(one, tokenizer, chosen, RunOptions(), {Watch.CHANGE})
+        open_models(one, tokenizer, chosen, RunOptions(), needs_head=True)
         for one in (model, *([] if beside is None else [beside]))
     ]
     _refuse_other_model(loaded, models[0])

@@ -43,6 +43,7 @@ class Encoder:
 
     tokenizer: "PreTrainedTokenizerBase"
     input_names: frozenset[str]
+    n_embeddings: int = 2**63 - 1  # of the model: it has no token from here on
     _surfaces: dict[int, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -63,6 +64,8 @@ class Encoder:
         """The examples in order, each truncated, the longer text first, to `max_tokens`."""
         if not examples:
             return []
+        if all(example.is_drawn for example in examples):
+            return [self.encode_drawn(example) for example in examples]
         laid_out = [None if e.words is None else lay_out(e) for e in examples]
         inputs: list[Input] = []
         for example, laid in zip(examples, laid_out, strict=True):
@@ -76,6 +79,41 @@ class Encoder:
                 zip(examples, inputs, laid_out, strict=True)
             )
         ]
+
+    def encode_drawn(self, example: Example) -> Encoding:
+        """Made-up words as tokens of the vocabulary, between what the tokenizer puts around text.
+
+        They are never truncated: whether the model takes so many is asked before.
+        """
+        framed = self._tokenize(["a"])
+        is_added = np.array(framed["special_tokens_mask"][0], dtype=bool)
+        first = int(is_added.argmin())  # the first token of the text
+        n_after = int(is_added[::-1].argmin())
+        draws = np.array(example.words or (), np.float64)  # [word]
+        drawn = self.plain_ids[(draws * len(self.plain_ids)).astype(np.int64)]
+
+        def frame(values: Any, between: Ints) -> Ints:
+            around = np.array(values, dtype=np.int64)
+            return np.concatenate([around[:first], between, around[len(around) - n_after :]])
+
+        row = framed["input_ids"][0]
+        ids = frame(row, drawn)
+        added = frame(is_added, np.zeros(len(drawn), np.int64)) == 1
+        others = {n: framed[n][0] for n in framed if n in self.input_names and n != "input_ids"}
+        inputs = {n: frame(v, np.full(len(drawn), v[first])) for n, v in others.items()}
+        return Encoding(
+            example=example,
+            inputs={"input_ids": ids, **inputs},
+            surfaces=tuple(map(self._surface, ids.tolist())),
+            kinds=self._kinds(ids, added),
+            word_ids=frame(np.full(len(row), -1), np.arange(len(drawn))),
+        )
+
+    @cached_property
+    def plain_ids(self) -> Ints:
+        """The tokens that made-up words stand for: all that the model has but special ones."""
+        ids = np.unique(np.array(list(self.tokenizer.get_vocab().values()), np.int64))
+        return ids[~np.isin(ids, self.tokenizer.all_special_ids) & (ids < self.n_embeddings)]
 
     def _tokenize(self, *inputs: Any, **options: Any) -> Any:
         try:

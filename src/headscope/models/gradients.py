@@ -7,7 +7,7 @@ way back each layer's output gradient is met once, turned into that layer's map,
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, ClassVar
 
@@ -59,7 +59,9 @@ class GradientSource(ModelView):
 
             def show(gradient: Tensor) -> None:
                 reached.add(layer)
-                observe(_measure(layer, gradient, values.detach(), mask, batch))
+                measured = _measure(layer, gradient, values.detach(), mask, batch)
+                products = tap.at_least_float32(gradient) * tap.at_least_float32(output.detach())
+                observe(replace(measured, masks=products.sum(dim=(1, 3))))  # [example, head]
 
             if output.requires_grad:  # a recurrent model may run its first rounds without
                 output.register_hook(show)  # type: ignore[no-untyped-call]

@@ -9,16 +9,22 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers.models.auto import modeling_auto as auto
 
+from headscope.data.attention import Predictions
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.errors import ModelError
+from headscope.models.anatomy import eval_mode
 from headscope.models.loaded import LoadedModel
-from headscope.models.tap import at_least_float32
+from headscope.models.tap import at_least_float32, using_attention
 
-__all__ = ["HiddenStateOutcome", "LossOutcome", "Outcome", "Task", "build_task", "find_objective"]
+__all__ = [
+    "PREDICTED_TOKENS", "HiddenStateOutcome", "LossOutcome", "Outcome", "Task", "build_task",
+    "find_objective",
+]  # fmt: skip
 
 Inputs = Mapping[str, Tensor]
 
 SHARE, MASKED, RANDOM = 0.15, 0.8, 0.1  # BERT's masking; the rest of the chosen stays as it is
+PREDICTED_TOKENS = 1024  # at a time, each with a logit for every word of the vocabulary
 STREAM = 0x6D61736B  # so that masks and sampled rows of an example are drawn apart
 
 
@@ -69,6 +75,31 @@ class Task:
             logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=-100
         ).view_as(targets)
         return losses.sum(dim=1) / (targets != -100).sum(dim=1)
+
+    def predict(self, batch: Batch) -> Predictions:
+        """The loss of every token but the first, of a model that predicts the next one.
+
+        A few examples at a time: there is a number for each word of the vocabulary.
+        """
+        model = self.source.model
+        with using_attention(model, "eager"), eval_mode(model), torch.inference_mode():
+            return self.predict_inputs(batch.inputs)
+
+    def predict_inputs(self, inputs: Inputs) -> Predictions:
+        """The same of the model as it is called now."""
+        parts: list[Predictions] = []
+        n_examples, n_tokens = inputs["input_ids"].shape
+        n_together = max(1, PREDICTED_TOKENS // n_tokens)
+        for start in range(0, n_examples, n_together):
+            some = {name: value[start : start + n_together] for name, value in inputs.items()}
+            logits = self.source.model(**some, use_cache=False).logits[:, :-1]
+            targets = some["input_ids"][:, 1:]
+            losses = nn.functional.cross_entropy(
+                at_least_float32(logits).transpose(1, 2), targets, reduction="none"
+            )
+            pair = (losses, logits.argmax(-1) == targets)
+            parts.append(Predictions(*(nn.functional.pad(part, (1, 0)) for part in pair)))
+        return Predictions(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def _mask(self, encoding: Encoding) -> tuple[Tensor, Tensor]:
         tokenizer = self.source.encoder.tokenizer

@@ -25,6 +25,7 @@ from headscope.models.slices import SlicedLayer, Slicing, find_slicing, observe_
 __all__ = ["WEIGHTS", "LoadedModel", "ModelView", "refuse_offloaded", "wrap_model"]
 
 WEIGHTS = ("attention", "norm")
+MANY = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,7 @@ class LoadedModel(Source[LayerAttention]):
 
     @cached_property
     def _n_embeddings(self) -> int:
-        """How many tokens the model knows; without a table, any number of them."""
-        try:
-            return int(getattr(self.model.get_input_embeddings(), "num_embeddings", 2**63))
-        except NotImplementedError:
-            return 2**63
+        return _count_embeddings(self.model)
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
@@ -142,7 +139,8 @@ class LoadedModel(Source[LayerAttention]):
             anatomy.check_shape(weights, batch.n_tokens, self.name)
             visible = output.visible.to(weights.device)
             layer = LayerAttention(next(layers), weights, batch, visible, has_sink)
-            observe(replace(layer, n_layers=self.n_layers))
+            n_groups = 0 if output.values is None else output.values.shape[1]
+            observe(replace(layer, n_layers=self.n_layers, n_groups=n_groups))
 
         anatomy.run(self._anatomy.observe, self.model, batch.inputs, show)
 
@@ -163,9 +161,8 @@ class LoadedModel(Source[LayerAttention]):
             weights = torch.empty(layer.shape, dtype=layer.dtype, device="meta")
             anatomy.check_shape(weights, batch.n_tokens, self.name)
             visible = layer.visible.to(batch.device)
-            attention = LayerAttention(
-                next(layers), weights, batch, visible, self.has_sink, n_layers=self.n_layers
-            )
+            attention = LayerAttention(next(layers), weights, batch, visible, self.has_sink)
+            attention = replace(attention, n_layers=self.n_layers, n_groups=layer.n_groups)
             totals = {reading: reading.begin(attention) for reading in readings}
             shown.append(replace(attention, readings=totals))
 
@@ -350,8 +347,16 @@ def wrap_model(
             f"configuration. Expected an encoder-decoder whose encoder is a "
             "transformers model (BART, Marian, T5); choose another model."
         )
-    encoder = Encoder(tokenizer, anatomy.argument_names(model))
+    encoder = Encoder(tokenizer, anatomy.argument_names(model), _count_embeddings(model))
     return LoadedModel(name, model, encoder, revision, whole=whole)
+
+
+def _count_embeddings(model: PreTrainedModel) -> int:
+    """How many tokens the model knows; without a table, any number of them."""
+    try:
+        return int(getattr(model.get_input_embeddings(), "num_embeddings", MANY))
+    except NotImplementedError:
+        return MANY
 
 
 def refuse_offloaded(source: LoadedModel, why: str) -> None:

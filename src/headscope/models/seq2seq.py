@@ -71,6 +71,9 @@ class Seq2SeqModel(ModelView):
     def encode(self, examples: Sequence[Example], max_tokens: int) -> list[Encoding]:
         """Sources with their targets, each truncated to `max_tokens`; no target is an empty one."""
         encoder = self.encoder.encoder
+        if examples and all(example.is_drawn for example in examples):  # read and written alike
+            drawn = [encoder.encode_drawn(example) for example in examples]
+            return [replace(e, target=encoder.shift(e, self._opening_token(e))) for e in drawn]
         texts, pairs = [e.text or "" for e in examples], [e.text_pair or "" for e in examples]
         sources = encoder.encode_side(examples, texts, max_tokens, is_target=False)
         targets = encoder.encode_side(examples, pairs, max_tokens - 1, is_target=True)

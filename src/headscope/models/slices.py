@@ -53,6 +53,7 @@ class SlicedLayer(NamedTuple):
     shape: tuple[int, int, int, int]  # example, head, query, key
     dtype: torch.dtype
     visible: Int[Tensor, " query"]
+    n_groups: int  # of heads that share their keys
 
 
 Begin = Callable[[SlicedLayer], Callable[[MapSlice], None]]  # gives what takes the slices
@@ -149,7 +150,7 @@ def observe_slices(
             mask = _as_row_mask(call)
             masks[id(call.mask)] = (call.mask, mask, mask.visible(n_rows))
         _, mask, visible = masks[id(call.mask)]
-        layer = SlicedLayer(call.shape, _wide(call.query.dtype), visible)
+        layer = SlicedLayer(call.shape, _wide(call.query.dtype), visible, call.key.shape[1])
         output = _attend_in_slices(call, mask, n_rows, begin(layer))
         end(output)
         return output

@@ -11,7 +11,7 @@ from headscope.stats.estimates import as_frames
 from headscope.stats.sums import Sums, Tally
 
 __all__ = [
-    "CORPUS_COLUMNS", "make_tables", "number_layers", "rows_of_pass", "summarize_passes",
+    "CORPUS_COLUMNS", "Frames", "make_tables", "number_layers", "rows_of_pass", "summarize_passes",
     "tally_name",
 ]  # fmt: skip
 

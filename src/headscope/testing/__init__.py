@@ -21,7 +21,13 @@ import torch
 from torch import Tensor
 
 from headscope.contracts import Analysis, Annotation, Corpus, CorpusRole, Source, Watch
-from headscope.data.attention import LayerAttention, LayerChange, LayerGradient
+from headscope.data.attention import (
+    HeadSetLosses,
+    LayerAttention,
+    LayerChange,
+    LayerCopying,
+    LayerGradient,
+)
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.engine.measure import Result, by_key, measure_examples, show_layers
@@ -322,7 +328,9 @@ def _observe(source: Source[Any], encodings: Sequence[Encoding], require: Requir
 
 
 def _numbers_of(observed: Any) -> Tensor:
-    name = {LayerGradient: "sizes", LayerChange: "changes"}.get(type(observed), "weights")
+    names = {LayerGradient: "sizes", LayerChange: "changes", HeadSetLosses: "losses"}
+    names |= {LayerCopying: "above"}
+    name = names.get(type(observed), "weights")
     numbers: Tensor = getattr(observed, name)
     return numbers
 

@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from headscope.contracts import AttentionKind, Source, Watch
-from headscope.data.attention import LayerAttention, LayerChange, LayerGradient
+from headscope.data.attention import (
+    HeadSetLosses,
+    LayerAttention,
+    LayerChange,
+    LayerCopying,
+    LayerGradient,
+)
 from headscope.data.encoding import Batch, Encoding, TokenKind
 from headscope.data.example import KINDS, ROOT, Example, Link, Mention, Tree
 from headscope.data.reading import Reading, cut_maps
@@ -22,6 +28,7 @@ __all__ = [
 
 N_LAYERS, N_HEADS = 3, 5  # unequal primes: a swapped axis fails
 N_MODES = 3  # in which heads are altered
+N_SETS = 7  # of heads that are switched off at once
 RELATIONS = ["nsubj", "obj", "nsubj:pass", "punct", "poss"]
 TAGS = ["NOUN", "PROPN", "VERB", "PRON", "PUNCT"]
 VOCABULARY = ["the", "boat", "sails", ".", ",", "home", "'s", "old"]
@@ -112,7 +119,7 @@ def _encode(
     kinds = [TokenKind.CLS, *[TokenKind.TEXT] * len(ids), *[TokenKind.SEP] * n_closing]
     return Encoding(
         example=example,
-        inputs={"input_ids": np.arange(len(surfaces))},
+        inputs={"input_ids": np.unique(surfaces, return_inverse=True)[1].astype(np.int64)},
         surfaces=tuple(surfaces),
         kinds=np.array(kinds, dtype=np.int64),
         word_ids=np.array([-1, *ids, *[-1] * n_closing], dtype=np.int64),
@@ -127,12 +134,24 @@ def random_maps(encoding: Encoding, seed: int = 0) -> Tensor:
     return torch.from_numpy(scores).softmax(-1)
 
 
+def _made_losses(stacked: Tensor, batch: Batch) -> HeadSetLosses:
+    """Losses that grow from set to set; a set of number n has the first n heads of layer 1."""
+    n_layers, _, n_heads = stacked.shape[:3]
+    numbers = torch.arange(N_SETS)
+    losses = stacked.double().mean((0, 2, 3))[:, None] * (
+        1 + numbers[:, None]
+    )  # [example, set, token]
+    sets = torch.zeros(N_SETS, n_layers, n_heads, dtype=torch.bool)
+    sets[:, 0] = torch.arange(n_heads) < numbers[:, None]
+    return HeadSetLosses(losses, losses < 1, sets, batch)
+
+
 @dataclass(frozen=True)
 class MadeSource(Source[Any]):
     """A source without a model: `maps` says what each example looks like inside.
 
-    It can emit gradients and changes too: then they are the maps, or their diagonals; or cross
-    attention, from targets to texts (`make_pair`). `precision`
+    It can emit gradients and changes too: then they are the maps, or their diagonals; losses
+    without sets of heads; or cross attention, from targets to texts (`make_pair`). `precision`
     rounds as a model would that computes in half precision; numbers leave as float32 then.
     """
 
@@ -157,6 +176,9 @@ class MadeSource(Source[Any]):
         if self.precision is not torch.float64:
             stacked = stacked.to(self.precision).float()
         layers = range(len(stacked))
+        if self.emits is Watch.HEAD_SETS:
+            observe(_made_losses(stacked, batch))
+            return
         for layer in reversed(layers) if self.emits is Watch.GRADIENT else layers:
             observe(self._show(layer, stacked[layer], batch))  # [example, head, query, key]
 
@@ -186,14 +208,18 @@ class MadeSource(Source[Any]):
 
     def _show(
         self, layer: int, weights: Tensor, batch: Batch
-    ) -> LayerAttention | LayerGradient | LayerChange:
+    ) -> LayerAttention | LayerGradient | LayerChange | LayerCopying:
         if self.emits is Watch.GRADIENT:
-            return LayerGradient(layer, weights, batch)
+            masks = weights[:, :, 0].sum(-1) - weights[:, :, -1, -1]
+            return LayerGradient(layer, weights, batch, masks=masks)
         if self.emits is Watch.CHANGE:
             changes = weights.diagonal(dim1=-2, dim2=-1)[..., :1].repeat(1, 1, N_MODES)
             measured = torch.ones(weights.shape[1], dtype=torch.bool, device=weights.device)
             base = weights.new_ones(len(weights))
             return LayerChange(layer, changes, measured, base, "loss", batch)
+        if self.emits is Watch.COPYING:
+            above = (40 * weights[:, :, 0]).floor()  # [example, head, token]
+            return LayerCopying(layer, above, 40 - above, 40, batch)
         if self.emits is Watch.CROSS_ATTENTION:
             full = LayerAttention.full(layer, weights, batch.target)
             kind, keys = AttentionKind.CROSS, batch

@@ -83,7 +83,12 @@ def check_claims(
 
 
 def added_claims() -> frozenset[str]:
-    """The names of claims that are not the paper's: those of plug-ins."""
+    """The names of claims that are not the paper's: those of plug-ins and of other papers."""
+    return claims_of_plug_ins() | {c.name for c in list_claims() if not c.section[:1].isdigit()}
+
+
+def claims_of_plug_ins() -> frozenset[str]:
+    """The names of claims that come from other packages."""
     added = (shown for name, shown in load_presentations().items() if not is_built_in(name))
     return frozenset(claim.name for shown in added for claim in shown.specs(Claim))
 
@@ -104,10 +109,13 @@ def count_verdicts(verdicts: Iterable[Verdict]) -> str:
 
 def sum_up(findings: Sequence[Finding]) -> str:
     """How many claims hold, how many do not, and how many hold without training too; those of
-    plug-ins apart."""
-    names = added_claims()
-    added = [finding.verdict for finding in findings if finding.claim.name in names]
-    others = f" Claims of plug-ins: {count_verdicts(added)}." * bool(added)
+    other papers and of plug-ins apart."""
+    names, of_plug_ins = added_claims(), claims_of_plug_ins()
+    others = ""
+    for whose, some in (("other papers", names - of_plug_ins), ("plug-ins", of_plug_ins)):
+        added = [finding.verdict for finding in findings if finding.claim.name in some]
+        if {*added} - {"not measured"}:
+            others += f" Claims of {whose}: {count_verdicts(added)}."
     of_paper = [finding for finding in findings if finding.claim.name not in names]
     if all(finding.verdict == "not measured" for finding in of_paper):
         return f"None of the paper's claims was measured.{others}"

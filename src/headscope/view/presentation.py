@@ -13,9 +13,9 @@ from headscope.view.specs import Claim, Figure
 from headscope.view.table import TextTable
 
 __all__ = [
-    "ALL_HEADS", "ANTECEDENTS", "CROSS", "IMPORTANCE", "LEAST_SHARE", "MAP", "MORE", "PAIR",
-    "SURFACE", "SYNTAX", "DerivedTables", "MapOptions", "NotableHead", "Presentation", "Section",
-    "list_specs",
+    "ALL_HEADS", "ANTECEDENTS", "CROSS", "IMPORTANCE", "LANGUAGE_MODELS", "LEAST_SHARE", "MAP",
+    "MORE", "PAIR", "SURFACE", "SYNTAX", "DerivedTables", "MapOptions", "NotableHead",
+    "Presentation", "Section", "list_specs",
 ]  # fmt: skip
 
 LEAST_SHARE = 0.2  # of attention, for a head to be shown for a behaviour
@@ -38,8 +38,14 @@ SURFACE = Section(
     "Where attention goes, without regard to grammar: to neighbours, to special tokens, or to "
     "everything (sections 3.1 to 3.3). Click a dot to open the head's card.",
 )
+LANGUAGE_MODELS = Section(
+    "language-models",
+    "What heads of language models are known for",
+    "Patterns that the literature on language models names: induction, copying, retrieval, sinks, "
+    "and how far heads reach. Each is measured beside what chance would give.",
+)
 IMPORTANCE = Section(
-    "importance",
+    "does-it-matter",
     "Does it matter?",
     "Attention that can change without effect is a no-op. Gradients and ablation show which "
     "attention the model depends on (section 3.2).",

@@ -55,6 +55,16 @@ def make_tables(
         "monotonicity": measured(cross(**heads), "correlation"),
         "word-alignment": measured(cross(**heads, step=["output", "input"]), "aer"),
     }
+    patterns = ["induction", "duplicate", "previous"]
+    tables |= {
+        "induction": measured(cross(**heads, pattern=patterns), "weight").assign(chance=0.01),
+        "induction-text": measured(cross(**heads), "weight").assign(chance=0.01),
+        "copying": measured(cross(**heads, effect=["copies", "suppresses"]), "top_10"),
+        "retrieval": measured(cross(**heads), "copied"),
+        "importance": measured(cross(**heads), "importance"),
+        "sinks": measured(cross(**heads), "first").assign(is_sink=0.5, even=0.04),
+        "reach": measured(cross(**heads), "distance").assign(beyond=0.2, window=np.nan),
+    }
     aligned = {"links": 40, "precision": 0.5, "recall": 0.4, "diagonal_aer": 0.6}
     return tables | {"word-alignment": tables["word-alignment"].assign(**aligned)}
 
