@@ -242,6 +242,8 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("learned sink", "sink"),
         ("first token (sink)", "first"),
         ("period and comma", "punctuation"),
+        ("token class <each>", ""),
+        ("special tokens together", ""),
         ("everything, broadly", "broad"),
         ("induction", "induction"),
         ("duplicate token", "duplicate"),
