@@ -25,7 +25,8 @@ from headscope.engine.cluster import Pool, open_pool
 from headscope.engine.measure import Result
 from headscope.engine.merge import merge_runs
 from headscope.engine.open_models import open_models
-from headscope.engine.plan import Pass, list_passes, plan
+from headscope.engine.passes import Pass
+from headscope.engine.plan import list_passes, plan
 from headscope.engine.resolve import build_analysis
 from headscope.engine.sample import Sample, Shard, draw_sample
 from headscope.engine.work import Groups, Worker, measure_on_cluster, open_worker

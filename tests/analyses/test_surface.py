@@ -30,8 +30,9 @@ from headscope.runs.tables import make_tables
 from headscope.stats.bucket import bucket_of
 from headscope.stats.sums import Tally
 from headscope.view.facts import FactMaker
+from headscope.view.judge import Claim
 from headscope.view.presentation import list_specs
-from headscope.view.specs import Behaviour, Claim, Figure
+from headscope.view.specs import Behaviour, Figure
 from tests.making import encode_words, make_example, random_maps
 from tests.references import assert_equals_reference, measures
 
@@ -253,4 +254,4 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("source backwards", "backwards"),
     ]
     background = [one.name for one in list_specs(Behaviour) if one.is_background]
-    assert background == ["everything, broadly"]
+    assert background == ["special tokens together", "everything, broadly"]

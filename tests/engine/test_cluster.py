@@ -24,7 +24,7 @@ from headscope.engine import checkpoint
 from headscope.engine.batch_models import analyze_models
 from headscope.engine.cluster import Handle, open_pool
 from headscope.engine.measure import Result
-from headscope.engine.plan import Pass
+from headscope.engine.passes import Pass
 from headscope.engine.sample import Shard, draw_sample
 from headscope.engine.word_maps import StoredMaps
 from headscope.engine.work import measure_on_cluster

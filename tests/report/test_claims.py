@@ -10,14 +10,15 @@ import pytest
 from headscope.analyses.entropy import Entropy
 from headscope.analyses.gradient import Gradient
 from headscope.analyses.position import Position
+from headscope.analyses.special_tokens.claims import check_alike
 from headscope.analyses.special_tokens.measure import SpecialTokens
-from headscope.analyses.special_tokens.show import check_alike
 from headscope.data.depth import like_paper
 from headscope.runs.tables import make_tables
 from headscope.stats.interval import Estimate
 from headscope.stats.sums import Tally
 from headscope.view.claim import Finding, check_claims, list_claims, sum_up
 from headscope.view.judge import (
+    Claim,
     Passing,
     Replicated,
     all_of,
@@ -26,7 +27,6 @@ from headscope.view.judge import (
     judge_depth,
     passing,
 )
-from headscope.view.specs import Claim
 
 Tables = dict[str, pd.DataFrame]
 CLAIMS = list_claims()

@@ -18,7 +18,7 @@ from headscope.view.facts import head_facts
 from headscope.view.judge import fill_exact, passing
 from headscope.view.numbers import SHARE
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
-from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid
+from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, Topic
 
 __all__ = ["CopyingHeads"]
 
@@ -93,7 +93,13 @@ def answer_copying(tables: Tables) -> list[Answer]:
     if not len(heads.sure):
         return []
     does = "would copy: in over half of cases it raises the token that it attends to among ten most"
-    return [count_heads(heads, len(rows), does, 0.75, "heads-copying", "top_10")]
+    return [
+        count_heads(
+            *(heads, len(rows), does, 0.75, "heads-copying", "top_10"),
+            topic=Topic.FINDS,
+            threshold=HALF,
+        )
+    ]
 
 
 PRESENTATION = Presentation(

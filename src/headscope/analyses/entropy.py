@@ -32,6 +32,8 @@ from headscope.view.answer import count_heads, nearest_head, write_percent
 from headscope.view.facts import head_facts
 from headscope.view.judge import (
     CAUSAL,
+    Claim,
+    Outcome,
     beside_untrained,
     fill_exact,
     judge,
@@ -50,12 +52,10 @@ from headscope.view.specs import (
     Answer,
     AnswerMaker,
     Behaviour,
-    Claim,
     Dots,
     Grid,
     Hover,
     Kind,
-    Outcome,
     Threshold,
     Topic,
     how_to_read,

@@ -10,8 +10,9 @@ import pandas as pd
 import xarray as xr
 
 from headscope.analyses.special_tokens import classes
+from headscope.analyses.special_tokens.claims import check_step, find_sink
 from headscope.analyses.special_tokens.measure import STEP_COLUMNS, step_rows
-from headscope.analyses.special_tokens.show import PANELS, TARGETS, check_step, find_sink
+from headscope.analyses.special_tokens.show import PANELS, TARGETS
 from headscope.contracts import Analysis, Watch
 from headscope.data.attention import Gradients
 from headscope.data.depth import count_layers, like_paper, name_layers
@@ -22,19 +23,10 @@ from headscope.stats.estimates import AT_LEAST_0, Estimates, Number, Summary, me
 from headscope.stats.interval import Estimate
 from headscope.stats.sums import REPLICATE, Sums
 from headscope.view.facts import head_facts
-from headscope.view.judge import fill_exact, judge
+from headscope.view.judge import Claim, Outcome, fill_exact, judge
 from headscope.view.numbers import RATIO, SMALL, row_estimate
 from headscope.view.presentation import IMPORTANCE, Presentation
-from headscope.view.specs import (
-    Answer,
-    AnswerMaker,
-    Claim,
-    Dots,
-    Outcome,
-    PrintedTable,
-    Topic,
-    how_to_read,
-)
+from headscope.view.specs import Answer, AnswerMaker, Dots, PrintedTable, Topic, how_to_read
 from headscope.view.table import TextTable
 
 __all__ = ["UPPER", "Gradient"]

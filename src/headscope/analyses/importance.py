@@ -17,7 +17,7 @@ from headscope.view.answer import name_heads
 from headscope.view.facts import head_facts
 from headscope.view.numbers import SMALL, Form
 from headscope.view.presentation import IMPORTANCE, DerivedTables, MapOptions, Presentation
-from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, PrintedTable
+from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, PrintedTable, Topic
 from headscope.view.table import Column, build_table
 
 __all__ = ["Importance"]
@@ -88,8 +88,8 @@ def answer_agreement(tables: Tables) -> list[Answer]:
         f"correlation of {RANKS.number(row['rank_correlation'])}."
     )
     top = tables["importance"].nlargest(1, "importance")
-    return [Answer(text, 0.6, f"Most important by gradient: {name_heads(top)[0]}.", (),
-                   "heads-importance")]  # fmt: skip
+    detail = f"Most important by gradient: {name_heads(top)[0]}."
+    return [Answer(text, 0.6, detail, (), "heads-importance", Topic.SUMMARY)]
 
 
 PRESENTATION = Presentation(

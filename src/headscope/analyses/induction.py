@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,7 +23,7 @@ from headscope.stats.sums import REPLICATE, Sums
 from headscope.view.answer import count_heads, nearest_head
 from headscope.view.facts import head_facts
 from headscope.view.judge import above, fill_exact, passing, some
-from headscope.view.numbers import SHARE, Form
+from headscope.view.numbers import SHARE, Form, row_estimate
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
 from headscope.view.specs import (
     COLOURS,
@@ -32,6 +33,7 @@ from headscope.view.specs import (
     Dots,
     Kind,
     Threshold,
+    Topic,
     attention_grid,
     how_to_read,
 )
@@ -172,8 +174,10 @@ def answer_induction(tables: Tables) -> list[Answer]:
     rows = rows_where(fill_exact(tables["induction"]), pattern="induction")
     heads, does = passing(rows, HALF), f"{DOES} in repeated random tokens"
     if not len(heads.sure):
-        return [nearest_head(rows, heads, does, "induction")]
-    return [count_heads(heads, len(rows), does, 0.95, "induction")]
+        return [nearest_head(rows, heads, does, "induction", threshold=HALF)]
+    return [
+        count_heads(heads, len(rows), does, 0.95, "induction", topic=Topic.FINDS, threshold=HALF)
+    ]
 
 
 def answer_loss(tables: Tables) -> list[Answer]:
@@ -183,10 +187,12 @@ def answer_loss(tables: Tables) -> list[Answer]:
         return []
     before, after = (NATS.number(row["loss"]) for row in (first, second))
     text = (
-        f"The loss on random tokens falls from {before} to {after} when they are repeated, so the "
-        "model copies from its context."
+        f"When random tokens are repeated, their loss falls by {NATS.row(fall, 'loss')}, from "
+        f"{before} to {after}: the model copies from its context."
     )
-    return [Answer(text, 0.8, f"Fall: {NATS.row(fall, 'loss')}.", (), "induction")]
+    return [
+        Answer(text, 0.8, "", (), "induction", Topic.SUMMARY, row_estimate(fall, "loss"), 0.0, inf)
+    ]
 
 
 PRESENTATION = Presentation(

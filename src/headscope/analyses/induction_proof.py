@@ -23,10 +23,10 @@ from headscope.options import option, require
 from headscope.stats.estimates import EstimateColumn, Estimates, Number, add_difference
 from headscope.stats.sums import REPLICATE, Sums
 from headscope.view.answer import join_words, write_percent
-from headscope.view.judge import all_of, judge
-from headscope.view.numbers import SHARE, row_estimate
+from headscope.view.judge import Claim, Outcome, all_of, judge
+from headscope.view.numbers import SHARE, WHOLE_PERCENT, row_estimate
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
-from headscope.view.specs import Answer, AnswerMaker, Claim, Outcome, PrintedTable
+from headscope.view.specs import Answer, AnswerMaker, PrintedTable, Topic
 from headscope.view.table import Column, TextTable, build_table
 
 if TYPE_CHECKING:
@@ -137,12 +137,17 @@ def answer_proof(tables: Tables) -> list[Answer]:
     names = tuple(best["chosen"].split())
     text = (
         f"Without its {len(names)} best induction heads ({join_words(names[:NAMED])}"
-        f"{' ...' * (len(names) > NAMED)}) the model loses {write_percent(best['lost'])} of what "
-        f"repetition gains; without as many random heads of the same layers "
+        f"{' ...' * (len(names) > NAMED)}) the model loses {WHOLE_PERCENT.row(best, 'lost')} of "
+        f"what repetition gains; without as many random heads of the same layers "
         f"{write_percent(random['lost'])}."
     )
     detail = f"Lost: {SHARE.row(best, 'lost')}; random heads: {SHARE.row(random, 'lost')}."
-    return [Answer(text, 0.97, detail, names, "induction")]
+    return [
+        Answer(
+            *(text, 0.97, detail, names, "induction", Topic.FINDS),
+            *(row_estimate(best, "lost"), float(random["lost"])),
+        )
+    ]
 
 
 def check_proof(tables: Tables) -> Outcome:

@@ -17,20 +17,10 @@ from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number
 from headscope.stats.sums import Sums
 from headscope.view.answer import write_percent
 from headscope.view.facts import head_facts
-from headscope.view.judge import judge_count, name_head, note_open, passing, top_row
+from headscope.view.judge import Claim, Outcome, judge_count, name_head, note_open, passing, top_row
 from headscope.view.numbers import SHARE, WHOLE_PERCENT, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
-from headscope.view.specs import (
-    HOW_TO_READ,
-    Answer,
-    AnswerMaker,
-    Claim,
-    Grid,
-    Kind,
-    Look,
-    Outcome,
-    Topic,
-)
+from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, Kind, Look, Topic
 
 __all__ = ["MaxWeight"]
 

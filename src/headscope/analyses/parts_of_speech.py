@@ -11,8 +11,9 @@ from jaxtyping import Bool
 
 from headscope.analyses.dependency.claims import MIN_COUNT
 from headscope.analyses.dependency.tables import name_in_paper
+from headscope.analyses.special_tokens.claims import find_sink
 from headscope.analyses.special_tokens.classes import class_names, classify
-from headscope.analyses.special_tokens.show import TARGETS, find_sink
+from headscope.analyses.special_tokens.show import TARGETS
 from headscope.contracts import Analysis, Annotation
 from headscope.data.attention import LayerAttention, Readings
 from headscope.data.encoding import Batch
@@ -30,10 +31,9 @@ from headscope.lazy import Tensor, torch
 from headscope.stats.estimates import Estimates, Joined, Number
 from headscope.stats.sums import Sums
 from headscope.view.facts import FactMaker, Facts, Part, by_head
-from headscope.view.judge import judge, name_head
+from headscope.view.judge import Claim, Outcome, judge, name_head
 from headscope.view.numbers import SHARE, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
-from headscope.view.specs import Claim, Outcome
 from headscope.view.table import name_corpus
 
 __all__ = ["NOT_NOUNS", "NOUNS", "PartsOfSpeech"]

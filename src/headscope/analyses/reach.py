@@ -22,8 +22,8 @@ from headscope.stats.sums import REPLICATE, Sums
 from headscope.view.answer import write_percent
 from headscope.view.facts import head_facts
 from headscope.view.judge import name_head, top_row
-from headscope.view.numbers import SHARE, Form
-from headscope.view.presentation import LANGUAGE_MODELS, Presentation
+from headscope.view.numbers import SHARE, WHOLE_PERCENT, Form, row_estimate
+from headscope.view.presentation import LANGUAGE_MODELS, LEAST_SHARE, Presentation
 from headscope.view.specs import (
     COLOURS,
     HOW_TO_READ,
@@ -34,6 +34,7 @@ from headscope.view.specs import (
     Hover,
     Kind,
     Threshold,
+    Topic,
 )
 
 __all__ = ["Reach"]
@@ -170,19 +171,23 @@ KIND = Kind("far away", COLOURS[3], "triangle-up")
 
 
 def answer_reach(tables: Tables) -> list[Answer]:
-    """How much attention a window would lose; and the head that looks farthest."""
+    """The head that looks farthest, if that is far."""
     table = tables["reach"]
     row, mean = top_row(table, "beyond"), float(table["beyond"].mean())
-    if not mean > 0:
+    if not row["beyond"] > LEAST_SHARE:
         return []
     name = name_head(row)
     text = (
-        f"{write_percent(mean)} of attention goes far away, beyond the window of recent tokens and "
-        f"the first ones; most of all that of {name} ({write_percent(row['beyond'])}, on average "
-        f"{TOKENS.number(row['distance'])} away)."
+        f"Head {name} looks farthest: {WHOLE_PERCENT.row(row, 'beyond')} of its attention goes "
+        f"beyond recent and first tokens (mean of all heads {write_percent(mean)})."
     )
-    detail = f"{name} {SHARE.row(row, 'beyond')}, {TOKENS.row(row, 'distance')}."
-    return [Answer(text, 0.62, detail, (name,), "heads-reach")]
+    detail = f"{name} {SHARE.row(row, 'beyond')}, on average {TOKENS.row(row, 'distance')} away."
+    return [
+        Answer(
+            *(text, 0.6, detail, (name,), "heads-reach", Topic.EXTREME),
+            *(row_estimate(row, "beyond"), mean),
+        )
+    ]
 
 
 PRESENTATION = Presentation(LANGUAGE_MODELS, figure="heads-reach", show=[
@@ -201,5 +206,6 @@ PRESENTATION = Presentation(LANGUAGE_MODELS, figure="heads-reach", show=[
         "far away", "looks far away ({})", KIND,
         Threshold("far_away", 0.5, "Threshold for calling a head far-sighted."),
         needs="reach", column="beyond", ranking="far", short="far", also="long range distant",
+        is_look=True,
     ),
 ])  # fmt: skip

@@ -30,7 +30,7 @@ from headscope.stats.estimates import FROM_0_TO_1, EstimateColumn, Estimates, Nu
 from headscope.stats.sums import Sums
 from headscope.view.answer import count_heads
 from headscope.view.facts import head_facts
-from headscope.view.judge import fill_exact, list_heads, note_open, passing
+from headscope.view.judge import Claim, Outcome, fill_exact, list_heads, note_open, passing
 from headscope.view.numbers import SHARE, percent
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
 from headscope.view.specs import (
@@ -39,11 +39,10 @@ from headscope.view.specs import (
     Answer,
     AnswerMaker,
     Behaviour,
-    Claim,
     Grid,
     Kind,
-    Outcome,
     Threshold,
+    Topic,
 )
 
 __all__ = ["Retrieval"]
@@ -220,7 +219,13 @@ def answer_retrieval(tables: Tables) -> list[Answer]:
     if not len(heads.sure):
         return []
     does = "looks at the token to copy when a hidden fact is asked for (over 10 % of the answer)"
-    return [count_heads(heads, len(table), does, 0.93, "heads-retrieval", "copied")]
+    return [
+        count_heads(
+            *(heads, len(table), does, 0.93, "heads-retrieval", "copied"),
+            topic=Topic.FINDS,
+            threshold=MANY,
+        )
+    ]
 
 
 PRESENTATION = Presentation(

@@ -17,18 +17,18 @@ from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums
 from headscope.view.answer import count_heads
 from headscope.view.facts import head_facts
-from headscope.view.judge import above, fill_exact, judge_count, note_undecided, passing
+from headscope.view.judge import (
+    Claim,
+    Outcome,
+    above,
+    fill_exact,
+    judge_count,
+    note_undecided,
+    passing,
+)
 from headscope.view.numbers import SHARE
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
-from headscope.view.specs import (
-    HOW_TO_READ,
-    Answer,
-    AnswerMaker,
-    Claim,
-    Grid,
-    Hover,
-    Outcome,
-)
+from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, Hover
 
 __all__ = ["Sinks"]
 
@@ -159,10 +159,9 @@ def answer_sinks(tables: Tables) -> list[Answer]:
     heads = passing(table, HALF, "is_sink")
     if not len(heads.sure):
         return []
-    does = "has a sink: in most texts it gives the first token over 30 % of its attention"
-    is_told = len(tables.get("special-tokens-layers", ())) > 0  # that speaks of sinks too
-    weight = 0.5 if is_told else 0.6 + 0.3 * len(heads.sure) / len(table)
-    return [count_heads(heads, len(table), does, weight, "heads-sinks", "is_sink")]
+    does = "has an attention sink on the first token in most texts"
+    share = len(heads.sure) / len(table)
+    return [count_heads(heads, len(table), does, share, "heads-sinks", "is_sink", threshold=HALF)]
 
 
 PRESENTATION = Presentation(LANGUAGE_MODELS, paper="Gu et al. 2025", figure="heads-sinks", show=[

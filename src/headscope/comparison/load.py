@@ -18,9 +18,9 @@ from headscope.errors import HeadscopeError, OutputError, StudyError
 from headscope.runs.folder import RunFolder
 from headscope.runs.manifest import numbers_of
 from headscope.runs.run import Run, load_run
-from headscope.view.judge import Replicated
+from headscope.view.judge import Outcome, PairClaim, Replicated
 from headscope.view.presentation import list_specs
-from headscope.view.specs import Behaviour, Outcome, PairClaim
+from headscope.view.specs import Behaviour
 
 __all__ = [
     "Compared", "Loaded", "RunLike", "best_heads", "claims_table", "different_options", "find_runs",

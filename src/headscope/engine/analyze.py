@@ -22,14 +22,8 @@ from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import Result
 from headscope.engine.merge import SHARDS, finish_part
 from headscope.engine.open_models import open_models, tell_needs
-from headscope.engine.plan import (
-    Pass,
-    describe_study,
-    list_passes,
-    make_corpora,
-    plan,
-    tell_left_out,
-)
+from headscope.engine.passes import Pass
+from headscope.engine.plan import describe_study, list_passes, make_corpora, plan, tell_left_out
 from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import choose_analyses, read_names, split_options
 from headscope.engine.sample import Part, Sample, Shard, draw_sample, part_of, tell_samples

@@ -23,7 +23,7 @@ from headscope.data.table import Tables
 from headscope.engine.finish import NotableHead, choose_sheet_heads, find_notable_heads
 from headscope.engine.head_views import encode_whole, find_sides, kind_of, make_view, run_heads
 from headscope.engine.measure import Progress
-from headscope.engine.plan import Pass
+from headscope.engine.passes import Pass
 from headscope.engine.sample import Sample
 from headscope.engine.windows import cut_documents, encode_windows
 from headscope.lazy import Tensor, torch

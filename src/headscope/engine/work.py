@@ -15,7 +15,7 @@ from headscope.data.example import Example
 from headscope.engine.cluster import Pool
 from headscope.engine.measure import Predict, Progress, Result, measure_examples
 from headscope.engine.open_models import CachedModel, Models, open_models
-from headscope.engine.plan import Pass
+from headscope.engine.passes import Pass
 from headscope.engine.sample import Shard
 from headscope.errors import StudyError
 from headscope.models.ablation import AblationSource, mean_outputs

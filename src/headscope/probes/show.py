@@ -10,7 +10,7 @@ import pandas as pd
 from headscope.data.table import Tables
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.view.facts import FactMaker, Facts, add_rank, by_head
-from headscope.view.judge import all_of, judge
+from headscope.view.judge import Claim, Outcome, all_of, judge
 from headscope.view.numbers import (
     PERCENT,
     POINTS,
@@ -25,10 +25,8 @@ from headscope.view.specs import (
     Answer,
     AnswerMaker,
     Bars,
-    Claim,
     Figure,
     Hover,
-    Outcome,
     PageTable,
     PrintedTable,
     Topic,

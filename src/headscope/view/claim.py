@@ -7,10 +7,9 @@ from typing import Any
 
 from headscope.data.table import Tables, split_kinds
 from headscope.registry import is_built_in, load_presentations
-from headscope.view.judge import all_of
+from headscope.view.judge import Claim, Verdict, all_of
 from headscope.view.numbers import name_specials
 from headscope.view.presentation import list_specs
-from headscope.view.specs import Claim, Verdict
 
 __all__ = [
     "Finding", "added_claims", "check_claims", "count_claims", "count_verdicts", "list_claims",

@@ -1,9 +1,10 @@
 """How the claims of a presentation are judged: by estimates, and by how many heads do something."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,13 +15,13 @@ from headscope.data.depth import count_layers, halves, name_layers
 from headscope.data.table import Tables, rows_where
 from headscope.stats.interval import Estimate
 from headscope.view.numbers import POINTS, SHARE, Form, bounds, percent, row_estimate
-from headscope.view.specs import Claim, Outcome, Verdict
 from headscope.view.table import Where, choose_rows
 
 __all__ = [
-    "CAUSAL", "Passing", "Replicated", "above", "all_of", "beside_untrained", "count", "fill_exact",
-    "in_paper_window", "judge", "judge_count", "judge_depth", "list_heads", "most", "mostly_low",
-    "name_head", "note_open", "note_undecided", "passing", "plural", "some", "top_row",
+    "CAUSAL", "Claim", "Outcome", "PairClaim", "Passing", "Replicated", "Verdict", "above",
+    "all_of", "beside_untrained", "count", "fill_exact", "in_paper_window", "judge", "judge_count",
+    "judge_depth", "list_heads", "most", "mostly_low", "name_head", "note_open", "note_undecided",
+    "passing", "plural", "some", "top_row",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -28,6 +29,49 @@ CAUSAL = "Not measurable in a causal model:"  # where the mask, not the model, d
 PAPER_WINDOW = 128
 SHOWN_HEADS = 5
 NO_INTERVAL = "There is no interval (it needs two documents or more): undecided."
+
+
+Verdict = Literal["holds", "does not hold", "undecided", "not measured"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check shows: the verdict, and the numbers in a sentence."""
+
+    verdict: Verdict
+    shows: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A finding of the paper, and how to see whether it is true of another model."""
+
+    name: str
+    check: Callable[[Tables], Outcome]
+    says: str  # as it is checked; where the paper gives no figure, ours stands in brackets
+    paper: str  # what the paper reports of BERT-base; its own words in quotation marks
+    needs: tuple[str, ...]  # tables; all of them must be there
+    section: str = ""  # of the paper; by default that of the presentation, as are the next two
+    made_by: str = ""  # what to add to `headscope analyze MODEL` to have the tables
+    figure: str | None = ""  # the figure that shows it
+    unless: str = ""  # of which models the tables cannot be made
+    is_of_data: bool = False  # about the text or the tokenizer: training has no part in it
+
+    def missing(self, tables: Tables) -> list[str]:
+        """The tables it needs that are not there or empty."""
+        return [name for name in self.needs if not len(tables.get(name, ()))]
+
+
+@dataclass(frozen=True)
+class PairClaim:
+    """A finding of the paper about two models, and how to see whether it is true of two others."""
+
+    name: str
+    section: str
+    says: str
+    paper: str
+    needs: tuple[str, str]  # a table and its column
+    check: Callable[[Any, Any], Outcome]  # of the tables of both models with their replicates
 
 
 class Replicated(NamedTuple):

@@ -9,7 +9,8 @@ import pandas as pd
 from headscope.data.example import Example
 from headscope.data.table import Tables
 from headscope.registry import load_presentations
-from headscope.view.specs import Claim, Figure
+from headscope.view.judge import Claim
+from headscope.view.specs import Figure
 from headscope.view.table import TextTable
 
 __all__ = [

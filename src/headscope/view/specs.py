@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from math import nan
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
@@ -20,9 +20,9 @@ from headscope.view.table import TextTable, choose_rows
 
 __all__ = [
     "COLOURS", "EACH", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Answer",
-    "AnswerMaker", "Bars", "Behaviour", "Claim", "Dots", "Figure", "Grid", "Hover", "Kind",
-    "Labels", "Look", "Outcome", "PageTable", "PairClaim", "PrintedTable", "Threshold", "Topic",
-    "Verdict", "attention_grid", "how_to_read",
+    "AnswerMaker", "Bars", "Behaviour", "Dots", "Figure", "Grid", "Hover", "Kind",
+    "Labels", "Look", "PageTable", "PrintedTable", "Threshold", "Topic",
+    "attention_grid", "how_to_read",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, told apart by all eyes, without the two that vanish on white or black.
@@ -38,8 +38,6 @@ IN_BRACKETS = "A head in brackets was chosen in under half of the folds; its bar
 
 EACH = "<each>"  # in the words of a behaviour: the value that it is about
 HEAD = re.compile(r"\b\d+-\d+\b")
-
-Verdict = Literal["holds", "does not hold", "undecided", "not measured"]
 
 
 # Figures.
@@ -195,49 +193,6 @@ def attention_grid(name: str, table: str, to: str, where: Mapping[str, str], con
         has_content=lambda tables: bool((choose_rows(tables[table], where)["weight"] > 0).any()),
         content=content,
     )
-
-
-# Claims.
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a check shows: the verdict, and the numbers in a sentence."""
-
-    verdict: Verdict
-    shows: str
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A finding of the paper, and how to see whether it is true of another model."""
-
-    name: str
-    check: Callable[[Tables], Outcome]
-    says: str  # as it is checked; where the paper gives no figure, ours stands in brackets
-    paper: str  # what the paper reports of BERT-base; its own words in quotation marks
-    needs: tuple[str, ...]  # tables; all of them must be there
-    section: str = ""  # of the paper; by default that of the presentation, as are the next two
-    made_by: str = ""  # what to add to `headscope analyze MODEL` to have the tables
-    figure: str | None = ""  # the figure that shows it
-    unless: str = ""  # of which models the tables cannot be made
-    is_of_data: bool = False  # about the text or the tokenizer: training has no part in it
-
-    def missing(self, tables: Tables) -> list[str]:
-        """The tables it needs that are not there or empty."""
-        return [name for name in self.needs if not len(tables.get(name, ()))]
-
-
-@dataclass(frozen=True)
-class PairClaim:
-    """A finding of the paper about two models, and how to see whether it is true of two others."""
-
-    name: str
-    section: str
-    says: str
-    paper: str
-    needs: tuple[str, str]  # a table and its column
-    check: Callable[[Any, Any], Outcome]  # of the tables of both models with their replicates
 
 
 # Sentences.

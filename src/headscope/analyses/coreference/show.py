@@ -22,7 +22,7 @@ from headscope.data.example import Example
 from headscope.data.table import Tables, rows_where
 from headscope.view.answer import name_best
 from headscope.view.facts import FactMaker, Facts, accuracy_facts, best_head_facts
-from headscope.view.judge import all_of, in_paper_window, judge, name_head
+from headscope.view.judge import Claim, Outcome, all_of, in_paper_window, judge, name_head
 from headscope.view.numbers import (
     POINTS,
     SHARE,
@@ -37,11 +37,9 @@ from headscope.view.specs import (
     COLOURS,
     IN_BRACKETS,
     Bars,
-    Claim,
     Hover,
     Kind,
     Labels,
-    Outcome,
     PageTable,
     PrintedTable,
 )

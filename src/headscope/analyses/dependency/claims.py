@@ -10,6 +10,8 @@ from headscope.data.table import Tables, rows_where
 from headscope.view.answer import name_best
 from headscope.view.judge import (
     CAUSAL,
+    Claim,
+    Outcome,
     Passing,
     beside_untrained,
     fill_exact,
@@ -22,7 +24,6 @@ from headscope.view.judge import (
     top_row,
 )
 from headscope.view.numbers import POINTS, SHARE, held_out, percent, row_estimate
-from headscope.view.specs import Claim, Outcome
 
 __all__ = ["ALPHA", "CLAIMS", "MIN_COUNT", "WAYS", "beats_offsets", "is_relation"]
 
@@ -43,7 +44,7 @@ WAYS = {  # what is counted, by direction
     "dependent-to-head": "the dependent attends most to its head",
     "head-to-dependent": "the dependent gets its strongest attention from its head",
 }
-NO_POBJ = "The treebank has no pobj, and no case from which it follows."
+NO_POBJ = "The treebank has no pobj, and no case of Universal Dependencies, from which it follows."
 
 
 def is_relation(table: pd.DataFrame) -> "pd.Series[bool]":
