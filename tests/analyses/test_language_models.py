@@ -203,7 +203,7 @@ def test_sinks_and_reach_of_known_maps() -> None:
     sinks = measure(Sinks(), source, 40)
     assert sinks["sinks"]["first"].tolist() == pytest.approx([1, 1, 1 / n, 1 / n])
     assert sinks["sinks"]["is_sink"].tolist() == [1, 1, 0, 0]
-    assert sinks["sinks-model"]["is_sink"].tolist() == [0.5]
+    assert len(sinks["sinks-model"]) == 0  # it does not read from left to right
     assert np.isnan(measure(Sinks(), source, 12)["sinks"]["is_sink"]).all()  # under 64 tokens
     reach = measure(Reach(reach_first=2, reach_last=10), source, 40)["reach"]
     pairs = [(q, k) for q in range(n) for k in range(n)]
@@ -211,6 +211,17 @@ def test_sinks_and_reach_of_known_maps() -> None:
     distance = np.mean([abs(q - k) for q, k in pairs])
     assert reach["distance"].tolist() == pytest.approx([(n - 1) / 2] * 2 + [distance] * 2)
     assert reach["beyond"].tolist() == pytest.approx([0, 0, beyond, beyond])
+
+
+def test_of_a_decoder_the_share_of_heads_and_examples_with_a_sink_is_their_mean(
+    trained: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    texts = headscope.texts([" ".join(f"w{(i * n) % 40}" for i in range(n)) for n in (70, 75, 80)])
+    run = headscope.analyze(
+        trained, tokenizer=tokenizer, text=texts, only="sinks", max_tokens=100, progress=False
+    )
+    [share] = run.tables["sinks-model"]["is_sink"]
+    assert share == pytest.approx(run.tables["sinks"]["is_sink"].mean())
 
 
 def test_heads_that_share_keys_and_sliding_windows_are_told_apart(

@@ -10,7 +10,7 @@ from headscope.analyses.special_tokens.measure import STEP_COLUMNS, step_rows
 from headscope.contracts import Analysis
 from headscope.data.attention import LayerAttention, Readings
 from headscope.data.reading import MapSlice, Reading
-from headscope.data.table import Tables
+from headscope.data.table import Tables, empty_tables
 from headscope.lazy import Tensor, torch
 from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number, Summary
 from headscope.stats.ranking import Values
@@ -76,7 +76,7 @@ class Sinks(Analysis):
     reads = (TO_FIRST,)
     sums = {
         "first": "layer head", "learned": "layer head", "even": "layer", "examples": "",
-        "is_sink": "layer head", "long": "",
+        "is_sink": "layer head", "long": "", "causal": "",
     }  # fmt: skip
     tables = {
         "sinks": (
@@ -104,6 +104,7 @@ class Sinks(Analysis):
             "examples": ones,
             "is_sink": is_sink.to(first.dtype) * is_long[:, None, None],
             "long": is_long,
+            "causal": ones * bool((seen.visible[:, 0] < seen.visible[:, -1]).any()),
         }
 
     def rank(self, values: Mapping[str, Values]) -> dict[str, Values]:
@@ -119,11 +120,16 @@ class Sinks(Analysis):
             name: Number(number.replicates.mean("head", skipna=False), FROM_0_TO_1)
             for name, number in heads.items()
         }
-        of_model = is_sink.mean(("layer", "head"), skipna=False)
-        by_layer = layers["first"].replicates.values[..., None]
-        return {
+        tables: dict[str, Summary] = {
+            **empty_tables(self.tables),
             self.name: Estimates({**heads, **plain}, untrained="first"),
             "sinks-layers": Estimates(layers),
+        }
+        if not float(sums.ratio("causal", "examples")):
+            return tables
+        of_model = is_sink.mean(("layer", "head"), skipna=False)
+        by_layer = layers["first"].replicates.values[..., None]
+        return tables | {
             "sinks-model": Estimates({"is_sink": Number(of_model, FROM_0_TO_1)}),
             "sinks-steps": step_rows(by_layer, ["first"], is_rise=True),
         }
@@ -174,20 +180,21 @@ PRESENTATION = Presentation(LANGUAGE_MODELS, paper="Gu et al. 2025", figure="hea
     above(
         "many-heads-have-a-sink", "sinks-model", "is_sink", line=MANY, made_by="--text FILE",
         shows="Of all pairs of a head and an example {number} have a sink on the first token.",
-        unless="It needs examples of 64 tokens or more.",
+        unless="It needs a model that reads from left to right, and examples of 64 tokens or more.",
         says="Attention sinks on the first token are common in language models (here: at 64 tokens "
         "a head gives it over 0.3 of its attention in over a tenth of all heads and examples).",
         paper="sinks exist in language models of all sizes; of most models they report 40 to 90 %",
     ),
     Claim(
-        "first-token-is-a-sink", check_above_even, needs=("sinks", "sinks-layers"),
+        "first-token-is-a-sink", check_above_even, needs=("sinks", "sinks-layers", "sinks-model"),
+        unless="It needs a model that reads from left to right.",
         section="Xiao et al. 2023",
         says="Beyond the lowest two layers, heads give the first token far more attention than "
         "even attention would (here: over three times as much, in most of these layers).",
         paper="beyond the bottom two layers, the model attends heavily to the initial token across "
         "all layers and heads",
     ),
-    AnswerMaker(("sinks",), answer_sinks),
+    AnswerMaker(("sinks", "sinks-model"), answer_sinks),
     head_facts(
         "sink", "sinks", "first", value="{} to the first token", label="",
         note=lambda row: f"{SHARE.number(row.even)} by even attention; a sink in "
