@@ -279,7 +279,7 @@ def test_tables_of_every_analysis_can_be_compared_between_models_of_any_shape(
     names = [
         name
         for name in ANALYSES.built_in
-        if name not in ("gap", "word-alignment", "parts-of-speech")  # corpora of their own
+        if name not in ("gap", "word-alignment", "parts-of-speech", "retrieval")  # own corpora
         and build_analysis(name).watches is Watch.ATTENTION
     ]
     few = EXAMPLES[:6]

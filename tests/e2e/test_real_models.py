@@ -76,7 +76,8 @@ def test_a_model_in_memory_is_measured_and_left_as_it_was() -> None:
 
 
 def test_wikipedia_segments_show_the_heads_the_paper_found() -> None:
-    run = hs.analyze("demo", text=shared("data/text/enwiki.txt"), limit=40, progress=False)
+    text = shared("data/text/enwiki.txt")
+    run = hs.analyze("demo", text=text, limit=40, paper_segments=True, progress=False)
     position = run.tables["position"].set_index(["layer", "head", "target"])
     assert position.loc[(1, 3, "previous"), "low"] > 0.9
     assert position.loc[(2, 9, "next"), "low"] > 0.5

@@ -203,10 +203,10 @@ def test_a_head_over_the_corpus_has_examples_of_its_whole_range(visit: Visit) ->
     visit.page.locator("#spread-role").wait_for()
     with visit.page.expect_response(re.compile("/spread$")):
         visit.page.locator("#spread-role").select_option("position: next")
-    visit.page.locator("#spread-body", has_text="25 examples").wait_for()  # all texts of the demo
+    visit.page.locator("#spread-body", has_text=" examples").wait_for()
     rows = visit.page.locator(".range-part")
     counts = [int(rows.nth(i).locator(".value").nth(1).inner_text()) for i in range(rows.count())]
-    assert sum(counts) == 25
+    assert sum(counts) > 25  # windows of all texts of the demo
     id = rows.locator("button").first.get_attribute("title")
     with visit.page.expect_response(re.compile("/map$")):
         rows.locator("button").first.click()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from headscope.contracts import Analysis, Annotation, Corpus
@@ -64,9 +65,11 @@ class ToNeedle(Reading):
         looks = Looks(
             *(torch.zeros(shape, dtype=layer.weights.dtype, device=device) for _ in "123")
         )
-        needle, stretch = find_stretches(layer.batch)
-        rows = (layer.batch.word_ids >= QUESTION).any(0).nonzero()
-        return looks, needle, stretch, int(rows.min()) if len(rows) else layer.n_queries
+        batch = layer.batch
+        needle, stretch = batch.remember(self, lambda: find_stretches(batch))
+        firsts = [np.flatnonzero(e.word_ids >= QUESTION)[:1] for e in batch.encodings]
+        first = min((int(row) for rows in firsts for row in rows), default=layer.n_queries)
+        return looks, needle, stretch, first
 
     def add(self, total: tuple[Looks, Tensor, Tensor, int], part: MapSlice) -> None:
         looks, needle, stretch, first = total
@@ -86,16 +89,15 @@ class ToNeedle(Reading):
 
 def find_stretches(batch: Batch) -> tuple[Tensor, Tensor]:
     """Which tokens are the needle, and which as many tokens in the middle of the longer side."""
-    words = batch.word_ids
+    words = np.stack([encoding.word_ids for encoding in batch.encodings])  # [example, token]
     needle = words == NEEDLE
-    stretch = torch.zeros_like(needle)
+    stretch = np.zeros_like(needle)
     for i, row in enumerate(words):
-        sides = [(row == side).nonzero().flatten() for side in (BEFORE, AFTER)]
-        longer = max(sides, key=len)
+        longer = max((np.flatnonzero(row == side) for side in (BEFORE, AFTER)), key=len)
         n = int(needle[i].sum())
         start = max(0, (len(longer) - n) // 2)
         stretch[i, longer[start : start + n]] = True
-    return needle, stretch
+    return torch.from_numpy(needle).to(batch.device), torch.from_numpy(stretch).to(batch.device)
 
 
 TO_NEEDLE = ToNeedle()

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from headscope.data.table import Tables
@@ -161,7 +162,8 @@ def find_looks(tables: Tables) -> dict[Place, tuple[Kind, float]]:
     ]
     if not specs:
         return {}
-    shares = pd.DataFrame({n: look.shares(tables) for n, look in enumerate(specs)}).fillna(0.0)
+    with np.errstate(over="ignore"):  # a number that is no share is shown as it is
+        shares = pd.DataFrame({n: look.shares(tables) for n, look in enumerate(specs)}).fillna(0.0)
     parts = [n for n, look in enumerate(specs) if not look.is_sum]
     unknown = 1 - shares[parts].sum(axis=1)
     known = shares[shares.max(axis=1) >= unknown]

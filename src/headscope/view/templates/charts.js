@@ -45,6 +45,10 @@ function fold(spec, room) {
   return folded;
 }
 
+// Legends with columns of their own: one item a line.
+const stackLegends = (spec) => JSON.parse(JSON.stringify(spec, (key, value) =>
+  key === "legend" && value?.columns ? { ...value, orient: "bottom", columns: 1 } : value));
+
 function squeeze(spec, factor) {
   if (Array.isArray(spec)) return spec.map((part) => squeeze(part, factor));
   const squeezed = { ...spec };
@@ -78,8 +82,11 @@ async function draw(place) {
     return (drawn.viewBox?.baseVal.width ?? drawn.width / devicePixelRatio) - room;
   }
   let excess = across(spec) > room ? 1 : await embed();
-  if (excess > 0) { spec = fold(spec, room); excess = await embed(); }
-  if (excess > 0) { spec = squeeze(spec, Math.max(0.2, 1 - excess / across(spec))); await embed(); }
+  if (excess > 0) { spec = stackLegends(fold(spec, room)); excess = await embed(); }
+  for (let tries = 0; excess > 0 && tries < 3; tries++) { // words beside the panels do not shrink with them
+    spec = squeeze(spec, Math.max(0.2, 1 - excess / across(spec)));
+    excess = await embed();
+  }
   place.dataset.room = room;
   place.querySelector("summary")?.setAttribute("aria-label", "Save this figure");
   views.get(name).view.addEventListener("click", (event, item) => {
