@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test check browser pictures families findings bench coverage fix
+.PHONY: setup demo test check browser pictures families findings paper bench coverage fix
 
 setup: $(READY)
 
@@ -57,6 +57,11 @@ families: setup
 findings: setup
 	$(BIN)/python -m benchmarks.findings measure runs/findings $(if $(DECODER),--decoder $(DECODER))
 	$(BIN)/python -m benchmarks.findings page runs/findings > docs/results/small-models.md
+
+# The paper on a true BERT-base: make paper MODEL=folder; half an hour of two cores.
+paper: setup
+	$(BIN)/python -m benchmarks.paper measure runs/paper --model $(MODEL)
+	$(BIN)/python -m benchmarks.paper page runs/paper > docs/results/bert-base.md
 
 # All benchmarks, or those named: make bench scale
 NAMED := $(if $(filter bench,$(firstword $(MAKECMDGOALS))),$(wordlist 2,9,$(MAKECMDGOALS)))

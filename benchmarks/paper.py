@@ -7,14 +7,12 @@ Every number on the page is read from a table of these runs. What is already in 
 """
 
 import argparse
-import json
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from shutil import copytree
-from time import perf_counter
 
 from safetensors.torch import load_file, save_file
 from tests.e2e.test_trained_language_models import REACTIONS, load_reaction_model
@@ -35,16 +33,10 @@ RUNS = {
     "e5-trees": f"analyze e5-small {TREES}",
     "rounded-surface": f"analyze e5-small-int8 {SURFACE}",
     "rounded-trees": f"analyze e5-small-int8 {TREES}",
-    "bert-probe": "probe bert-base --train ewt-train.conllu --test ewt-dev.conllu --vectors "
-    "glove.txt.gz --sentences 1000 --seeds 2 --no-curve --no-parts",
 }
 PAPER_HEADS = {  # what the paper's named heads do, as a table and its rows
     "8-10 (direct objects)": "dobj", "8-11 (determiners)": "det", "4-10 (passive auxiliaries)":
     "auxpass", "7-6 (possessors)": "poss", "9-6 (objects of prepositions)": "pobj",
-}  # fmt: skip
-PAPER_UAS = {
-    "right-branching": "26", "distances-and-words": "58", "attention-only": "61",
-    "attention-and-words": "77", "structural-probe": "80 (undirected)",
 }  # fmt: skip
 
 
@@ -60,7 +52,7 @@ def round_weights(folder: Path, out: Path) -> None:
 
 
 def measure(folder: Path, model: Path) -> None:
-    """Every run into its folder, with the seconds of processor time that it took."""
+    """Every run into its folder."""
     rounded = folder / "e5-small-int8"
     if not rounded.exists():
         round_weights(SHARED / FILES["e5-small"], rounded)
@@ -71,11 +63,8 @@ def measure(folder: Path, model: Path) -> None:
             continue
         words = [paths.get(word, word) for word in shlex.split(command)]
         print(name, file=sys.stderr)
-        begin = perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "headscope", *words, "--out", str(folder / name)], check=True
-        )
-        (folder / f"{name}.json").write_text(json.dumps({"seconds": perf_counter() - begin}))
+        command_line = [sys.executable, "-m", "headscope", *words, "--out", str(folder / name)]
+        subprocess.run(command_line, check=True)
     if not (folder / "reactions").exists():
         hs.analyze(
             load_reaction_model(), text=REACTIONS, only="gradient,special-tokens",
@@ -219,16 +208,6 @@ def gradients(page: Page) -> str:
     return markdown(("gradient to, 1e-4", *map(str, means.columns)), rows)
 
 
-def probes(page: Page) -> str:
-    """Table 3: probes over the attention of all heads."""
-    table = page.table("bert-probe", "probes").set_index("probe")
-    rows = [
-        (name, share(row["uas"], row["low"], row["high"]), PAPER_UAS.get(str(name), ""))
-        for name, row in table.iterrows()
-    ]
-    return markdown(("probe", "UAS here", "paper"), rows)
-
-
 def distances(page: Page) -> str:
     """Section 6: whether heads of a layer are close."""
     row = page.table("bert", "distance-layers")
@@ -268,7 +247,7 @@ MAKERS: Mapping[str, Callable[[Page], str]] = {
     make.__name__: make
     for make in (
         *(relations, named_heads, antecedents, neighbours, layers, rounding, untrained, pair),
-        *(gradients, probes, distances, claims, summary),
+        *(gradients, distances, claims, summary),
     )
 }
 

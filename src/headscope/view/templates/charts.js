@@ -87,6 +87,7 @@ async function draw(place) {
     spec = squeeze(spec, Math.max(0.2, 1 - excess / across(spec)));
     excess = await embed();
   }
+  for (const empty of place.querySelectorAll("g[role=graphics-symbol]:empty")) empty.removeAttribute("role"); // no mark
   place.dataset.room = room;
   place.querySelector("summary")?.setAttribute("aria-label", "Save this figure");
   views.get(name).view.addEventListener("click", (event, item) => {
