@@ -201,7 +201,7 @@ def pair(page: Page) -> str:
 def gradients(page: Page) -> str:
     """Figure 3 on a model that has a masked-language-modelling head."""
     table = page.table("reactions", "gradient")
-    means = table.groupby(["target", "layer"])["gradient"].mean().unstack()
+    means = table.groupby(["target", "layer"])["gradient"].mean().unstack().dropna()
     rows = [
         (target, *(f"{1e4 * value:.1f}" for value in values)) for target, values in means.iterrows()
     ]
