@@ -19,8 +19,7 @@ from headscope.data.encoding import Batch, Encoding
 from headscope.data.reading import MAPS, DerivedReading
 from headscope.data.table import Tables
 from headscope.lazy import Tensor, torch
-from headscope.stats.estimates import EstimateColumn, Estimates, estimate_array
-from headscope.stats.interval import Estimate
+from headscope.stats.estimates import FROM_0_TO_1, EstimateColumn, Estimates, Number
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums, mean_of
 from headscope.view.answer import OPEN, write_percent
@@ -117,16 +116,17 @@ class WordAlignment(Analysis):
     def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
         """The error rate of every head, beside that of the diagonal."""
         size = sums("links") + sums("gold")
-        hits = estimate_array(mean_of(sums("sure") + sums("possible"), size))
+        error = 1 - mean_of(sums("sure") + sums("possible"), size)
         diagonal = mean_of(sums("diagonal_sure") + sums("diagonal_possible"), size)
         columns: dict[str, EstimateColumn] = {
             "links": sums("links").sum("bucket").round().astype(int),
-            "aer": Estimate(1 - hits.value, 1 - hits.high, 1 - hits.low),
+            "aer": Number(error, FROM_0_TO_1),
             "precision": _on_all(sums.mean("possible", "links")),
             "recall": _on_all(sums.mean("sure", "gold")),
             "diagonal_aer": 1 - _on_all(diagonal),
         }
-        return {self.name: Estimates(columns, axes=("layer", "head", "step"))}
+        axes = ("layer", "head", "step")
+        return {self.name: Estimates(columns, untrained="aer", axes=axes)}
 
 
 def _on_all(replicates: xr.DataArray) -> xr.DataArray:
@@ -199,6 +199,7 @@ COLUMNS = (
     Column("recall", lambda row: SHARE.number(row["recall"])),
     Column("the diagonal", lambda row: SHARE.number(row["diagonal_aer"])),
 )
+UNTRAINED = Column("untrained", lambda row: SHARE.number(row["untrained"]))
 
 
 def _best(table: pd.DataFrame) -> pd.DataFrame:
@@ -213,9 +214,12 @@ def answer_alignment(tables: Tables) -> list[Answer]:
         return []
     row = best.iloc[0]
     name = name_head(row)
+    others = f"the diagonal has {write_percent(row['diagonal_aer'])}"
+    if "untrained" in best:
+        others += f", the best head without training {write_percent(best['untrained'].min())}"
     rates = (
         f"its alignment error rate is {WHOLE_PERCENT.row(row, 'aer')} (chosen on the same words; "
-        f"the diagonal has {write_percent(row['diagonal_aer'])}; 0 % is perfect)"
+        f"{others}; 0 % is perfect)"
     )
     is_better = row["high"] < row["diagonal_aer"]
     none = f"No head aligns words better than the diagonal; the best is {name}"
@@ -257,7 +261,10 @@ PRESENTATION = Presentation(CROSS, notable_heads=find_aligner, show=[
     PrintedTable(
         "word-alignment",
         lambda table, min_count: [
-            build_table(_best(table).head(SHOWN_HEADS).to_dict("records"), COLUMNS)
+            build_table(
+                _best(table).head(SHOWN_HEADS).to_dict("records"),
+                [*COLUMNS, *([UNTRAINED] if "untrained" in table else [])],
+            )
         ],
     ),
 ])  # fmt: skip

@@ -62,12 +62,14 @@ def empty_tables(columns: Mapping[str, Sequence[str]]) -> dict[str, pd.DataFrame
 
 
 def to_csv(table: pd.DataFrame) -> str:
-    """The table as CSV. A text that a spreadsheet would run as a formula begins with a quote mark.
+    """The table as CSV, numbers with six significant digits.
+
+    A text that a spreadsheet would run as a formula begins with a quote mark.
 
     >>> print(to_csv(pd.DataFrame({"word": ["=1+1", "sea"], "difference": [-0.5, 1]})), end="")
     word,difference
     '=1+1,-0.5
-    sea,1.0
+    sea,1
     """
     texts = table.select_dtypes(exclude="number")
     harmless = {
@@ -75,7 +77,12 @@ def to_csv(table: pd.DataFrame) -> str:
         for name in texts.columns
         if any(map(_is_formula, texts[name].unique()))
     }
-    return table.assign(**harmless).to_csv(index=False)
+    return table.assign(**harmless).to_csv(index=False, float_format=_six_digits)
+
+
+def _six_digits(number: float) -> str:
+    """Six significant digits; a whole number keeps all."""
+    return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else f"{number:.6g}"
 
 
 def _is_formula(value: Any) -> bool:
