@@ -203,7 +203,7 @@ def test_a_head_over_the_corpus_has_examples_of_its_whole_range(visit: Visit) ->
     visit.page.locator("#spread-role").wait_for()
     with visit.page.expect_response(re.compile("/spread$")):
         visit.page.locator("#spread-role").select_option("position: next")
-    visit.page.locator("#spread-body", has_text=" examples").wait_for()
+    visit.page.locator("#spread-body:not([aria-busy])").wait_for()
     rows = visit.page.locator(".range-part")
     counts = [int(rows.nth(i).locator(".value").nth(1).inner_text()) for i in range(rows.count())]
     assert sum(counts) > 25  # windows of all texts of the demo

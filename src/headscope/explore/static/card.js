@@ -66,7 +66,8 @@ export function makeSpread(boot, source) {
     place.setAttribute("aria-busy", "true");
     try {
       const spread = await source.spread({ head, role });
-      if (drawn === wanted) draw(spread);
+      if (drawn !== wanted) return;
+      draw(spread);
     } catch (error) {
       if (drawn !== wanted) return;
       drawn = "";
