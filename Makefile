@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test check browser pictures families findings paper bench coverage fix
+.PHONY: setup demo test check browser pictures families findings paper translation bench coverage fix
 
 setup: $(READY)
 
@@ -53,15 +53,26 @@ pictures: demo
 families: setup
 	$(BIN)/python -m tests.models.family_page
 
-# What small models show: measures all of docs/results/small-models.md anew, an hour of one core.
+# What small models show: measures all of docs/results/small-models.md anew, an hour of one core;
+# with a decoder too: make findings MODEL=folder
 findings: setup
-	$(BIN)/python -m benchmarks.findings measure runs/findings $(if $(DECODER),--decoder $(DECODER))
+	$(BIN)/python -m benchmarks.findings measure runs/findings $(if $(MODEL),--model $(MODEL))
 	$(BIN)/python -m benchmarks.findings page runs/findings > docs/results/small-models.md
 
 # The paper on a true BERT-base: make paper MODEL=folder; half an hour of two cores.
 paper: setup
 	$(BIN)/python -m benchmarks.paper measure runs/paper --model $(MODEL)
 	$(BIN)/python -m benchmarks.paper page runs/paper > docs/results/bert-base.md
+
+# Cross attention of a translation model: make translation MODEL=folder; two minutes.
+translation: setup
+	$(BIN)/python -m benchmarks.translation measure runs/translation --model $(MODEL)
+	$(BIN)/python -m benchmarks.translation page runs/translation > docs/results/translation.md
+	$(BIN)/headscope report runs/translation/opus --figure word-alignment --format png \
+		--out docs/images/translation-alignment.png
+	$(BIN)/headscope show $(MODEL) "The old man told us a strange story." \
+		--target "Le vieil homme nous a raconté une histoire étrange." --head 6-1 \
+		--out docs/images/translation-head.png
 
 # All benchmarks, or those named: make bench scale
 NAMED := $(if $(filter bench,$(firstword $(MAKECMDGOALS))),$(wordlist 2,9,$(MAKECMDGOALS)))

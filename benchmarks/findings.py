@@ -1,36 +1,30 @@
 """What small models show: measures the runs of docs/results/small-models.md, and writes that page.
 
-    python -m benchmarks.findings measure FOLDER --decoder SMOLLM2_FOLDER   # an hour of one core
+    python -m benchmarks.findings measure FOLDER --model SMOLLM2_FOLDER   # an hour of one core
     python -m benchmarks.findings page FOLDER > docs/results/small-models.md
 
 Every number on the page is read from a table of these runs. What is already in FOLDER stays.
 """
 
-import argparse
-import shlex
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 import headscope as hs
+from benchmarks.pages import (
+    Page,
+    best_head,
+    by_name,
+    markdown,
+    measure_or_write,
+    measure_runs,
+    points,
+    share,
+    shared_paths,
+)
 from headscope.analyses.dependency.tables import PAPER_TABLE_1, UNIVERSAL
 
-SHARED = Path(__file__).parents[2] / "shared"
-FILES = {  # what stands in the commands, and where it lies
-    "e5-small": "models/e5-small",
-    "gum.conllx": "data/treebanks/en_gum5-sd-ccby.conllx",
-    "ewt-dev.conllu": "data/treebanks/en_ewt-ud-dev.conllu",
-    "ewt-test.conllu": "data/treebanks/en_ewt-ud-test.conllu",
-    "ewt-train.conllu": "data/treebanks/en_ewt-ud-train.conllu",
-    "enwiki.txt": "data/text/enwiki.txt",
-    "ontogum": "data/coref/ontogum",
-    "gap.tsv": "data/coref/gap-validation.tsv",
-    "glove.txt.gz": "data/vectors/glove-100d.txt.gz",
-}
 WIKI = "--text enwiki.txt --paper-segments"
 COREF = "--coref ontogum --coref gap.tsv --only coreference,gap --coref-window both --null 1"
 LAYOUT = f"{WIKI} --treebank ewt-dev.conllu --limit 300 --only "
@@ -68,66 +62,11 @@ UPPER = ("dobj", "pobj", "det", "aux", "nsubj", "prep", "conj", "cop", "all")
 
 
 def measure(folder: Path, decoder: Path | None) -> None:
-    """Every run into its folder."""
-    paths = {name: str(SHARED / path) for name, path in FILES.items()}
+    """Every run into its folder; those of a decoder if there is one."""
+    paths = shared_paths()
     paths |= {f"random-init:{name}": f"random-init:{path}" for name, path in paths.items()}
-    for name, command in RUNS.items():
-        if (folder / name / "manifest.json").exists() or ("smollm2" in command and not decoder):
-            continue
-        words = [paths.get(word, word) for word in shlex.split(command)]
-        words = [str(decoder) if word == "smollm2" else word for word in words]
-        out = [sys.executable, "-m", "headscope", *words, "--out", str(folder / name)]
-        print(name, file=sys.stderr)
-        subprocess.run(out, check=True)
-
-
-class Page:
-    """The tables of the runs in a folder, and lines of Markdown made from them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def table(self, run: str, name: str, **where: Any) -> pd.DataFrame:
-        """The rows of a table with these labels."""
-        table = pd.read_parquet(self.folder / run / "tables" / f"{name}.parquet")
-        for column, value in where.items():
-            table = table[table[column] == value]
-        return table
-
-    def layers(self, run: str, column: str = "weight", **where: str) -> pd.Series:
-        """The mean over the heads of each layer."""
-        name = "special-tokens" if column == "weight" else column.partition(".")[0]
-        rows = self.table(run, name, **where)
-        return rows.groupby("layer")[column.rpartition(".")[2]].mean()
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def share(value: float, low: float | None = None, high: float | None = None) -> str:
-    """A share in percent, with its interval if it has one."""
-    if pd.isna(value):
-        return ""
-    ends = "" if low is None or pd.isna(low) else f" [{100 * low:.1f}-{100 * high:.1f}]"
-    return f"{100 * value:.1f}{ends}"
-
-
-def points(row: Any, name: str) -> str:
-    """A difference in points with its interval."""
-    low, high = row["difference_low"], row["difference_high"]
-    none = "" if not row["p_value"] >= 0.05 else ", worse" if high < 0 else ", n.s."
-    return f"{100 * row[name]:+.1f} [{100 * low:.1f} to {100 * high:.1f}]{none}"
-
-
-def best_head(row: Any, own: str = "dependent-to-head", mark: str = "h>d") -> str:
-    """A best head: held out, in how many choices it was chosen, and on all data."""
-    other = "" if row["direction"] == own else f" ({mark})"
-    held_out = share(row["heldout_accuracy"], row["heldout_low"], row["heldout_high"])
-    chosen = f"{row['chosen_in']}/{row['folds']}"
-    return f"{row['layer']}-{row['head']}{other} {held_out}, {chosen}; {share(row['accuracy'])}"
+    runs = {n: command for n, command in RUNS.items() if decoder or "smollm2" not in command}
+    measure_runs(folder, runs, paths | {"smollm2": str(decoder)})
 
 
 def relations(page: Page, corpus: str) -> str:
@@ -363,48 +302,15 @@ def claims(page: Page) -> str:
     return markdown(("section", "claim", *models), rows)
 
 
-def write(page: Page) -> Iterator[str]:
-    """The page: a heading, what was run, a table, and what it shows."""
-    template = (Path(__file__).parent / "findings.md").read_text()
-    makers = {
-        "relations gum": lambda: relations(page, "gum"),
-        "relations ewt": lambda: relations(page, "ewt"),
-        "antecedents words": lambda: antecedents(page, "words"),
-        "antecedents mentions": lambda: antecedents(page, "mentions"),
-        **{
-            make.__name__: lambda make=make: make(page)
-            for make in (
-                *(decoder_relations, trees, names, sinks, norms, no_op, removal, maps, matches),
-                *(probes, atlas, claims),
-            )
-        },
-    }
-    for line in template.splitlines():
-        kind, _, name = line.partition(": ")
-        if kind == "TABLE":
-            try:
-                yield makers[name]()
-            except (FileNotFoundError, hs.HeadscopeError) as error:
-                print(f"{name}: {error}", file=sys.stderr)
-                yield "Not measured."
-        elif kind == "COMMANDS":
-            yield from (f"    headscope {RUNS[run]}" for run in name.split())
-        else:
-            yield line
-
-
-def main() -> None:
-    """Measure, or write the page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.findings")
-    parser.add_argument("verb", choices=("measure", "page"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--decoder", type=Path)
-    options = parser.parse_args()
-    if options.verb == "measure":
-        measure(options.folder, options.decoder)
-    else:
-        print("\n".join(write(Page(options.folder))))
-
+MAKERS = by_name(
+    *(decoder_relations, trees, names, sinks, norms, no_op, removal, maps, matches),
+    *(probes, atlas, claims),
+) | {
+    "relations gum": partial(relations, corpus="gum"),
+    "relations ewt": partial(relations, corpus="ewt"),
+    "antecedents words": partial(antecedents, candidates="words"),
+    "antecedents mentions": partial(antecedents, candidates="mentions"),
+}
 
 if __name__ == "__main__":
-    main()
+    measure_or_write("findings", RUNS, MAKERS, measure)

@@ -6,11 +6,6 @@
 Every number on the page is read from a table of these runs. What is already in FOLDER stays.
 """
 
-import argparse
-import shlex
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from shutil import copytree
 
@@ -18,7 +13,20 @@ from safetensors.torch import load_file, save_file
 from tests.e2e.test_trained_language_models import REACTIONS, load_reaction_model
 
 import headscope as hs
-from benchmarks.findings import FILES, SHARED, WIKI, Page, best_head, markdown, points, share
+from benchmarks.findings import WIKI
+from benchmarks.pages import (
+    FILES,
+    SHARED,
+    Page,
+    best_head,
+    by_name,
+    markdown,
+    measure_or_write,
+    measure_runs,
+    points,
+    share,
+    shared_paths,
+)
 from headscope.analyses.dependency.tables import PAPER_TABLE_1, UNIVERSAL
 
 SURFACE = f"{WIKI} --limit-text 150 --only position,special-tokens,entropy"
@@ -51,20 +59,14 @@ def round_weights(folder: Path, out: Path) -> None:
     save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
 
 
-def measure(folder: Path, model: Path) -> None:
+def measure(folder: Path, model: Path | None) -> None:
     """Every run into its folder."""
     rounded = folder / "e5-small-int8"
     if not rounded.exists():
         round_weights(SHARED / FILES["e5-small"], rounded)
-    paths = {name: str(SHARED / path) for name, path in FILES.items()}
-    paths |= {"bert-base": str(model), "e5-small-int8": str(rounded)}
-    for name, command in RUNS.items():
-        if (folder / name / "manifest.json").exists():
-            continue
-        words = [paths.get(word, word) for word in shlex.split(command)]
-        print(name, file=sys.stderr)
-        command_line = [sys.executable, "-m", "headscope", *words, "--out", str(folder / name)]
-        subprocess.run(command_line, check=True)
+    measure_runs(
+        folder, RUNS, shared_paths() | {"bert-base": str(model), "e5-small-int8": str(rounded)}
+    )
     if not (folder / "reactions").exists():
         hs.analyze(
             load_reaction_model(), text=REACTIONS, only="gradient,special-tokens",
@@ -243,43 +245,10 @@ def summary(page: Page) -> str:
     )
 
 
-MAKERS: Mapping[str, Callable[[Page], str]] = {
-    make.__name__: make
-    for make in (
-        *(relations, named_heads, antecedents, neighbours, layers, rounding, untrained, pair),
-        *(gradients, distances, claims, summary),
-    )
-}
-
-
-def write(page: Page) -> Iterator[str]:
-    """The page: the template, with a table wherever it names one."""
-    for line in (Path(__file__).parent / "paper.md").read_text().splitlines():
-        kind, _, name = line.partition(": ")
-        if kind == "TABLE":
-            try:
-                yield MAKERS[name](page)
-            except (FileNotFoundError, hs.HeadscopeError) as error:
-                print(f"{name}: {error}", file=sys.stderr)
-                yield "Not measured."
-        elif kind == "COMMANDS":
-            yield from (f"    headscope {RUNS[run]}" for run in name.split())
-        else:
-            yield line
-
-
-def main() -> None:
-    """Measure, or write the page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.paper")
-    parser.add_argument("verb", choices=("measure", "page"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--model", type=Path)
-    options = parser.parse_args()
-    if options.verb == "measure":
-        measure(options.folder, options.model)
-    else:
-        print("\n".join(write(Page(options.folder))))
-
+MAKERS = by_name(
+    *(relations, named_heads, antecedents, neighbours, layers, rounding, untrained, pair),
+    *(gradients, distances, claims, summary),
+)
 
 if __name__ == "__main__":
-    main()
+    measure_or_write("paper", RUNS, MAKERS, measure)

@@ -21,7 +21,7 @@ from headscope.options import RunOptions
 from headscope.runs.tables import make_tables
 from tests.models.tiny import FAMILIES, SENTENCES, build_model, build_tokenizer
 from tests.references import assert_equals_reference
-from tests.shared import shared
+from tests.shared import made_model, shared
 
 
 def own_attentions(source: LoadedModel, encoding: Encoding) -> torch.Tensor:
@@ -98,3 +98,35 @@ def test_antecedents_equal_the_reference_on_a_real_model(name: str) -> None:
     result = measure_examples(windows, source, [analysis], RunOptions(), CorpusRole.TREEBANK)
     table = make_tables(analysis, result.tallies[name])[name]
     assert_equals_reference(table, name, maps, encodings, tolerance=2e-6)
+
+
+def test_bert_base_has_four_previous_token_heads_as_in_the_paper() -> None:
+    run = hs.analyze(
+        made_model("bert-base-cased-ner"), text=shared("data/text/enwiki.txt"), limit=20,
+        only="position", progress=False,
+    )  # fmt: skip
+    position = run.tables["position"]
+    previous = position[(position["target"] == "previous") & (position["weight"] > 0.5)]
+    assert {*zip(previous["layer"], previous["head"], strict=True)} == {
+        (2, 5), (4, 12), (6, 2), (7, 2)
+    }  # fmt: skip
+
+
+PAIRS = Path(__file__).parents[1] / "samples/en-fr.jsonl"
+
+
+def test_each_word_of_the_aligned_pairs_is_linked() -> None:
+    for example in open_corpus(PAIRS, "text"):
+        source, target = (example.text or "").split(), (example.text_pair or "").split()
+        links = example.links or ()
+        assert {link[0] for link in links} == {*range(len(source))}, example.id
+        assert {link[1] for link in links} == {*range(len(target))}, example.id
+
+
+def test_a_translation_model_aligns_words_better_than_the_diagonal_and_untrained() -> None:
+    pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
+    folder = made_model("opus-mt-en-fr")
+    run = hs.analyze(folder, text=PAIRS, only="word-alignment", null=1, progress=False)
+    best = run.tables["word-alignment"].nsmallest(1, "aer").iloc[0]
+    assert (best["layer"], best["head"], best["step"]) == (6, 1, "output")
+    assert best["high"] < 0.1 < 0.3 < best["diagonal_aer"] < 0.7 < best["untrained"]

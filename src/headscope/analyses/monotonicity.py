@@ -84,7 +84,7 @@ class Monotonicity(Analysis):
     def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
         """Mean over segments, by head."""
         correlation = Number(sums.mean("correlation", "segments"))
-        return {self.name: Estimates({"correlation": correlation})}
+        return {self.name: Estimates({"correlation": correlation}, untrained="correlation")}
 
 
 def _correlate(

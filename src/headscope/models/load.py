@@ -4,6 +4,7 @@ import atexit
 import os
 import re
 import socket
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -360,7 +361,9 @@ def _quiet_loading() -> Iterator[None]:
     bar = of_gguf["tqdm"]
     of_gguf["tqdm"] = partial(bar, disable=True)  # it does not ask whether bars are wanted
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # Marian's
+            yield
     finally:
         of_gguf["tqdm"] = bar
         spreading.disabled = was_disabled
