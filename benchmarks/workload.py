@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from transformers import (
 )
 
 from headscope.contracts import Analysis
-from headscope.data.encoding import Encoding
+from headscope.data.encoding import Batch, Encoding
 from headscope.data.example import Example
 from headscope.engine.resolve import build_analysis
 from headscope.models.demo import find_demo_folder
@@ -128,9 +129,11 @@ class WholeMaps:
         self.source = source
 
     def __getattr__(self, name: str) -> object:
-        if name == "read":
-            raise AttributeError(name)
         return getattr(self.source, name)
+
+    def read(self, batch: Batch, readings: object, n_rows: int, observe: Any) -> None:
+        """The maps of every layer, not slices of them."""
+        self.source.attend(batch, observe)
 
 
 def _build(config: BertConfig) -> LoadedModel:

@@ -5,7 +5,7 @@ import pytest
 from benchmarks import coverage
 from benchmarks.speed import OPTIONS, check_agreement
 from benchmarks.usual import measure_usually
-from benchmarks.workload import build_analyses, make_segments, minilm
+from benchmarks.workload import WholeMaps, build_analyses, make_segments, minilm
 
 from headscope.corpora.opening import open_corpus
 from headscope.engine.measure import measure_examples
@@ -16,6 +16,15 @@ def test_the_usual_way_gives_the_numbers_of_the_engine() -> None:
     batch = source.batch(source.encode(examples, 40))
     result = measure_examples(examples, source, build_analyses(), OPTIONS)
     check_agreement(measure_usually(source, [batch]), result)
+
+
+def test_whole_maps_give_the_numbers_of_slices() -> None:
+    source, examples = minilm(), make_segments(3, 40)
+    sliced, whole = (
+        measure_examples(examples, shown, build_analyses(), OPTIONS).tallies["entropy"]
+        for shown in (source, WholeMaps(source))
+    )
+    np.testing.assert_allclose(sliced.totals["nats"], whole.totals["nats"], rtol=1e-5)
 
 
 def test_coverage_has_a_cell_for_each_head_and_direction(monkeypatch: pytest.MonkeyPatch) -> None:
