@@ -45,6 +45,10 @@ def run(settings: Settings) -> Iterator[Row]:
     measured = f"slices / whole maps, peak above the model, {longest} tokens"
     yield Row("lengths", measured, smaller, "x", at_most(0.2))
     draw(pd.DataFrame(points), PICTURE)
+    for n in (longest, LONGEST):
+        peak = _measure("torch", n, N_LAYERS, settings)["bytes"]
+        measured = f"slices without compiled code, peak above the model, {shape}, {n} tokens"
+        yield Row("lengths", measured, peak / 1e6, "MB")
     peak = _measure("with distance", LONGEST, ALL_LAYERS, settings)["bytes"]
     measured = f"four analyses, peak above the model, SmolLM2's shape, {LONGEST} tokens"
     yield Row("lengths", measured, peak / 1e6, "MB", under(2000))

@@ -5,6 +5,8 @@ becomes what the function of that name makes, `COMMANDS: run run` the commands o
 """
 
 import argparse
+import json
+import os
 import shlex
 import subprocess
 import sys
@@ -44,6 +46,10 @@ class Page:
         for column, value in where.items():
             table = table[table[column] == value]
         return table
+
+    def answers(self, run: str) -> str:
+        """The sentences about a run."""
+        return "\n".join(f"- {answer}" for answer in hs.load_run(self.folder / run).answers)
 
     def layers(self, run: str, column: str = "weight", **where: str) -> pd.Series:
         """The mean over the heads of each layer."""
@@ -87,15 +93,21 @@ def by_name(*makers: Maker) -> dict[str, Maker]:
 
 
 def measure_runs(folder: Path, runs: Mapping[str, str], paths: Mapping[str, str]) -> None:
-    """Every run into its folder; what is there already stays. `paths` are the files and models that
-    stand in the commands by name."""
+    """Every run into its folder, with what it cost beside it; what is there already stays. `paths`
+    are the files and models that stand in the commands by name."""
     for name, command in runs.items():
         if (folder / name / "manifest.json").exists():
             continue
         words = [paths.get(word, word) for word in shlex.split(command)]
         print(name, file=sys.stderr)
         command_line = [sys.executable, "-m", "headscope", *words, "--out", str(folder / name)]
-        subprocess.run(command_line, check=True)
+        with subprocess.Popen(command_line) as process:
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            sys.exit(f"headscope {command}: exit code {process.returncode}")
+        cost = {"cpu_seconds": used.ru_utime + used.ru_stime, "peak_bytes": used.ru_maxrss * 1024}
+        (folder / f"{name}-cost.json").write_text(json.dumps(cost))
 
 
 def shared_paths() -> dict[str, str]:

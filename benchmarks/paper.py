@@ -6,8 +6,12 @@
 Every number on the page is read from a table of these runs. What is already in FOLDER stays.
 """
 
+import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
+from time import process_time
 
 from safetensors.torch import load_file, save_file
 from tests.e2e.test_trained_language_models import REACTIONS, load_reaction_model
@@ -27,7 +31,17 @@ from benchmarks.pages import (
     share,
     shared_paths,
 )
+from benchmarks.workload import forward
 from headscope.analyses.dependency.tables import PAPER_TABLE_1, UNIVERSAL
+from headscope.contracts import CorpusRole
+from headscope.corpora.collection import adopt
+from headscope.corpora.opening import open_corpus
+from headscope.corpora.repeats import Repeats
+from headscope.data.counts import ExampleCounts
+from headscope.engine.sample import draw_sample
+from headscope.engine.windows import encode_windows
+from headscope.models.encode import equal_length_batches
+from headscope.models.load import load_model
 
 SURFACE = f"{WIKI} --limit-text 150 --only position,special-tokens,entropy"
 TREES = "--treebank gum.conllx --limit-treebank 800 --only dependency"
@@ -41,7 +55,14 @@ RUNS = {
     "e5-trees": f"analyze e5-small {TREES}",
     "rounded-surface": f"analyze e5-small-int8 {SURFACE}",
     "rounded-trees": f"analyze e5-small-int8 {TREES}",
+    "probe": "probe bert-base --train ewt-train.conllu --test ewt-dev.conllu --vectors "
+    "glove.txt.gz --sentences 3000 --seeds 3 --no-curve --no-parts",
 }
+PAPER_TABLE_3 = {  # UAS; of the structural probe without direction
+    "right-branching": "26", "distances-and-words": "58", "attention-only": "61",
+    "attention-and-words": "77", "structural-probe": "80 (UUAS)",
+    "random-init-attention-and-words": "30",
+}  # fmt: skip
 PAPER_HEADS = {  # what the paper's named heads do, as a table and its rows
     "8-10 (direct objects)": "dobj", "8-11 (determiners)": "det", "4-10 (passive auxiliaries)":
     "auxpass", "7-6 (possessors)": "poss", "9-6 (objects of prepositions)": "pobj",
@@ -72,6 +93,29 @@ def measure(folder: Path, model: Path | None) -> None:
             load_reaction_model(), text=REACTIONS, only="gradient,special-tokens",
             out=folder / "reactions", progress=False,
         )  # fmt: skip
+    if model and not (folder / "bare-cost.json").exists():
+        cost = {"cpu_seconds": sum(bare_seconds(folder / "bert", model))}
+        (folder / "bare-cost.json").write_text(json.dumps(cost))
+
+
+def bare_seconds(run: Path, model: Path) -> Iterator[float]:
+    """CPU seconds of the bare model (SDPA) over the tokens of each pass of a run."""
+    files = {"text": "enwiki.txt", "treebank": "gum.conllx", "coref": "ontogum"}
+    source, manifest = load_model(model), hs.load_run(run).manifest
+    for key, about in manifest["passes"].items():
+        role, is_made = CorpusRole(about["role"]), about["corpus"] == "repeats"
+        corpus = Repeats() if is_made else open_corpus(SHARED / FILES[files[role]], role)
+        max_tokens = about["window"] or (128 if role is CorpusRole.TEXT else source.max_tokens)
+        examples = list(draw_sample(adopt(corpus), about["examples"], manifest["options"]["seed"]))
+        is_cut = role is CorpusRole.TEXT or about["cut"] == "truncate"
+        encodings = encode_windows(examples, source, role, max_tokens, ExampleCounts(), is_cut)
+        batches = [source.batch(b).inputs for b in equal_length_batches(encodings, 2048)]
+        n_tokens = sum(map(len, encodings))
+        start = process_time()
+        forward(source, batches, "sdpa")
+        yield process_time() - start
+        read = manifest["counts"][key]["tokens"]
+        print(f"{key}: {n_tokens} tokens, {read} in the run", file=sys.stderr)
 
 
 def relations(page: Page) -> str:
@@ -194,6 +238,35 @@ def untrained(page: Page) -> str:
     return markdown(("relation", "here", "untrained (5 draws)", "arcs moved at random"), rows)
 
 
+def probes(page: Page) -> str:
+    """Table 3: all heads together."""
+    table = page.table("probe", "probes")
+    rows = [
+        (row["probe"], share(row["uas"], row["low"], row["high"]), share(row["uuas"]), known)
+        for row in table.to_dict("records")
+        for known in [PAPER_TABLE_3.get(row["probe"], "")]
+    ]
+    return markdown(("probe", "UAS", "UUAS", "paper: UAS"), rows)
+
+
+def cost(page: Page) -> str:
+    """What the first run cost beside the bare passes over the same tokens."""
+    study, model = (
+        json.loads((page.folder / f"{name}-cost.json").read_text()) for name in ("bert", "bare")
+    )
+    whole, bare = study["cpu_seconds"], model["cpu_seconds"]
+    return (
+        f"That run took {whole:.0f} s of CPU time, from loading the libraries to writing the page, "
+        f"and {study['peak_bytes'] / 2**30:.1f} GB of memory. The bare model (SDPA) takes "
+        f"{bare:.0f} s for the same tokens: the whole study costs {whole / bare:.2f} times as much."
+    )
+
+
+def answers(page: Page) -> str:
+    """The sentences of the run."""
+    return page.answers("bert")
+
+
 def pair(page: Page) -> str:
     """Cased BERT-base and an uncased, smaller BERT on the same text."""
     found = hs.compare([page.folder / "bert-surface", page.folder / "e5-surface"])
@@ -247,7 +320,7 @@ def summary(page: Page) -> str:
 
 MAKERS = by_name(
     *(relations, named_heads, antecedents, neighbours, layers, rounding, untrained, pair),
-    *(gradients, distances, claims, summary),
+    *(gradients, distances, claims, summary, probes, cost, answers),
 )
 
 if __name__ == "__main__":

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-import headscope as hs
 from benchmarks.pages import Page, by_name, markdown, measure_or_write, measure_runs, share
 from headscope.analyses.word_alignment import STEPS
-from headscope.view.answer import answer_run
 
 PAIRS = Path(__file__).parents[1] / "tests/samples/en-fr.jsonl"
 RUNS = {
@@ -38,8 +36,7 @@ def measure(folder: Path, model: Path | None) -> None:
 
 def answers(page: Page) -> str:
     """The sentences of the run."""
-    run = hs.load_run(page.folder / "opus")
-    return "\n".join(f"- {answer.text}" for answer in answer_run(run.tables, run.manifest))
+    return page.answers("opus")
 
 
 def aligners(page: Page) -> str:

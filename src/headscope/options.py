@@ -234,7 +234,9 @@ class RunOptions:
     examples: bool = option(True, "Show notable heads on their best and worst examples.")
     batch_tokens: int = option(2048, "Maximum tokens in a batch.", changes_numbers=False)
     slice_rows: int = option(
-        128, "Query rows measured at a time; more memory, same numbers.", changes_numbers=False
+        128,
+        "Query rows measured at a time (on a GPU at least); more memory, same numbers.",
+        changes_numbers=False,
     )
     shard_examples: int = option(
         1024, "Save the sums after every N examples.", changes_numbers=False

@@ -19,10 +19,12 @@ from torch.utils._pytree import tree_leaves
 from headscope.contracts import Source, Watch
 from headscope.data.attention import LayerAttention
 from headscope.data.encoding import Batch
+from headscope.data.reading import SUMS, RowReading
 from headscope.data.sampled_rows import SampledRows
 from headscope.engine.measure import Result, _Observer, name_analyses
 from headscope.errors import ModelError
 from headscope.kernels.jensen_shannon import sum_pairs_in_torch, sum_pairs_on_device
+from headscope.models import slices
 from headscope.models.loaded import wrap_model
 from headscope.models.seq2seq import Seq2SeqModel
 from headscope.options import RunOptions
@@ -153,6 +155,59 @@ def test_the_tap_runs_a_model_without_reading_its_device(family: str) -> None:
     inputs = {name: ids for name, ids in encoding.inputs.items() if name not in left_out}
     source.model.to(META)
     assert observe(source, Batch((replace(encoding, inputs=inputs),), META)) == [META] * 3
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "gemma2", "modernbert"])
+def test_slices_are_read_without_reading_the_device(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = wrap_model(build_model(family), build_tokenizer(FAMILIES[family].tokenizer), family)
+    assert source.is_sliced  # found on the CPU
+    (encoding,) = source.encode([make_example(1, n_words=9)], 20)
+    left_out = () if FAMILIES[family].is_causal else ("attention_mask",)
+    inputs = {name: ids for name, ids in encoding.inputs.items() if name not in left_out}
+    source.model.to(META)
+    batch = Batch((replace(encoding, inputs=inputs),), META)
+    n_rows = len(encoding) // 2
+    monkeypatch.setattr(slices, "DEVICE_NUMBERS", n_rows * source.n_heads * len(encoding))
+    widths: list[int] = []
+
+    class Widths(RowReading):
+        def of_rows(self, weights: Tensor, rows: slice) -> Tensor:
+            widths.append(weights.shape[2])
+            return weights.sum(-1)
+
+    seen: list[LayerAttention] = []
+    with OneDevice() as device:
+
+        def see(attention: LayerAttention) -> None:
+            seen.append(attention)
+            device.may_move = False
+
+        source.read(batch, [SUMS, Widths()], 1, see)
+    assert len(seen) == source.n_layers
+    assert all(layer.read(SUMS).sums.entropy.device == META for layer in seen)
+    assert max(widths) == n_rows  # as many as there is room for, not those of the CPU
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_summed_in_float32(dtype: torch.dtype) -> None:
+    model = build_model("llama").to(dtype)
+    source = wrap_model(model, build_tokenizer(FAMILIES["llama"].tokenizer), "half")
+    batch = source.batch(source.encode([make_example(1, n_words=9)], 20))
+
+    class RowSums(RowReading):
+        def of_rows(self, weights: Tensor, rows: slice) -> Tensor:
+            return weights.sum(-1)
+
+    seen: list[LayerAttention] = []
+    sums = RowSums()
+    source.read(batch, [sums], 4, seen.append)
+    assert source.is_sliced
+    assert len(seen) == source.n_layers
+    ones = torch.ones(1, source.n_heads, batch.n_tokens)
+    for layer in seen:  # weights that were rounded to half precision sum to 1 within 0.004 only
+        torch.testing.assert_close(layer.read(sums), ones, atol=1e-6, rtol=0)
 
 
 def test_the_tap_runs_an_encoder_decoder_without_reading_its_device() -> None:

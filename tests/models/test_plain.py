@@ -18,14 +18,14 @@ pytestmark = pytest.mark.skipif(find_product() is None, reason="torch's BLAS can
 def count_compiled(source: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many slices of one batch compiled code computes."""
     made: list[int] = []
-    own = slices.attend_plainly
+    own = slices.attend_compiled
 
-    def record(query: Tensor, *args: Any) -> Any:
+    def record(room: Tensor, query: Tensor, *args: Any) -> Any:
         made.append(len(query))
-        return own(query, *args)
+        return own(room, query, *args)
 
     _ = source._slicing  # the model is examined before
-    monkeypatch.setattr(slices, "attend_plainly", record)
+    monkeypatch.setattr(slices, "attend_compiled", record)
     examples = [encoding.example for encoding in batch_of("bert").encodings]
     batch = source.batch(source.encode(examples[:1], N_TOKENS))
     source.read(batch, [], 128, lambda layer: None)

@@ -8,6 +8,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from headscope.analyses.entropy import Entropy
+from headscope.data import reading
 from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
 from headscope.data.reading import SUMS, MapSlice, Reading
@@ -42,6 +43,19 @@ def read(source: Any, batch: Any, n_rows: int) -> list[LayerAttention]:
 @each_family
 @pytest.mark.parametrize("n_rows", [1, 7, 128])
 def test_slices_of_a_family_make_up_its_maps(name: str, n_rows: int) -> None:
+    compare_with_whole(name, n_rows)
+
+
+@each_family
+def test_slices_without_compiled_code_make_up_the_maps_of_a_family(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (slices, reading):
+        monkeypatch.setattr(module, "is_compiled", lambda weights: False)
+    compare_with_whole(name, 7)
+
+
+def compare_with_whole(name: str, n_rows: int) -> None:
     whole = seen_of(name)
     sliced = read(source_of(name), batch_of(name), n_rows)
     assert [layer.layer for layer in sliced] == [layer.layer for layer in whole]

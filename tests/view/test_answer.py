@@ -477,7 +477,7 @@ def test_the_terminal_splits_no_word_and_no_number() -> None:
     rows = shares(*((12, head, "x", 0.97 - head / 100) for head in range(10, 13)))
     answer = count_heads(Passing(rows, rows[:0]), 72, "looks at the previous token", 1, "")
     for width in range(20, 90):
-        lines = describe_answers([answer], width).splitlines()
+        lines = describe_answers([answer.text], width).splitlines()
         assert max(map(len, lines)) <= width
         assert " ".join(line[2:] for line in lines) == answer.text
         assert not any(line.strip().startswith("%") for line in lines)

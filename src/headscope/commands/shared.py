@@ -154,7 +154,6 @@ def name_folder(model: str) -> str:
 def show_run(run: "Run", format: Format, min_count: int = 50) -> None:
     """Print a run's main tables on stdout; on stderr claims, the answer in short and counts."""
     from headscope.runs.run import explain_damage  # pandas: only when it is needed
-    from headscope.view.answer import answer_run
     from headscope.view.claim import sum_up
     from headscope.view.terminal import describe_answers, print_run
 
@@ -164,10 +163,9 @@ def show_run(run: "Run", format: Format, min_count: int = 50) -> None:
         talk.tell_more(f"{finding.verdict}: {finding.claim.says} ({finding.claim.name})")
     if any(finding.verdict != "not measured" for finding in run.findings):
         talk.tell(sum_up(run.findings))
+    if run.answers:
+        talk.tell(f"\nIn short:\n{describe_answers(run.answers)}\n")
     with explain_damage(run):
-        answers = answer_run(run.tables, run.manifest)
-        if answers:
-            talk.tell(f"\nIn short:\n{describe_answers(answers)}\n")
         _show_counts(run)
 
 

@@ -204,7 +204,7 @@ class LoadedModel(Source[LayerAttention]):
 
     @cached_property
     def _slicing(self) -> Slicing:
-        if self._anatomy.observe is not tap.observe_tap or self.device.type != "cpu":
+        if self._anatomy.observe is not tap.observe_tap:
             return Slicing.NONE
         with anatomy.eval_mode(self.model):
             return find_slicing(self.model, self.batch_of_probe().inputs)

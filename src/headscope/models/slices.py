@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -26,7 +27,9 @@ from headscope.models import tap
 
 __all__ = ["SlicedLayer", "Slicing", "find_slicing", "observe_slices"]
 
-SLICE_NUMBERS = 2**20  # weights of a slice of short examples: 4 MB
+SLICE_NUMBERS = 2**20  # weights of a slice of short examples: 4 MB, for the processor's cache
+DEVICE_NUMBERS = 2**26  # at most, on an accelerator, where few large slices are faster
+SPARE_SLICES = 16  # of so many slices there is room in its free memory
 KEPT_MASK = 2**22  # numbers of a mask that are kept from layer to layer; longer ones are made again
 TOLERANCE = 2e-5  # between the parts and the whole, of one layer with scores of usual size
 HALF_TOLERANCE = 1e-2
@@ -110,6 +113,8 @@ class RowMask:
         pairs = tap.visible_pairs(mask, last - first, self.shape[1])
         if mask is None or pairs is None:
             return None, self.shape[1]
+        if self.device.type != "cpu":  # the host would have to wait for what the rows see
+            return mask, self.shape[1]
         seen = pairs.any(0).nonzero()
         n_seen = int(seen[-1]) + 1 if len(seen) else self.shape[1]
         return mask[..., :n_seen], n_seen
@@ -146,12 +151,13 @@ def observe_slices(
 
     def attend(module: nn.Module, *args: Any, **options: Any) -> Tensor:
         call = _read_call(module, args, options)
+        size = _size_slices(call, n_rows)
         if id(call.mask) not in masks:
             mask = _as_row_mask(call)
-            masks[id(call.mask)] = (call.mask, mask, mask.visible(n_rows))
+            masks[id(call.mask)] = (call.mask, mask, mask.visible(size.n_rows))
         _, mask, visible = masks[id(call.mask)]
         layer = SlicedLayer(call.shape, _wide(call.query.dtype), visible, call.key.shape[1])
-        output = _attend_in_slices(call, mask, n_rows, begin(layer))
+        output = _attend_in_slices(call, mask, size, begin(layer))
         end(output)
         return output
 
@@ -183,7 +189,7 @@ def _gives_the_same(model: PreTrainedModel, inputs: Inputs, slicing: Slicing) ->
             n_keys = part.weights.shape[-1]
             joined[part.examples, :, part.rows, :n_keys] = part.weights
 
-        sliced = _attend_in_slices(call, mask, 3, take, most_examples=1)
+        sliced = _attend_in_slices(call, mask, SliceSize(1, 3), take)
         # How far rounding can move a score, and with it the weight: no score is larger than this.
         longest = [float(vectors.norm(dim=-1).max()) for vectors in (call.query, call.key)]
         largest = prod(longest) * (options.get("scaling") or 1.0)
@@ -236,8 +242,7 @@ class _Call:
     def plain_scale(self) -> float | None:
         """The scale of its scores, where the attention is the plain one."""
         scale = self.options.get("scaling")
-        is_ours = is_plain(self.module, self.query, self.key, self.value, scale, self.eager)
-        return scale if is_ours else None
+        return scale if is_plain(self.module, self.query, self.key, scale, self.eager) else None
 
 
 def _read_call(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> _Call:
@@ -254,35 +259,55 @@ def _as_row_mask(call: _Call) -> RowMask:
     return RowMask((n_queries, n_keys), call.query.device, tensor=call.mask)
 
 
+class SliceSize(NamedTuple):
+    """How many examples and query rows a slice has at most."""
+
+    n_examples: int
+    n_rows: int
+
+
+def _size_slices(call: _Call, n_rows: int) -> SliceSize:
+    """Slices of `n_rows`; of more on an accelerator, as many as fit into its memory with ease."""
+    n_examples, n_heads, n_queries, n_keys = call.shape
+    most, device = SLICE_NUMBERS, call.query.device
+    if device.type != "cpu":
+        most = min(DEVICE_NUMBERS, _free_bytes(device) // (4 * SPARE_SLICES))
+        n_rows = max(n_rows, most // (n_heads * n_keys))
+    n_together = most // (n_heads * n_queries * n_keys) if n_queries <= n_rows else 1
+    return SliceSize(max(1, min(n_together, n_examples)), n_rows)
+
+
+def _free_bytes(device: torch.device) -> int:
+    """The free memory of an accelerator; where torch does not say it, a gigabyte."""
+    ask = getattr(getattr(torch, device.type, None), "mem_get_info", None)
+    return int(ask(device)[0]) if ask else 2**30
+
+
 def _attend_in_slices(
-    call: _Call,
-    mask: RowMask,
-    n_rows: int,
-    take: Callable[[MapSlice], None],
-    most_examples: int | None = None,
+    call: _Call, mask: RowMask, size: SliceSize, take: Callable[[MapSlice], None]
 ) -> Tensor:
     """What the heads give for all queries, computed and shown slice by slice."""
     n_examples, n_heads, n_queries, n_keys = call.shape
-    n_together = SLICE_NUMBERS // (n_heads * n_queries * n_keys) if n_queries <= n_rows else 1
-    n_together = max(1, min(n_together, most_examples or n_examples))
-    output, scale = None, call.plain_scale
+    output, scale, attend = None, call.plain_scale, attend_in_torch
     if scale is not None:
         output = call.query.new_empty(n_examples, n_queries, n_heads, call.value.shape[3])
-        room = call.query.new_empty(n_together * n_heads * min(n_rows, n_queries) * n_keys)
-    for start in range(0, n_examples, n_together):
-        some = slice(start, start + n_together)
+        if _can_compile(call.query, call.key, call.value):
+            n_numbers = n_heads * min(size.n_rows, n_queries) * n_keys
+            room = call.query.new_empty(min(size.n_examples, n_examples) * n_numbers)
+            attend = partial(attend_compiled, room)
+    for start in range(0, n_examples, size.n_examples):
+        some = slice(start, start + size.n_examples)
         keys, values = call.key[some], call.value[some]
         if scale is None:  # the model's function would copy them for every slice
             keys, values = keys.contiguous(), values.contiguous()
-        for first in range(0, n_queries, n_rows):
-            last = min(first + n_rows, n_queries)
+        for first in range(0, n_queries, size.n_rows):
+            last = min(first + size.n_rows, n_queries)
             part, n_seen = mask.rows(first, last)
             part = part[some] if part is not None and len(part) > 1 else part
             query = call.query[some, :, first:last]
             key, value = keys[:, :, :n_seen], values[:, :, :n_seen]
             if scale is not None and output is not None:
-                rows = output[some, first:last]
-                weights, entropy = attend_plainly(query, key, value, part, scale, rows, room)
+                weights, entropy = attend(query, key, value, part, scale, output[some, first:last])
                 take(MapSlice(weights, start, first, entropy))
                 continue
             given, weights = call.eager(query, key, value, part)
@@ -298,59 +323,84 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype.itemsize < 4 else dtype
 
 
-def is_plain(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scale: Any, eager: Eager
-) -> bool:
-    """Whether a module's attention is softmax(scale q k + mask) v, which compiled code computes.
+def is_plain(module: nn.Module, query: Tensor, key: Tensor, scale: Any, eager: Eager) -> bool:
+    """Whether a module's attention is softmax(scale q k + mask) v, which is computed here.
 
-    Found by trying: its eager function and ours get the same random inputs, with scores so large
-    that a soft cap shows, and must give the same.
+    Found by trying, once: its eager function and ours get the same random inputs, with scores so
+    large that a soft cap shows, and must give the same.
     """
-    if not is_compiled(query) or any(rows.stride(3) != 1 for rows in (query, key, value)):
-        return False
     if module not in _is_plain:
         _is_plain[module] = isinstance(scale, float) and _equals_ours(query, key, scale, eager)
     return _is_plain[module]
 
 
-def attend_plainly(
+def _can_compile(*inputs: Tensor) -> bool:
+    from headscope.kernels.attention import find_product  # numba is slow to load
+
+    is_read = all(is_compiled(rows) and rows.stride(3) == 1 for rows in inputs)
+    return is_read and find_product() is not None
+
+
+Given = tuple[Float[Tensor, "example head row key"], Float[Tensor, "example head row"] | None]
+
+
+def attend_compiled(
+    room: Float[Tensor, " number"],
     query: Float[Tensor, "example head row part"],
     key: Float[Tensor, "example group key part"],
     value: Float[Tensor, "example group key size"],
     mask: Float[Tensor, "#example #head #row key"] | None,
     scale: float,
     output: Float[Tensor, "example row head size"],
-    room: Float[Tensor, " number"],
-) -> tuple[Float[Tensor, "example head row key"], Float[Tensor, "example head row"]]:
+) -> Given:
     """Fill in the output; the weights, which stand in `room`, and their entropies."""
-    from headscope.kernels.attention import attend  # numba is slow to load
+    from headscope.kernels.attention import attend
 
     shape = (*query.shape[:3], key.shape[2])
     weights = room[: prod(shape)].view(shape)
     return weights, attend(query, key, value, mask, scale, weights, output.transpose(1, 2))
 
 
-def _equals_ours(query: Tensor, key: Tensor, scale: float, eager: Eager) -> bool:
-    from headscope.kernels.attention import find_product
+def attend_in_torch(
+    query: Float[Tensor, "example head row part"],
+    key: Float[Tensor, "example group key part"],
+    value: Float[Tensor, "example group key size"],
+    mask: Float[Tensor, "#example #head #row key"] | None,
+    scale: float,
+    output: Float[Tensor, "example row head size"],
+) -> Given:
+    """The same on any device and in any precision; the weights are float32 or wider.
 
-    if find_product() is None:
-        return False
+    The rows of all heads of a group stand one under the other, so no key or value is copied.
+    """
+    shape = (*query.shape[:3], key.shape[2])
+    rows = query.reshape(*key.shape[:2], -1, key.shape[3])  # [example, group, head row, part]
+    scores = (rows @ key.mT).view(shape) * scale
+    scores = scores if mask is None else scores + mask
+    weights = scores.softmax(-1, dtype=_wide(query.dtype))
+    of_groups = weights.to(value.dtype).view(*rows.shape[:3], -1)
+    output.copy_((of_groups @ value).view(*shape[:3], -1).transpose(1, 2))
+    return weights, None
+
+
+def _equals_ours(query: Tensor, key: Tensor, scale: float, eager: Eager) -> bool:
     random = torch.Generator().manual_seed(0)
-    (n_heads, n_parts), n_groups = query.shape[1::2], key.shape[1]
+    (n_heads, n_parts), n_groups, device = query.shape[1::2], key.shape[1], query.device
 
     def draw(*shape: int) -> Tensor:
-        return torch.randn(2, *shape, generator=random)
+        return torch.randn(2, *shape, generator=random).to(device)
 
     queries = draw(n_heads, N_ROWS, n_parts) * (SPREAD / (abs(scale) * n_parts**0.5))
     keys, values = draw(n_groups, N_KEYS, n_parts), draw(n_groups, N_KEYS, n_parts)
-    causal = torch.ones(N_ROWS, N_KEYS).tril(N_KEYS - N_ROWS) == 0
-    for mask in (None, torch.zeros(1, 1, N_ROWS, N_KEYS).masked_fill(causal, torch.finfo().min)):
+    causal = torch.ones(N_ROWS, N_KEYS, device=device).tril(N_KEYS - N_ROWS) == 0
+    hidden = torch.zeros_like(causal, dtype=torch.float32).masked_fill(causal, torch.finfo().min)
+    for mask in (None, hidden[None, None]):
+        output = queries.new_empty(2, N_ROWS, n_heads, n_parts)
         try:
             expected = eager(queries, keys, values, mask)
         except Exception:  # any model file may fail here in its own way
             return False
-        output, room = torch.empty(2, N_ROWS, n_heads, n_parts), draw(n_heads * N_ROWS * N_KEYS)
-        weights, _ = attend_plainly(queries, keys, values, mask, scale, output, room.flatten())
+        weights, _ = attend_in_torch(queries, keys, values, mask, scale, output)
         for ours, theirs in zip((output, weights), expected, strict=True):
             if ours.shape != theirs.shape or (ours - theirs).abs().max() > PLAIN_TOLERANCE:
                 return False

@@ -86,6 +86,14 @@ class Run:
         return target
 
     @cached_property
+    def answers(self) -> list[str]:
+        """What the run shows, in a few sentences: those of the report's first screen."""
+        from headscope.view.answer import answer_run  # all analyses: only to show it
+
+        with explain_damage(self):
+            return [answer.text for answer in answer_run(self.tables, self.manifest)]
+
+    @cached_property
     def findings(self) -> "list[Finding]":
         """What the run shows of every claim of the paper, in the paper's order."""
         from headscope.view.claim import check_claims  # all analyses: only to show it

@@ -13,7 +13,7 @@ from headscope.data.table import KIND, Tables, split_kinds, to_csv
 from headscope.view.behaviour import behaviour_table
 from headscope.view.numbers import ROUND_PERCENT, SHARE
 from headscope.view.presentation import list_specs
-from headscope.view.specs import Answer, Figure, PrintedTable
+from headscope.view.specs import Figure, PrintedTable
 from headscope.view.table import (
     FIRM,
     Format,
@@ -125,10 +125,10 @@ def describe_run(tables: Tables, manifest: Mapping[str, Any]) -> str:
     return "".join(parts)
 
 
-def describe_answers(answers: Sequence[Answer], width: int | None = None) -> str:
+def describe_answers(answers: Sequence[str], width: int | None = None) -> str:
     """The sentences, one a line; long ones go on under themselves, and no word is split."""
     width = width or terminal_width(sys.stderr, PIPE_WIDTH)
-    return "\n".join(wrap_text(f"- {answer.text}", width, "  ") for answer in answers)
+    return "\n".join(wrap_text(f"- {answer}", width, "  ") for answer in answers)
 
 
 def describe_counts(counts: Mapping[str, Any], read: Mapping[str, Any]) -> str:
