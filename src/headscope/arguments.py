@@ -42,10 +42,10 @@ def checked(function: Callable[Given, Made]) -> Callable[Given, Made]:
 def require_type(name: str, value: object, kind: Any) -> None:
     """An error for a value that a parameter or option of this type cannot have."""
     if not fits(value, kind):
-        said = repr(shorten(value)) if isinstance(value, str) else shorten(value)
+        shown = repr(shorten(value)) if isinstance(value, str) else shorten(value)
         if isinstance(value, Integral) and abs(int(value)) > sys.maxsize:
-            said += " (more than 64 bits)"
-        raise StudyError(f"{flag_of(name)} cannot be {said}. Expected {_say(kind)}; change it.")
+            shown += " (more than 64 bits)"
+        raise StudyError(f"{flag_of(name)} cannot be {shown}. Expected {_say(kind)}; change it.")
 
 
 def flag_of(name: str) -> str:
@@ -109,8 +109,8 @@ def _say(kind: Any, is_plural: bool = False) -> str:
     """
     origin, parts = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
-        said = (_say(part, is_plural) for part in parts if part is not str or Path not in parts)
-        return " or ".join(said)
+        names = (_say(part, is_plural) for part in parts if part is not str or Path not in parts)
+        return " or ".join(names)
     name, more = NAMES.get(origin, f"{getattr(origin, '__name__', 'value')} object"), ""
     if parts and issubclass(origin, Iterable):
         join, name = (" to ", "mapping") if issubclass(origin, Mapping) else (" and ", "list")

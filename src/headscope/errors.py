@@ -103,8 +103,8 @@ class HeadscopeError(Exception):
 
     def __str__(self) -> str:
         message = str(self.args[0]) if self.args else ""
-        said = name_parameters(LONG_WORD.sub(r"\1 ...", message))
-        return said.encode(errors="backslashreplace").decode()  # a path may hold half a character
+        text = name_parameters(LONG_WORD.sub(r"\1 ...", message))
+        return text.encode(errors="backslashreplace").decode()  # a path may hold half a character
 
 
 class InputError(HeadscopeError):

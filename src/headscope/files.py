@@ -79,8 +79,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 def sweep_temporaries(folder: Path, is_deep: bool = True) -> None:
     """Remove what a killed process was writing in a folder; not what a living one still writes."""
     for path in folder.rglob(".*") if is_deep else folder.glob(".*"):
-        found = TEMPORARY.fullmatch(path.name)
-        if found and _is_abandoned(path, found["host"] == HOST, int(found["process"])):
+        match = TEMPORARY.fullmatch(path.name)
+        if match and _is_abandoned(path, match["host"] == HOST, int(match["process"])):
             path.unlink(missing_ok=True)
 
 

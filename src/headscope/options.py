@@ -92,30 +92,30 @@ class Option:
 
 def collect_options(*kinds: type) -> dict[str, Option]:
     """The options that these dataclasses declare, by name; a shared one once."""
-    found: dict[str, Option] = {}
+    options: dict[str, Option] = {}
     for kind in kinds:
         types = get_type_hints(kind)
-        for one in fields(kind):
-            if "help" not in one.metadata:
+        for field_ in fields(kind):
+            if "help" not in field_.metadata:
                 continue
-            default = one.default
-            if one.default_factory is not MISSING:
-                default = one.default_factory()
-            told = {**one.metadata, "flag": one.metadata["flag"] or flag_of(one.name)}
-            new = Option(one.name, types[one.name], default, **told)
-            old = found.setdefault(one.name, new)
+            default = field_.default
+            if field_.default_factory is not MISSING:
+                default = field_.default_factory()
+            told = {**field_.metadata, "flag": field_.metadata["flag"] or flag_of(field_.name)}
+            new = Option(field_.name, types[field_.name], default, **told)
+            old = options.setdefault(field_.name, new)
             if (old.default, old.flag) != (new.default, new.flag):
                 raise StudyError(
                     f"Option {new.flag} is declared twice in different ways, the second time by "
                     f"{kind.__name__}. Expected the same flag and default; rename one of them."
                 )
-    return found
+    return options
 
 
 def build_options(kind: type, given: Mapping[str, Any]) -> Any:
     """The dataclass with what was given of its options."""
-    own = collect_options(kind)
-    return kind(**{name: own[name].read(value) for name, value in given.items() if name in own})
+    known = collect_options(kind)
+    return kind(**{name: known[name].read(value) for name, value in given.items() if name in known})
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
@@ -254,8 +254,8 @@ class RunOptions:
     def limit_of(self, role: str) -> tuple[int | None, str]:
         """The most examples of a corpus of this role, and the option that says so."""
         name = f"limit_{role}"
-        own: int | None = getattr(self, name, None)
-        return (self.limit, "limit") if own is None else (own, name)
+        limit: int | None = getattr(self, name, None)
+        return (self.limit, "limit") if limit is None else (limit, name)
 
     def __post_init__(self) -> None:
         limits = [name for name in vars(self) if name.startswith("limit")]

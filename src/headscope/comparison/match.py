@@ -59,9 +59,9 @@ def match_models(
     `headscope.analyze`; a `revision` is that of both models, `revision_a` and `revision_b` are
     those of one.
     """
-    run, loading, _, own = split_options(options)
-    refuse_unknown(own, collect_options(HeadMatches))
-    analysis: HeadMatches = build_options(HeadMatches, own)
+    run, loading, _, of_analyses = split_options(options)
+    refuse_unknown(of_analyses, collect_options(HeadMatches))
+    analysis: HeadMatches = build_options(HeadMatches, of_analyses)
     models = [
         model
         if isinstance(model, LoadedModel)
@@ -75,7 +75,7 @@ def match_models(
         log.info("The models have different tokens, so attention between words is compared.")
     analysis = replace(analysis, n_layers=pair.first.n_layers, seed=run.seed)
     of_model = collect_options(ModelOptions)
-    rest = {n: v for n, v in options.items() if n not in own and n not in of_model}
+    rest = {n: v for n, v in options.items() if n not in of_analyses and n not in of_model}
     matched = analyze(
         pair, text=text, only=[analysis], out=out, resume=resume, progress=progress, **rest
     )

@@ -111,8 +111,8 @@ def split_kinds(tables: Tables) -> dict[str, Tables]:
     A table without the column is about the first kind, the encoder.
     """
     columns = [table[KIND] for table in tables.values() if KIND in table.columns]
-    found = {kind for column in columns for kind in column}
-    kinds = [kind for kind in AttentionKind if kind in found]
+    named = {kind for column in columns for kind in column}
+    kinds = [kind for kind in AttentionKind if kind in named]
     if not kinds:
         return {"": tables}
     parts: dict[str, Tables] = {}

@@ -62,8 +62,8 @@ def find_measures(tables: Any) -> Iterator[dict[str, Any]]:
             if not is_of_heads or group.duplicated(["layer", "head"]).any():
                 continue
             for value, low, high in _values(group.columns):
-                said = " · ".join(_name_label(*pair) for pair in zip(labels, key, strict=True))
-                yield _measure(table_name, said, group, value, low, high)
+                labelled = " · ".join(_name_label(*pair) for pair in zip(labels, key, strict=True))
+                yield _measure(table_name, labelled, group, value, low, high)
 
 
 def _measure(

@@ -57,8 +57,8 @@ class Spreads:
         """One head by a role ("" is the one it scores best by): an example of each part of its
         range, with its score and how many there are."""
         place = (self.source.layer_numbers.index(head[0]), head[1])
-        parts = {name: _best_axis(one, place) for name, one in self._find_roles().items()}
-        parts = {name: own for name, own in parts.items() if own}
+        parts = {name: _best_axis(role, place) for name, role in self._find_roles().items()}
+        parts = {name: axis for name, axis in parts.items() if axis}
         if not parts:
             raise StudyError(NOT_KEPT)
         if role and role not in parts:
@@ -66,10 +66,10 @@ class Spreads:
                 f"No role {role!r}.{suggest(role, parts)} Expected one of the list; choose one."
             )
         role = role or max(parts, key=lambda name: _mean(parts[name]))
-        key, own = self._find_roles()[role].key, parts[role]
-        known = self._read(key, {hash for hash, *_ in own}, check)
-        rows = [_row(known.get(hash), score, count) for hash, score, count in reversed(own)]
-        self.found |= {e.id: e for hash, *_ in own if (e := known.get(hash))}
+        key, axis = self._find_roles()[role].key, parts[role]
+        known = self._read(key, {hash for hash, *_ in axis}, check)
+        rows = [_row(known.get(hash), score, count) for hash, score, count in reversed(axis)]
+        self.found |= {e.id: e for hash, *_ in axis if (e := known.get(hash))}
         corpus = str(self.run.manifest["passes"][key]["corpus"])
         return {"roles": list(parts), "role": role, "corpus": corpus, "rows": rows}
 
@@ -79,8 +79,8 @@ class Spreads:
             listed = list(self._list_roles())
             names = [name for name, _ in listed]
             self._roles = {
-                f"{name} ({one.key})" if names.count(name) > 1 else name: one
-                for name, one in listed
+                f"{name} ({role.key})" if names.count(name) > 1 else name: role
+                for name, role in listed
             }
         return self._roles
 

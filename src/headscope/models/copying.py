@@ -66,7 +66,7 @@ class CopyingSource(ModelView):
         """Run the model and show every layer."""
         ids = batch.inputs["input_ids"]
         words = self.unembedding[self.sample]  # [word, hidden]
-        own = self.unembedding[ids]  # [example, token, hidden]
+        rows = self.unembedding[ids]  # [example, token, hidden]
         is_other = (self.sample != ids[..., None])[:, None]  # [example, 1, token, word]
         layers = iter(range(self.n_layers))
 
@@ -78,7 +78,7 @@ class CopyingSource(ModelView):
             projection = self.projections[output.module].float()
             heads = projection.reshape(len(projection), n_heads, -1)  # [hidden, head, part]
             others = values @ torch.einsum("wo,ohd->hdw", words, heads)  # [e, head, token, word]
-            of_own = torch.einsum("eto,ohd->ehtd", own, heads)
+            of_own = torch.einsum("eto,ohd->ehtd", rows, heads)
             itself = (values * of_own).sum(-1, keepdim=True)  # [example, head, token, 1]
             above = ((others > itself) & is_other).sum(-1).float()
             below = ((others < itself) & is_other).sum(-1).float()

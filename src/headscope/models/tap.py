@@ -115,9 +115,9 @@ def visible_pairs(
 def find_eager(kind: type[nn.Module]) -> Callable[..., tuple[Tensor, Tensor]]:
     """The eager attention function of the file that defines a module's class."""
     for parent in kind.__mro__:
-        found = getattr(sys.modules.get(parent.__module__), "eager_attention_forward", None)
-        if callable(found):
-            eager: Callable[..., tuple[Tensor, Tensor]] = found
+        function = getattr(sys.modules.get(parent.__module__), "eager_attention_forward", None)
+        if callable(function):
+            eager: Callable[..., tuple[Tensor, Tensor]] = function
             return eager
     raise ModelError(f"{kind.__name__} has no eager attention function in its module.")
 

@@ -115,8 +115,8 @@ class SentenceBatch:
         vectors = None
         if hidden:
             vectors = torch.zeros(*shape, hidden[0].shape[-1])
-            for i, one in enumerate(hidden):
-                vectors[i, : len(one)] = one
+            for i, states in enumerate(hidden):
+                vectors[i, : len(states)] = states
         return cls(padded, rows, heads, torch.tensor(sizes), sentences, vectors)
 
     @property

@@ -184,7 +184,7 @@ class _PairScores(torch.autograd.Function):
         *parts, out, places, sizes = context.saved_tensors
         slopes = [torch.zeros_like(part) for part in parts]
         given = (*parts, places, sizes, by_scores.contiguous(), *slopes)
-        pair_slopes(*(one.numpy() for one in given))
+        pair_slopes(*(array.numpy() for array in given))
         # a unit that is on adds its parts to the score, times `out`
         by_out = sum((p * s).sum(1) for p, s in zip(parts, slopes, strict=True))  # [seed, unit]
         return (*(slope * out[:, None] for slope in slopes), by_out, None, None)

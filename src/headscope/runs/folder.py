@@ -131,13 +131,13 @@ class RunFolder:
     ) -> None:
         """Write these tables, and then the manifest that says they are there."""
         places = {TABLES: tables, UNTRAINED: untrained or {}}
-        new = {f"{place}/{name}" for place, own in places.items() for name in own}
+        new = {f"{place}/{name}" for place, of_place in places.items() for name in of_place}
         checksums = {k: v for k, v in manifest.get("checksums", {}).items() if k not in new}
         begun = read_sealed(self.path / MANIFEST) if self.has_run else {}
         if not new.isdisjoint(begun.get("checksums", {})):  # a kill here leaves what can be read
             self.write_manifest({**begun, "checksums": checksums})
-        for place, own in places.items():
-            for name, table in own.items():
+        for place, of_place in places.items():
+            for name, table in of_place.items():
                 checksums[f"{place}/{name}"] = self.write_table(name, table, place)
         self.write_manifest({**manifest, "checksums": checksums})
 

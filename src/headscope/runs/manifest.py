@@ -101,18 +101,18 @@ def _differences(before: Any, after: Any) -> str:
 
 def upgrade_manifest(manifest: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The manifest as this version writes it; an error if it is too old, or too new."""
-    found = manifest.get("format")
+    written = manifest.get("format")
     known = [FORMAT]
     while known[0] - 1 in UPGRADES:
         known.insert(0, known[0] - 1)
-    if type(found) is not int or found not in known:
-        is_newer = isinstance(found, int) and found > FORMAT
+    if type(written) is not int or written not in known:
+        is_newer = isinstance(written, int) and written > FORMAT
         expected = f"{known[0]} to {FORMAT}" if len(known) > 1 else f"{FORMAT}"
         todo = "update headscope" if is_newer else "run the analysis again with this version of it"
         raise OutputError(
-            f"{folder} was written in format {found!r:.20}. This version of headscope expected "
+            f"{folder} was written in format {written!r:.20}. This version of headscope expected "
             f"{expected}; {todo}."
         )
-    for number in range(found, FORMAT):
+    for number in range(written, FORMAT):
         manifest = UPGRADES[number](manifest)
     return {**manifest, "format": FORMAT}

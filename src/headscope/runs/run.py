@@ -107,7 +107,9 @@ class Run:
         from headscope.view.behaviour import find_labelled  # all analyses: only to show it
 
         with explain_damage(self):
-            return {kind: find_labelled(own) for kind, own in split_kinds(self.tables).items()}
+            return {
+                kind: find_labelled(of_kind) for kind, of_kind in split_kinds(self.tables).items()
+            }
 
     @checked
     def card(self, head: str | tuple[int, int]) -> "Card":
@@ -189,7 +191,7 @@ class RunFigures(Mapping[str, Any]):
         return save_alike(known[name].draw(self.tables))
 
     def __contains__(self, name: object) -> bool:
-        return any(name == own for own in self)
+        return any(name == known for known in self)
 
     def __iter__(self) -> Iterator[str]:
         names = [name for name, figure in self._list().items() if not figure.missing(self.tables)]

@@ -33,7 +33,7 @@ def list_kinds() -> list[Kind]:
 
 def list_behaviours(tables: Tables) -> list[Behaviour]:
     """All behaviours; instead of one for each value of a column, those of its values."""
-    return [own for behaviour in list_specs(Behaviour) for own in _spread(behaviour, tables)]
+    return [each for behaviour in list_specs(Behaviour) for each in _spread(behaviour, tables)]
 
 
 def _spread(behaviour: Behaviour, tables: Tables) -> list[Behaviour]:
@@ -148,7 +148,7 @@ def find_notable_heads(analysis: str, tables: Tables) -> list[NotableHead]:
         return []
     measured = behaviour_table(tables)
     heads = []
-    spread = (own for spec in shown.specs(Behaviour) for own in _spread(spec, tables))
+    spread = (each for spec in shown.specs(Behaviour) for each in _spread(spec, tables))
     for behaviour in spread:
         is_strong = (measured["behaviour"] == behaviour.name) & (measured["share"] > LEAST_SHARE)
         if behaviour.ranking and is_strong.any():

@@ -160,7 +160,7 @@ def without_special(view: HeadView) -> HeadView:
         [unit for unit, special in enumerate(is_special) if not special]
         for is_special in (view.is_special, view.is_special_key)
     )
-    row_at, key_at = ({unit: n for n, unit in enumerate(own)} for own in (kept, kept_keys))
+    row_at, key_at = ({unit: n for n, unit in enumerate(units)} for units in (kept, kept_keys))
     return replace(
         view,
         units=tuple(view.units[unit] for unit in kept),

@@ -98,7 +98,7 @@ class Overview:
 
 def make_overview(cards: Mapping[str, Sequence[Card]], tables: Mapping[str, Tables]) -> Overview:
     """All heads that have cards; of an encoder-decoder a grid for each kind of attention."""
-    grids = [_make_grid(kind, own, tables[kind]) for kind, own in cards.items() if own]
+    grids = [_make_grid(kind, of_kind, tables[kind]) for kind, of_kind in cards.items() if of_kind]
     cells = [cell for grid in grids for cell in grid.cells]
     looks = _count_kinds([(cell, cell.look, cell.share, "") for cell in cells], ELSEWHERE)
     finds = _count_kinds([(cell, cell.finds, cell.found, cell.label) for cell in cells], NOTHING)

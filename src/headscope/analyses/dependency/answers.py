@@ -70,8 +70,8 @@ def answer_relations(tables: Tables) -> list[Answer]:
     sure = better[is_agreed(better)].sort_values("count", ascending=False, kind="stable")
     heads = [rows for _, rows in sure.groupby(labels, sort=False)]
     total = relations["count"].sum()
-    said = [_say_head(rows, 0.7 + 0.3 * float(rows["count"].sum() / total)) for rows in heads]
-    return [*said, _count_relations(relations, better)]
+    answers = [_say_head(rows, 0.7 + 0.3 * float(rows["count"].sum() / total)) for rows in heads]
+    return [*answers, _count_relations(relations, better)]
 
 
 def _say_no_head(relations: pd.DataFrame) -> list[Answer]:

@@ -184,10 +184,10 @@ def _split(
     merges: pd.DataFrame, groups: dict[int, list[int]]
 ) -> tuple[dict[int, pd.DataFrame], pd.DataFrame]:
     """The merges inside each group, and those above the groups."""
-    group_of = {head: root for root, own in groups.items() for head in own}
+    group_of = {head: root for root, members in groups.items() for head in members}
     heads = _list_heads(merges, len(group_of))
     roots = [{group_of[head] for head in heads[merge]} for merge in merges["merge"].astype(int)]
-    inside = {root: merges[[own == {root} for own in roots]] for root in groups}
+    inside = {root: merges[[members == {root} for members in roots]] for root in groups}
     return inside, merges[[len(own) > 1 for own in roots]]
 
 
@@ -228,8 +228,8 @@ def _draw_inside(
     rows, lines = [], []
     for root, heads in groups.items():
         places = {head: float(n) for n, head in enumerate(heads, start=1)}
-        own = layout.iloc[[head - 1 for head in heads]]
-        rows.append(own.assign(place=range(1, len(heads) + 1), group=root))
+        members = layout.iloc[[head - 1 for head in heads]]
+        rows.append(members.assign(place=range(1, len(heads) + 1), group=root))
         joined = _join(inside[root], dict(places), dict.fromkeys(places, 0.0))
         lines.append(joined.assign(group=root))
     most = max(map(len, groups.values()))

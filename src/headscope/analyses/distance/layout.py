@@ -76,7 +76,10 @@ def derive_layout(tables: Tables, options: MapOptions) -> DerivedTables:
     )
     layout = label_heads(placed, tables, options.thresholds)[list(LAYOUT_COLUMNS)]
     facts = {
-        **{one.name: options.thresholds.get(one.name, one.default) for one in thresholds},
+        **{
+            threshold.name: options.thresholds.get(threshold.name, threshold.default)
+            for threshold in thresholds
+        },
         "seed": options.seed,
         "stress": plane.stress,
         "clusters": int(clusters.labels.max()),
