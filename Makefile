@@ -35,14 +35,9 @@ unexport PYTHONDONTWRITEBYTECODE
 test: check browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 10
 
-# What the README and the pages show, drawn from the demo's run.
-PICTURES := position dependency-best heads-map
+# The picture of the live view, from the demo's run.
 EXPLORED := id=starter_encyclopedia_beaver-5&heads=3-9&words=true&hide=true&gold=det&measure=dependency:+det+·+dependent-to-head+(accuracy)
 pictures: demo
-	$(BIN)/headscope report runs/demo --figures png
-	cp $(PICTURES:%=runs/demo/figures/%.png) docs/images
-	$(BIN)/headscope show demo --treebank starter --sentence starter_encyclopedia_beaver-5 \
-		--head 3-9 --relation det --words --hide-special --out docs/images/determiners.png
 	$(BIN)/headscope explore demo --run runs/demo --sentence starter_encyclopedia_beaver-5 \
 		--out runs/demo/explore.html
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1280,960 \
@@ -64,7 +59,7 @@ paper: setup
 	$(BIN)/python -m benchmarks.paper measure runs/paper --model $(MODEL)
 	$(BIN)/python -m benchmarks.paper page runs/paper > docs/results/bert-base.md
 	for figure in relations-sheet special-tokens entropy heads-map; do $(BIN)/headscope report \
-		runs/paper/bert --figure $$figure --format png --out docs/images/bert-$$figure.png; done
+		runs/paper/bert --figure $$figure --format png --size 14cm --out docs/images/bert-$$figure.png; done
 
 # Cross attention of a translation model: make translation MODEL=folder; two minutes.
 translation: setup

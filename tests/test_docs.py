@@ -60,8 +60,14 @@ def test_the_analysis_of_the_page_works(tmp_path: Path) -> None:
     assert done.stdout
 
 
-def test_the_readme_shows_what_the_demo_prints(demo_run: DemoRun) -> None:
-    (answers,), tables = blocks(README, "text"), blocks(PAGES["report.md"], "text")[-1]
+def test_the_readme_quotes_the_page_of_bert_base() -> None:
+    (quoted,) = blocks(README, "text")
+    page = " ".join((ROOT / "docs/results/bert-base.md").read_text().split())
+    assert " ".join(quoted.split()) in page
+
+
+def test_the_page_of_the_report_shows_what_the_demo_prints(demo_run: DemoRun) -> None:
+    answers, tables = blocks(PAGES["report.md"], "text")[-2:]
     # Digits may move by one on other hardware; the heads and the words may not.
     heads = re.compile(r"\d+-\d+(?= \d+%)|\d+ of \d+|[a-z]{3,}")
     assert heads.findall(tables) == heads.findall(demo_run.stdout)

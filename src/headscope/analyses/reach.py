@@ -23,7 +23,7 @@ from headscope.view.answer import write_percent
 from headscope.view.facts import head_facts
 from headscope.view.judge import name_head, top_row
 from headscope.view.numbers import SHARE, WHOLE_PERCENT, Form, row_estimate
-from headscope.view.presentation import LANGUAGE_MODELS, LEAST_SHARE, Presentation
+from headscope.view.presentation import LANGUAGE_MODELS, Presentation
 from headscope.view.specs import (
     COLOURS,
     HOW_TO_READ,
@@ -168,13 +168,14 @@ def _numbers(arrays: Mapping[str, xr.DataArray]) -> dict[str, Number]:
 
 TOKENS = Form(".1f", unit=" tokens")
 KIND = Kind("far away", COLOURS[3], "triangle-up")
+FAR = 0.5  # of its attention, for a head to be called far-sighted
 
 
 def answer_reach(tables: Tables) -> list[Answer]:
     """The head that looks farthest, if that is far."""
     table = tables["reach"]
     row, mean = top_row(table, "beyond"), float(table["beyond"].mean())
-    if not row["beyond"] > LEAST_SHARE:
+    if not row["beyond"] > FAR:
         return []
     name = name_head(row)
     text = (
@@ -185,7 +186,7 @@ def answer_reach(tables: Tables) -> list[Answer]:
     return [
         Answer(
             *(text, 0.6, detail, (name,), "heads-reach", Topic.EXTREME),
-            *(row_estimate(row, "beyond"), mean),
+            *(row_estimate(row, "beyond"), FAR),
         )
     ]
 
@@ -204,7 +205,7 @@ PRESENTATION = Presentation(LANGUAGE_MODELS, figure="heads-reach", show=[
     ),
     Behaviour(
         "far away", "looks far away ({})", KIND,
-        Threshold("far_away", 0.5, "Threshold for calling a head far-sighted."),
+        Threshold("far_away", FAR, "Threshold for calling a head far-sighted."),
         needs="reach", column="beyond", ranking="far", short="far", also="long range distant",
         is_look=True,
     ),
