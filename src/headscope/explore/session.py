@@ -14,7 +14,7 @@ from headscope.contracts import AttentionSource
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
-from headscope.engine.head_views import refuse_absent_heads
+from headscope.engine.head_views import make_view, refuse_absent_heads
 from headscope.engine.open_models import Models
 from headscope.errors import StudyError, first_part
 from headscope.explore.change import MEAN_EXAMPLES, find_means, measure_change
@@ -25,6 +25,9 @@ from headscope.explore.texts import Shelf, describe_tokens, encode_text, refuse_
 from headscope.models.language import find_objective
 from headscope.models.loaded import WEIGHTS, LoadedModel
 from headscope.runs.run import Run
+from headscope.view.drawing import draw_head
+from headscope.view.drawing_page import LONG_TEXT, draw_page
+from headscope.view.svg import Drawing
 
 __all__ = ["Session", "describe_model", "thumbs_values"]
 
@@ -91,6 +94,17 @@ class Session:
         (place,) = _read_heads([request.get("head")])
         refuse_absent_heads(self.models[0].source, [place])
         return self._spreads.show(place, str(request.get("role", "")), check)
+
+    def draw(self) -> Drawing:
+        """The head that the page shows first, or the model's first, as a picture."""
+        source = self.models[0].source
+        name = self.start.get("heads", head_name(source.layer_numbers[0], 0))
+        look, _ = self._look({**self.start, "head": name}, lambda: None)
+        (head,) = _read_heads([name])
+        view = make_view(look.encoding, head, look.weights(*head).double().numpy(), False, ())
+        title = f"{describe_model(self.models[0])['name']}, head {name}"
+        is_long = len(view.units) > LONG_TEXT
+        return draw_page(view, title=title) if is_long else draw_head(view, title=title)
 
     @property
     def _mean_corpus(self) -> str:

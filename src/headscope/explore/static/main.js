@@ -157,8 +157,18 @@ function wireTheme() {
     button.textContent = isDark ? "Light" : "Dark";
     button.setAttribute("aria-pressed", String(isDark));
   };
-  set(window.matchMedia("(prefers-color-scheme: dark)").matches);
-  button.addEventListener("click", () => { set(root.dataset.theme !== "dark"); grid.repaint(); drawAll(); });
+  const turn = (/** @type {boolean} */ isDark) => { set(isDark); grid.repaint(); drawAll(); };
+  set(root.dataset.theme ? root.dataset.theme === "dark" : window.matchMedia("(prefers-color-scheme: dark)").matches);
+  button.addEventListener("click", () => turn(root.dataset.theme !== "dark"));
+  window.addEventListener("message", ({ source, data }) => {
+    if (boot.isCell && source === parent && data.theme && data.theme !== root.dataset.theme) turn(data.theme === "dark");
+  });
+}
+
+/** The cell of a notebook is as high as the page. */
+function wireCell() {
+  document.body.classList.add("in-cell", ...(boot.isLive ? [] : ["packed"]));
+  new ResizeObserver(() => parent.postMessage({ height: document.body.offsetHeight }, "*")).observe(document.body);
 }
 
 function begin() {
@@ -179,6 +189,7 @@ function begin() {
   wireGridTools(boot);
   wireKeep(boot, source, head.drawings, tell);
   wireTheme();
+  if (boot.isCell) wireCell();
   for (const name of ["maps", "scatter"]) byId(`tab-${name}`).addEventListener("click", () => update({ tab: name }));
   for (const side of [0, 1]) byId(`side-${side}`).addEventListener("click", () => update({ side }));
   byId("clear").addEventListener("click", () => update({ filter: "", brushed: [] }));
