@@ -165,10 +165,14 @@ function wireTheme() {
   });
 }
 
-/** The cell of a notebook is as high as the page. */
+/** The cell of a notebook is as high as the page, and a frame may get its width late. */
 function wireCell() {
+  let width = 0;
   document.body.classList.add("in-cell", ...(boot.isLive ? [] : ["packed"]));
-  new ResizeObserver(() => parent.postMessage({ height: document.body.offsetHeight }, "*")).observe(document.body);
+  new ResizeObserver(() => {
+    if (document.body.clientWidth !== width) { width = document.body.clientWidth; drawAll(); }
+    parent.postMessage({ height: document.body.offsetHeight }, "*");
+  }).observe(document.body);
 }
 
 function begin() {
