@@ -24,7 +24,7 @@ HOSTILE = "<script>parent.document.title='taken'</script> </script> \" ' & it's"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 FRAME = ".jp-OutputArea-output iframe"
 DRAWN = "#work:not([hidden]) canvas.attention[data-heads]"
-SETTINGS = "lab/user-settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+SETTINGS = "lab/user-settings/@jupyterlab/apputils-extension"
 CELLS = (
     f"import headscope as hs\nhs.show('demo', {TEXT!r}, head='3-9', view='matrix')",
     f"hs.show('demo', {HOSTILE!r}, layer=2)",
@@ -152,8 +152,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}  # else it is asked for
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), folder / "cells.ipynb")
     settings = folder / "config" / SETTINGS
-    settings.parent.mkdir(parents=True)
-    settings.write_text('{"checkForUpdates": false, "fetchNews": "false"}')
+    settings.mkdir(parents=True)
+    (settings / "themes.jupyterlab-settings").write_text('{"theme": "JupyterLab Dark"}')
+    quiet = '{"checkForUpdates": false, "fetchNews": "false"}'
+    (settings / "notification.jupyterlab-settings").write_text(quiet)
     places = {f"JUPYTER_{n.upper()}_DIR": str(folder / n) for n in ("config", "data", "runtime")}
     options = ["--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
     server = subprocess.Popen(
@@ -182,10 +184,11 @@ def visit(lab: str) -> Iterator[Visit]:
     for browser in start_browser():
         opened = Visit(browser, lab, width=1400)
         opened.page.locator(".jp-Notebook .jp-CodeCell").nth(2).wait_for(timeout=60_000)
+        opened.page.get_by_text("| Idle").wait_for(timeout=60_000)  # sooner, nothing is run
         opened.page.get_by_role("menuitem", name="Run", exact=True).click()
         opened.page.get_by_text("Run All Cells", exact=True).click()
         for number in range(len(CELLS)):
-            frame(opened, number).locator(DRAWN).wait_for(timeout=60_000)
+            frame(opened, number).locator(DRAWN).wait_for(timeout=120_000)
         yield opened
 
 
@@ -238,12 +241,13 @@ def test_markup_in_a_text_is_only_text_and_the_notebook_is_out_of_reach(visit: V
 
 def test_a_cell_is_as_high_as_its_page_and_follows_the_theme(visit: Visit) -> None:
     cell = frame(visit, 0)
+    cell.locator('html[data-theme="dark"]').wait_for()
     height = cell.locator("body").evaluate("(body) => body.offsetHeight - window.innerHeight")
     assert abs(height) <= 1
     visit.page.get_by_role("menuitem", name="Settings", exact=True).click()
     visit.page.get_by_text("Theme", exact=True).hover()
-    visit.page.get_by_text("JupyterLab Dark", exact=True).click()
-    visit.page.locator(FRAME).first.content_frame.locator('html[data-theme="dark"]').wait_for()
+    visit.page.get_by_text("JupyterLab Light", exact=True).click()
+    cell.locator('html[data-theme="light"]').wait_for()
 
 
 def test_nothing_is_fetched_from_elsewhere(visit: Visit) -> None:

@@ -11,12 +11,14 @@ function render({ model, el }) {
   frame.style.cssText = "display: block; width: 100%; height: 30rem; border: 0";
 
   // Notebooks tell their theme in many ways; all write in a light colour on a dark ground.
-  const theme = () => ((getComputedStyle(el).color.match(/[\d.]+/g) ?? []).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) > 382 ? "dark" : "light");
+  const theme = () => ((getComputedStyle(el.isConnected ? el : document.body).color.match(/[\d.]+/g) ?? []).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) > 382 ? "dark" : "light");
   const tell = (/** @type {object} */ message) => frame.contentWindow?.postMessage(message, "*");
   const hear = (/** @type {MessageEvent} */ { source, data }) => {
     if (source !== frame.contentWindow) return;
-    if (data.height) frame.style.height = `${data.height}px`;
-    else model.send(data);
+    if (data.height) {
+      frame.style.height = `${data.height}px`;
+      tell({ theme: theme() }); // by now the cell is in the notebook
+    } else model.send(data);
   };
   const answer = (/** @type {object} */ message, /** @type {DataView[]} */ [body]) => tell({ ...message, body });
   const watcher = new MutationObserver(() => setTimeout(() => tell({ theme: theme() }), THEME_PAUSE));
