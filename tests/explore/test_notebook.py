@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -61,6 +62,7 @@ def test_a_notebook_gets_a_widget_and_the_same_picture_for_where_none_can_run() 
     assert set(bundle) == {WIDGET}
     assert drawing._repr_svg_().startswith("<svg")
     assert drawing._repr_mimebundle_() == (bundle, {})  # shown again, nothing is run again
+    assert type(pickle.loads(pickle.dumps(drawing))) is Drawing  # no model in it
     start = boot_of(drawing._cell)["start"]
     assert (start["heads"], start["words"], start["hide"]) == ("3-9", "true", "false")
 

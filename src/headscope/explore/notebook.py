@@ -31,6 +31,9 @@ class InteractiveDrawing(Drawing):
     def _repr_mimebundle_(self, **_: Any) -> Any:
         return show_cell(self._cell)
 
+    def __reduce__(self) -> Any:  # a copy is the picture: no model is pickled with it
+        return Drawing, (self.svg, self.width, self.height, self.title)
+
     @cached_property
     def _cell(self) -> "Cell":
         from headscope.explore.cell import Cell  # an extra: anywidget

@@ -53,6 +53,7 @@ async function look() {
   if (panes.some((pane) => !pane.text && !pane.id)) { tell("The text is empty. Write a sentence or two, or choose an example.", true); return; }
   document.body.setAttribute("aria-busy", "true");
   const started = performance.now();
+  if (boot.isCell && boot.isLive) tell("Waiting for the kernel …"); // which may be busy with other cells
   try {
     for (const [i, pane] of panes.entries()) {
       const looked = await source.look(pane, state.weights, state.heads[0], mine.signal);
