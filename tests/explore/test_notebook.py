@@ -98,7 +98,7 @@ def test_a_run_opens_the_model_it_measured_with_its_measures() -> None:
     run = hs.analyze("demo", text=hs.texts([TEXT]), only="position", progress=False)
     explorer = hs.open_explorer(run, head=(3, 9))
     boot = explorer.session.boot()
-    assert boot["run"]["cards"]["3-9"]
+    assert boot["runs"][0]["cards"]["3-9"]
     assert boot["start"]["heads"] == "3-9"
     assert "keeper" in explorer._repr_html_()  # where there is no widget
 

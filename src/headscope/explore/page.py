@@ -81,8 +81,8 @@ def render_page(
                 "shape": packed.shape,
                 "number": number,
                 "model": pane.get("model", 0),
-                "text": encoding.example.text
-                or str(pane.get("text") or "")
+                "text": str(pane.get("text") or "")
+                or encoding.example.text
                 or " ".join(encoding.example.words or ()),
                 "id": str(pane.get("id") or ""),
             }

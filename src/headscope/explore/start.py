@@ -10,6 +10,7 @@ from headscope.data.attention import parse_head_name
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import Models, open_models
 from headscope.errors import OutputError, StudyError
+from headscope.explore.kinds import list_kinds
 from headscope.explore.notebook import can_show, show_cell
 from headscope.explore.page import live_cell, render_page
 from headscope.explore.session import Session
@@ -65,6 +66,7 @@ def open_session(
         for one in (model, *([] if beside is None else [beside]))
     ]
     _refuse_other_model(loaded, models[0])
+    models += list_kinds(models[0])
     start = _start(texts, sentence, head, models[0].source, beside is not None)
     return Session(models, shelf, loaded, start, texts, granted)
 
@@ -150,6 +152,7 @@ def save_page(session: Session, path: Path) -> Path:
     else:
         texts = session.texts or [start["text"]]
         panes = [{"text": text, "model": side} for text in texts for side in sides]
+    panes = [pane for pane in panes if session.can_read(pane)]
     write_atomically(path, render_page(session, panes, start).encode())
     return path
 
