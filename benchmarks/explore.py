@@ -1,4 +1,4 @@
-"""The explorer in a real browser: size of a file, first view, another head, frames, live answers.
+"""The explorer in a real browser: a file, a cell, first view, another head, frames, live answers.
 
 Seconds of a browser depend on the machine; the targets are what a person calls quick.
 """
@@ -16,7 +16,7 @@ from benchmarks.row import Row, Settings, at_least, at_most, under
 from benchmarks.timing import best_seconds
 from benchmarks.workload import forward, make_segments, wide
 from headscope.engine.open_models import Models
-from headscope.explore.page import render_page
+from headscope.explore.page import PAGE_FOLDER, render_page
 from headscope.explore.session import Session
 from headscope.explore.texts import Shelf
 from headscope.models.loaded import LoadedModel
@@ -27,11 +27,11 @@ NAME = "explore"
 TOKENS = 512
 GRIDS = ((32, 32), (80, 64))  # layers, heads
 DRAWN = "#work:not([hidden]) canvas.attention"
-FRAMES = """async () => {
+FRAMES = """async (selector) => {
   let frames = 0, isOn = true;
   const count = () => { frames++; if (isOn) requestAnimationFrame(count); };
   requestAnimationFrame(count);
-  const grid = document.querySelector("#grid-over"), box = grid.getBoundingClientRect();
+  const grid = document.querySelector(selector), box = grid.getBoundingClientRect();
   const started = performance.now();
   for (let step = 0; performance.now() - started < 2000; step++) {
     const at = { clientX: box.left + 30 + (step * 7) % (box.width - 40),
@@ -43,6 +43,18 @@ FRAMES = """async () => {
   isOn = false;
   return 1000 * frames / (performance.now() - started);
 }"""
+GRID, MATRIX = "#grid-over", "canvas.attention"
+CELL = """async ([widget, html]) => {
+  const { render } = (await import(`data:text/javascript,${encodeURIComponent(widget)}`)).default;
+  const started = performance.timeOrigin + performance.now();
+  render({ model: { get: () => html, on() {}, off() {}, send() {} }, el: document.body });
+  return started;
+}"""  # what a notebook does
+NOTE = """const waiting = setInterval(() => {
+  if (!document.querySelector("canvas.attention")?.clientWidth) return;
+  window.drawn = performance.timeOrigin + performance.now();
+  clearInterval(waiting);
+}, 5);"""  # the driver itself takes seconds to see a frame of another origin
 OTHER_HEADS = ["3-1", "3-5", "5-1", "5-10", "8-3", "8-12", "11-7"]
 ANOTHER_HEAD = """async (heads) => {
   const times = [], grid = document.querySelector("#grid-over");
@@ -72,6 +84,7 @@ def run(settings: Settings) -> Iterator[Row]:
         path.write_text(render_page(session, [{"text": text}], {"text": text, "heads": "2-2"}))
         yield Row(NAME, "file, 512 tokens, 12 x 12", path.stat().st_size / 1e6, "MB", at_most(15))
         yield from measure_file(browser, path, settings)
+        yield from measure_cell(browser, session, text, settings)
         yield from measure_live(session, text, settings)
         for layers, heads in GRIDS:
             yield from measure_grid(browser, Path(folder), layers, heads)
@@ -87,11 +100,44 @@ def measure_file(browser: Any, path: Path, settings: Settings) -> Iterator[Row]:
         first.append(page.evaluate("performance.now()") / 1000)
         page.wait_for_timeout(1000)  # nobody clicks sooner, and layers are unpacked meanwhile
         another.append(page.evaluate(ANOTHER_HEAD, OTHER_HEADS))
-        frames.append(page.evaluate(FRAMES))
+        frames.append(page.evaluate(FRAMES, GRID))
         page.close()
     yield Row(NAME, "first view of the file", min(first), "s", under(1.5))
     yield Row(NAME, "another head", min(another), "ms", under(50))
     yield Row(NAME, "frames a second, hovering and scrolling", max(frames), "Hz", at_least(30))
+
+
+def measure_cell(browser: Any, session: Session, text: str, settings: Settings) -> Iterator[Row]:
+    """The same in a cell of a notebook: the page made, its first view, frames while hovering."""
+    source, widget = session.models[0].source, (PAGE_FOLDER / "widget.js").read_text()
+    assert isinstance(source, LoadedModel)
+    batch, pages = source.batch(source.encode(make_segments(1, TOKENS), TOKENS)), []
+
+    def make_page() -> None:
+        pages[:] = [render_page(session, [{"text": text}], {"text": text}, is_cell=True)]
+
+    works = {"forward": lambda: forward(source, [batch.inputs], "sdpa"), "page": make_page}
+    seconds = best_seconds(works, settings.repeats)
+    yield Row(
+        NAME, "page of a cell over the forward pass", seconds["page"] / seconds["forward"], "x"
+    )
+    first, another, over_grid, over_matrix = [], [], [], []
+    for _ in range(settings.repeats):
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.add_init_script(NOTE)
+        started = page.evaluate(CELL, [widget, pages[0]])
+        frame = page.wait_for_selector("iframe").content_frame()
+        frame.wait_for_selector(DRAWN, timeout=60_000)
+        first.append((frame.evaluate("window.drawn") - started) / 1000)
+        page.wait_for_timeout(1000)
+        another.append(frame.evaluate(ANOTHER_HEAD, OTHER_HEADS))
+        over_grid.append(frame.evaluate(FRAMES, GRID))
+        over_matrix.append(frame.evaluate(FRAMES, MATRIX))
+        page.close()
+    yield Row(NAME, "first view of a cell, its page made", min(first), "s", under(1))
+    yield Row(NAME, "another head in a cell", min(another), "ms", under(50))
+    yield Row(NAME, "frames a second over its heads", max(over_grid), "Hz", at_least(58))
+    yield Row(NAME, "frames a second over its matrix", max(over_matrix), "Hz", at_least(58))
 
 
 def measure_live(session: Session, text: str, settings: Settings) -> Iterator[Row]:
@@ -129,7 +175,11 @@ def measure_grid(browser: Any, folder: Path, layers: int, heads: int) -> Iterato
         NAME, f"first view, {layers} x {heads}", page.evaluate("performance.now()") / 1000, "s"
     )
     yield Row(
-        NAME, f"frames a second, {layers} x {heads}", page.evaluate(FRAMES), "Hz", at_least(30)
+        NAME,
+        f"frames a second, {layers} x {heads}",
+        page.evaluate(FRAMES, GRID),
+        "Hz",
+        at_least(30),
     )
     page.close()
 

@@ -100,6 +100,11 @@ def calls_of_functions(runs: list[Path]) -> dict[str, Call]:
         "merge_runs": (hs.merge_runs, {"folders": runs[:1], "out": new}),
         "probe": PROBE,
         "show": SHOW,
+        "open_explorer": (
+            hs.open_explorer,
+            {"model": PLANTED, "text": "the boat", "run": None, "sentence": None, "head": None}
+            | {"beside": None, "tokenizer": None, "read_corpus": False},
+        ),
         "load_model": (hs.load_model, {"name": Path(), **model, "seed": 0, "with_head": False}),
         "option": (
             hs.option,

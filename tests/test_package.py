@@ -63,7 +63,14 @@ def test_the_metadata_is_complete(built: Path) -> None:
     told = metadata_of(only(built, "*.whl"))
     assert told["Author"] == "headscope developers"
     assert told["License-Expression"] == "Apache-2.0"
-    assert set(told.get_all("Provides-Extra", [])) >= {"explore", "ray", "big", "datasets", "docs"}
+    assert set(told.get_all("Provides-Extra", [])) >= {
+        "explore",
+        "notebook",
+        "ray",
+        "big",
+        "datasets",
+        "docs",
+    }
     versions = {c.rpartition(" ")[2] for c in told.get_all("Classifier", []) if ":: 3." in c}
     assert versions == {"3.11", "3.12", "3.13"}
     assert told["Summary"]

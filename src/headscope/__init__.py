@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from headscope.engine.probe import probe as probe
     from headscope.errors import HeadscopeError as HeadscopeError
     from headscope.explore.show import show as show
+    from headscope.explore.start import open_explorer as open_explorer
     from headscope.models.load import load_model as load_model
     from headscope.options import option as option
     from headscope.runs.run import Run as Run
@@ -75,6 +76,7 @@ _NAMES = {
     "engine.merge": ("merge_runs",),
     "engine.probe": ("probe",),
     "explore.show": ("show",),
+    "explore.start": ("open_explorer",),
     "errors": ("HeadscopeError",),
     "models.load": ("load_model",),
     "options": ("option",),

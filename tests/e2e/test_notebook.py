@@ -53,6 +53,10 @@ def test_the_tour_runs_and_its_values_show_themselves(cells: list[Any]) -> None:
     assert "vegaEmbed" in chart["text/html"]
     drawing = shown_by(cells, 'head="3-9"')
     assert "keeper" in drawing["image/svg+xml"]
+    if find_spec("anywidget") is not None:
+        for source in ('head="3-9"', "layer=3", "hs.open_explorer"):
+            shown = shown_by(cells, source)
+            assert {"application/vnd.jupyter.widget-view+json", "text/html"} <= set(shown)
 
 
 def test_a_run_in_a_notebook_names_its_tables_and_figures_and_escapes_the_rest() -> None:

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import headscope as hs
 from headscope.contracts import CorpusRole
 from headscope.data.example import Example
 from headscope.errors import OutputError
@@ -29,6 +30,7 @@ from tests.browser import start_browser
 from tests.conftest import DemoRun
 from tests.explore.made import TEXT, demo_models, make_session, true_map
 from tests.models.test_families import source_of
+from tests.toy_seq2seq import toy_examples, toy_tokenizer, train_toy
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>document.title='taken'</script> \" ' & ="
 GOLD = "#d92b2b"  # gold pairs in the light theme
@@ -347,6 +349,28 @@ def test_two_models_stand_side_by_side(browser: Any, tmp_path: Path) -> None:
     assert kept.shown_weight(4, 2, 1) == pytest.approx(expected, abs=PRECISION + 1e-6)
     assert kept.said == []
     kept.page.close()
+
+
+def test_an_encoder_decoder_shows_each_kind_of_its_attention(browser: Any, tmp_path: Path) -> None:
+    model, given = train_toy("copy"), {"tokenizer": toy_tokenizer()}
+    run = hs.analyze(model, text=toy_examples("copy", 20), only="position,word-alignment", **given)
+    session = open_session(model, run=run, text="w1 w2 w3 ||| w4 w5", head="1-2", **given)
+    kept = Visit(browser, save_page(session, tmp_path / "kinds.html").as_uri())
+    page = kept.page
+    options = page.locator("#model option").all_inner_texts()
+    assert [option.rpartition(", ")[2] for option in options] == [
+        "encoder", "decoder", "cross attention",
+    ]  # fmt: skip
+    n_measures = {}
+    for number, n_tokens in enumerate((4, 3, 7)):
+        page.locator("#model").select_option(str(number))
+        page.wait_for_function(
+            f"document.getElementById('note').textContent.includes('{n_tokens} tokens')"
+        )
+        n_measures[number] = page.locator("#measure option").count()
+    assert n_measures[2] > n_measures[1]  # error rates of alignment are of cross attention alone
+    assert kept.said == []
+    page.close()
 
 
 def test_the_keyboard_alone_is_enough(visit: Visit) -> None:

@@ -41,8 +41,8 @@ def read_layer(packed: PackedMaps, layer: int, n: int, n_heads: int) -> NDArray[
     return maps
 
 
-def packed_and_true(source: LoadedModel) -> tuple[PackedMaps, float]:
-    (encoding,) = source.encode([Example("x", text=TEXT)], source.max_tokens)
+def packed_and_true(source: LoadedModel, text: str = TEXT) -> tuple[PackedMaps, float]:
+    (encoding,) = source.encode([Example("x", text=text)], source.max_tokens)
     packed, look = pack_maps(source, encoding), look_at(source, encoding)
     n, worst = len(encoding), 0.0
     for layer in range(source.n_layers):
@@ -86,6 +86,17 @@ def test_maps_that_queries_and_keys_do_not_give_are_kept_as_roots(
     assert packed.form == "roots16"
     assert worst <= packed.precision
     monkeypatch.setattr(pack, "WIDE_BYTES", 0)
-    packed, worst = packed_and_true(source_of("bert"))
-    assert packed.form == "roots8"
-    assert worst <= packed.precision
+    for n_times in (1, 8):  # of the long text, queries and keys are tried alone first
+        packed, worst = packed_and_true(source_of("bert"), " ".join([TEXT] * n_times))
+        assert packed.form == "roots8"
+        assert worst <= packed.precision
+
+
+def test_of_long_texts_no_maps_are_packed_where_queries_and_keys_give_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pack, "WIDE_BYTES", 0)
+    monkeypatch.delattr(pack, "_pack8")
+    packed, worst = packed_and_true(source_of("bert"), " ".join([TEXT] * 8))
+    assert packed.form == "qk"
+    assert worst <= packed.precision + 1e-6

@@ -213,13 +213,13 @@ def test_of_an_encoder_decoder_the_encoder_is_shown_and_said(tmp_path: Path) -> 
     boot = session.boot()
     assert boot["models"][0]["part"] == "encoder"
     source = models.source
-    assert set(boot["run"]["cards"]) == {head_name(*head) for head in all_heads(source)}
+    assert set(boot["runs"][0]["cards"]) == {head_name(*head) for head in all_heads(source)}
     table = run.tables["position"]
     own = table[(table["attention"] == "encoder") & (table["target"] == "next")]
-    (measure,) = [m for m in boot["run"]["measures"] if m["name"] == "next (weight)"]
+    (measure,) = [m for m in boot["runs"][0]["measures"] if m["name"] == "next (weight)"]
     assert measure["values"] == pytest.approx(own["weight"].tolist(), rel=1e-4)
     n_own = sum(shown.view.kind == "encoder" for shown in run.examples)
-    assert len(boot["run"]["examples"]) == n_own < len(run.examples)
+    assert len(boot["runs"][0]["examples"]) == n_own < len(run.examples)
     told = session.spread({"head": "1-1", "role": "position: next"}, go_on)
     assert sum(row["count"] for row in told["rows"]) == 20
 

@@ -3,14 +3,20 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from torch import Tensor
 from typer.testing import CliRunner
 
 import headscope as hs
 from headscope.cli import app
+from headscope.contracts import AttentionKind
+from headscope.data.example import Example
+from headscope.errors import StudyError
 from headscope.explore.start import open_session
 from headscope.explore.texts import list_foreign
 from headscope.files import read_sealed, seal
+from headscope.models.seq2seq import OneKind
 from headscope.runs.run import load_run
 from tests.conftest import DemoRun
 from tests.toy_seq2seq import toy_examples, toy_tokenizer, train_toy
@@ -157,3 +163,40 @@ def test_a_run_of_a_whole_encoder_decoder_is_one_of_its_encoder(tmp_path: Path) 
     examples = toy_examples("copy", 6)
     hs.analyze(model, text=examples, out=tmp_path / "run", only="position", **given)
     assert open_session(model, run=tmp_path / "run", **given).run is not None
+
+
+def test_all_attention_of_an_encoder_decoder_is_shown(tmp_path: Path) -> None:
+    model, given = train_toy("copy"), {"tokenizer": toy_tokenizer()}
+    examples = toy_examples("copy", 6)
+    run = hs.analyze(model, text=examples, only="position", **given)
+    session = open_session(model, run=run, text="w1 w2 w3 ||| w4 w5", **given)
+    boot = session.boot()
+    parts = ["encoder", "decoder", "cross attention"]
+    assert [shown["part"] for shown in boot["models"]] == parts
+    pair = Example("pair", text="w1 w2 w3", text_pair="w4 w5")
+    whole = session.models[0].whole
+    assert whole is not None
+    n_source, n_target = 4, 3  # </s> after the source, an opening token before the target
+    rows = {1: (0, 0, n_target, n_target), 2: (n_source, 0, n_target, n_source)}
+    for number, (top, left, height, width) in rows.items():
+        kind = OneKind(whole, list(AttentionKind)[number])
+        seen: list[Tensor] = []
+        kind.attend(kind.batch(kind.encode([pair], 32)), lambda x, s=seen: s.append(x.weights[0]))
+        asked = {"text": session.texts[0], "model": number, "head": "2-1"}
+        numbers = np.frombuffer(session.map(asked, lambda: None), "<u2") / 65535.0
+        n_tokens = len(session.look(asked, lambda: None)["tokens"])
+        shown = (numbers**2).reshape(n_tokens, n_tokens)
+        block = shown[top : top + height, left : left + width]
+        np.testing.assert_allclose(block, seen[1][0], atol=1e-4)
+        assert shown.sum() == pytest.approx(block.sum())
+        table = run.tables["position"]
+        own = table[(table["attention"] == kind.kind.value) & (table["target"] == "previous")]
+        (measure,) = [m for m in boot["runs"][number]["measures"] if "previous" in m["name"]]
+        assert measure["values"] == pytest.approx(own["weight"].tolist(), rel=1e-4)
+
+
+def test_a_decoder_needs_a_target() -> None:
+    session = open_session(train_toy("copy"), tokenizer=toy_tokenizer(), text="w1 w2 w3")
+    assert len(session.look({"text": "w1 w2 w3", "model": 0}, lambda: None)["tokens"]) == 4
+    with pytest.raises(StudyError, match=r"Expected a source and its target"):
+        session.look({"text": "w1 w2 w3", "model": 2}, lambda: None)

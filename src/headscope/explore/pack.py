@@ -31,6 +31,7 @@ __all__ = ["PackedMaps", "pack_maps"]
 MOST_ERROR = 0.01  # of a weight, for queries and keys to stand for a map
 WIDE_BYTES = 16_000_000  # maps of more bytes are kept in 8 bits instead of 16
 ROOT8_PRECISION = 0.0045
+FAST = 1  # level of compression: numbers in half precision get no smaller by a higher one
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,12 @@ class Parts:
     ranges: Int[NDArray[np.uint16], "query 2"] | None = None  # first and last + 1 visible key
 
 
-def pack_maps(source: AttentionSource, encoding: Encoding) -> PackedMaps:
-    """The maps of a text in the smallest form that gives them."""
+def pack_maps(source: AttentionSource, encoding: Encoding, needs_roots: bool = False) -> PackedMaps:
+    """The maps of a text in the smallest form that gives them.
+
+    Of long texts, maps are not kept where queries and keys have less than half their size; if
+    these turn out not to give the maps, the model runs again.
+    """
     n_tokens, n_heads = len(encoding), source.n_layers * source.n_heads
     size = thumb_size(n_heads, n_tokens)
     small: list[NDArray[np.uint8]] = []
@@ -67,19 +72,25 @@ def pack_maps(source: AttentionSource, encoding: Encoding) -> PackedMaps:
 
     def keep(parts: Parts) -> None:
         small.append(shrink(parts.weights, size))
-        as_roots.append(_compress(pack_roots(parts.weights) if is_wide else _pack8(parts.weights)))
-        if parts.queries is None or parts.keys is None or parts.ranges is None:
-            return
-        errors.append(_error(parts))
-        pieces = (parts.queries.numpy(), parts.keys.numpy(), parts.ranges)
-        as_parts.append(_compress(b"".join(piece.tobytes() for piece in pieces)))
-        shape["groups"], shape["parts"] = parts.keys.shape[0], parts.keys.shape[-1]
+        is_small = False
+        if parts.queries is not None and parts.keys is not None and parts.ranges is not None:
+            errors.append(_error(parts))
+            pieces = (parts.queries.numpy(), parts.keys.numpy(), parts.ranges)
+            raw = b"".join(piece.tobytes() for piece in pieces)
+            as_parts.append(_compress(raw, FAST))
+            shape["groups"], shape["parts"] = parts.keys.shape[0], parts.keys.shape[-1]
+            is_small = not is_wide and 2 * len(raw) < parts.weights.numel()
+        if needs_roots or not is_small:
+            roots = pack_roots(parts.weights) if is_wide else _pack8(parts.weights)
+            as_roots.append(_compress(roots))
 
     _observe(source, encoding, keep)
     thumbs = Thumbs(small[0].shape[-1], np.stack(small))
-    is_exact = len(as_parts) == len(as_roots) and max(errors) <= MOST_ERROR
-    if is_exact and sum(map(len, as_parts)) < sum(map(len, as_roots)):
+    is_exact = len(as_parts) == len(small) and max(errors) <= MOST_ERROR
+    if is_exact and (not as_roots or sum(map(len, as_parts)) < sum(map(len, as_roots))):
         return PackedMaps(thumbs, "qk", max(errors), tuple(as_parts), shape)
+    if len(as_roots) < len(small):
+        return pack_maps(source, encoding, needs_roots=True)
     form, precision = ("roots16", PRECISION) if is_wide else ("roots8", ROOT8_PRECISION)
     return PackedMaps(thumbs, form, precision, tuple(as_roots), {})
 
@@ -163,6 +174,6 @@ def _pack8(weights: Tensor) -> bytes:
     return bytes(np.rint(weights.clamp(0, 1).sqrt().numpy() * 255).astype(np.uint8))
 
 
-def _compress(piece: bytes) -> str:
-    squeezer = compressobj(6, wbits=-15)  # raw deflate, as browsers read it
+def _compress(piece: bytes, level: int = 6) -> str:
+    squeezer = compressobj(level, wbits=-15)  # raw deflate, as browsers read it
     return b64encode(squeezer.compress(piece) + squeezer.flush()).decode()

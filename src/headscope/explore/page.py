@@ -14,8 +14,8 @@ from headscope.explore.texts import describe_tokens
 from headscope.view.sections import as_script
 
 __all__ = [
-    "CONTENT_TYPES", "PAGE_FOLDER", "STYLE_FILE", "join_modules", "live_page", "read_style",
-    "render_page", "whole_page", "write_page",
+    "CONTENT_TYPES", "PAGE_FOLDER", "STYLE_FILE", "join_modules", "live_cell", "live_page",
+    "read_style", "render_page", "whole_page", "write_page",
 ]  # fmt: skip
 
 PAGE_FOLDER = Path(__file__).parent / "static"
@@ -50,10 +50,18 @@ def write_page(session: Session, request: Mapping[str, Any]) -> bytes:
     return render_page(session, panes, kept).encode()
 
 
+def live_cell(session: Session) -> str:
+    """The page for a cell of a notebook, which asks the kernel."""
+    return whole_page({**session.boot(), "isCell": True}, {})
+
+
 def render_page(
-    session: Session, panes: Sequence[Mapping[str, Any]], start: Mapping[str, str]
+    session: Session,
+    panes: Sequence[Mapping[str, Any]],
+    start: Mapping[str, str],
+    is_cell: bool = False,
 ) -> str:
-    """The page of these texts, which shows what `start` says first."""
+    """The page of these texts, which shows what `start` says first, or the same for a cell."""
     if len(panes) > MOST_TEXTS:
         raise StudyError(
             f"{len(panes)} texts were given. Expected at most {MOST_TEXTS} in one file; take fewer."
@@ -73,14 +81,14 @@ def render_page(
                 "shape": packed.shape,
                 "number": number,
                 "model": pane.get("model", 0),
-                "text": encoding.example.text
-                or str(pane.get("text") or "")
+                "text": str(pane.get("text") or "")
+                or encoding.example.text
                 or " ".join(encoding.example.words or ()),
                 "id": str(pane.get("id") or ""),
             }
         )
     boot = {**session.boot(), "isLive": False, "shelf": [], "texts": texts, "start": dict(start)}
-    return whole_page(boot, layers)
+    return whole_page({**boot, "isCell": is_cell}, layers)
 
 
 def whole_page(boot: dict[str, Any], layers: dict[str, str]) -> str:

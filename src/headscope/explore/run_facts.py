@@ -10,7 +10,7 @@ import pandas as pd
 from headscope.contracts import AttentionKind
 from headscope.data.attention import head_name
 from headscope.data.head_view import SHEET
-from headscope.data.table import split_kinds
+from headscope.data.table import Tables, split_kinds
 from headscope.runs.run import Run, explain_damage
 from headscope.view.behaviour import find_kind, list_kinds
 from headscope.view.card import make_cards
@@ -23,24 +23,25 @@ ENOUGH = 0.5  # of all heads: what fewer of them have is no measure of heads
 DIGITS = 5
 
 
-def describe_run(run: Run) -> dict[str, Any]:
-    """Everything about the run that the page shows, as plain values.
+def describe_run(run: Run, kind: AttentionKind | None = None) -> dict[str, Any] | None:
+    """Everything about the run that the page shows, as plain values; None where it shows nothing.
 
-    Of an encoder-decoder it is what is known of the encoder, whose heads the page shows.
+    Of an encoder-decoder it is what is known of one kind of attention, by default the encoder's.
     """
     with explain_damage(run):
-        return _describe(run)
+        parts = split_kinds(run.tables)
+        tables = next(iter(parts.values())) if kind is None else parts.get(kind)
+        return None if tables is None else _describe(run, tables, kind or AttentionKind.ENCODER)
 
 
-def _describe(run: Run) -> dict[str, Any]:
-    tables = next(iter(split_kinds(run.tables).values()))
+def _describe(run: Run, tables: Tables, kind: AttentionKind) -> dict[str, Any]:
     cards = {head_name(c.layer - 1, c.head - 1): _card_values(c) for c in make_cards(tables)}
     seen = {card["kind"] for card in cards.values()}
     return {
         "kinds": [{"name": k.name, "colour": k.colour} for k in list_kinds() if k.name in seen],
         "cards": cards,
         "measures": list(find_measures(tables)),
-        "examples": list(_examples(run)),
+        "examples": list(_examples(run, kind)),
     }
 
 
@@ -119,11 +120,11 @@ def _card_values(card: Any) -> dict[str, Any]:
     }
 
 
-def _examples(run: Run) -> Iterator[dict[str, Any]]:
+def _examples(run: Run, kind: AttentionKind) -> Iterator[dict[str, Any]]:
     for shown in run.examples:
         view = shown.view
-        if view.kind not in ("", AttentionKind.ENCODER) or shown.end == SHEET:
-            continue
+        if view.kind not in ("", kind) or view.keys is not None or shown.end == SHEET:
+            continue  # those of cross attention are between two texts: the report draws them
         yield {
             "head": head_name(view.layer, view.head),
             "title": shown.title,

@@ -5,9 +5,7 @@ Only this machine can connect, only with the random token of the address, and on
 """
 
 import asyncio
-import json
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from secrets import compare_digest, token_urlsafe
 from threading import Event
@@ -20,26 +18,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from headscope.errors import HeadscopeError, StudyError, shorten
+from headscope.errors import HeadscopeError, StudyError
 from headscope.explore.page import (
     CONTENT_TYPES,
     PAGE_FOLDER,
     STYLE_FILE,
     live_page,
     read_style,
-    write_page,
 )
+from headscope.explore.questions import MOST_BYTES, QUESTIONS, Answer, read_question
 from headscope.explore.session import Session
 
 __all__ = ["LiveServer"]
 
-MOST_BYTES = 500_000  # of a request
-FIELDS: dict[str, type] = {
-    **dict.fromkeys(["text", "id", "weights", "head", "mode", "role"], str),
-    **dict.fromkeys(["model", "place"], int),
-    **dict.fromkeys(["heads", "panes"], list),
-    "start": dict,
-}
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -84,19 +75,12 @@ class LiveServer:
 
     def app(self) -> Any:
         """The pages and questions; all others are refused alike."""
-        questions = {
-            "look": lambda asked, check: JSONResponse(self.session.look(asked, check)),
-            "map": lambda asked, check: Response(self.session.map(asked, check)),
-            "change": lambda asked, check: JSONResponse(self.session.change(asked, check)),
-            "spread": lambda asked, check: JSONResponse(self.session.spread(asked, check)),
-            "save": lambda asked, check: Response(write_page(self.session, asked)),
-        }
         routes = [
             Route("/{token}/", self._page),
             Route("/{token}/page/{name}", self._file),
             *(
                 Route(f"/{{token}}/{name}", self._answer(answer), methods=["POST"])
-                for name, answer in questions.items()
+                for name, answer in QUESTIONS.items()
             ),
         ]
         return _Guard(Starlette(routes=routes), self)
@@ -113,7 +97,7 @@ class LiveServer:
             return PlainTextResponse("There is no such file.", 404)
         return Response(path.read_bytes(), media_type=CONTENT_TYPES[path.suffix])
 
-    def _answer(self, answer: Callable[[Any, Callable[[], None]], Response]) -> Any:
+    def _answer(self, answer: Answer) -> Any:
         async def respond(request: Request) -> Response:
             try:
                 asked = await _read(request)
@@ -128,7 +112,7 @@ class LiveServer:
 
             def work() -> Response:
                 check()  # it may have waited for long
-                return answer(asked, check)
+                return Response(answer(self.session, asked, check))
 
             try:
                 async with self._lock:
@@ -193,33 +177,8 @@ async def _read(request: Request) -> dict[str, Any]:
     async for piece in request.stream():
         body += piece
         if len(body) > MOST_BYTES:
-            raise ValueError(f"The text is too long. Expected at most {MOST_BYTES:,} bytes.")
-    try:
-        asked = json.loads(body)
-    except RecursionError as error:
-        raise ValueError("The question is nested too deeply.") from error
-    return _check(asked)
-
-
-def _check(asked: Any) -> dict[str, Any]:
-    """The question without what is null, or a ValueError if a field has another type."""
-    if not isinstance(asked, dict):
-        raise ValueError("Expected an object.")
-    given = {name: value for name, value in asked.items() if value is not None}
-    for name, value in given.items():
-        if name in FIELDS and type(value) is not FIELDS[name]:
-            raise ValueError(
-                f"{name} is {shorten(value)}. Expected {FIELDS[name].__name__}; change it."
-            )
-    try:
-        json.dumps(given, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            "There is half a character (a lone surrogate). Expected whole ones; write it again."
-        ) from error
-    return (
-        {**given, "panes": [_check(pane) for pane in given["panes"]]} if "panes" in given else given
-    )
+            break
+    return read_question(body)
 
 
 async def _watch(request: Request, gone: Event) -> None:

@@ -14,10 +14,11 @@ from headscope.contracts import AttentionSource
 from headscope.data.attention import head_name, parse_head_name
 from headscope.data.encoding import Encoding
 from headscope.data.example import Example
-from headscope.engine.head_views import refuse_absent_heads
+from headscope.engine.head_views import make_view, refuse_absent_heads
 from headscope.engine.open_models import Models
 from headscope.errors import StudyError, first_part
 from headscope.explore.change import MEAN_EXAMPLES, find_means, measure_change
+from headscope.explore.kinds import ShownKind, name_part, split_pair, take_sides
 from headscope.explore.maps import KEPT_BYTES, PRECISION, Check, Look, Thumbs, look_at, pack_roots
 from headscope.explore.run_facts import describe_run
 from headscope.explore.spread import Spreads
@@ -25,6 +26,9 @@ from headscope.explore.texts import Shelf, describe_tokens, encode_text, refuse_
 from headscope.models.language import find_objective
 from headscope.models.loaded import WEIGHTS, LoadedModel
 from headscope.runs.run import Run
+from headscope.view.drawing import draw_head
+from headscope.view.drawing_page import LONG_TEXT, draw_page
+from headscope.view.svg import Drawing
 
 __all__ = ["Session", "describe_model", "thumbs_values"]
 
@@ -51,10 +55,17 @@ class Session:
             "isLive": True,
             "models": [describe_model(models) for models in self.models],
             "shelf": self.shelf.list(),
-            "run": describe_run(self.run) if self.run else None,
+            "runs": [self._describe_run(models) for models in self.models],
             "start": dict(self.start),
             "meanOf": f"{MEAN_EXAMPLES} examples of {self._mean_corpus or 'nothing'}",
         }
+
+    def _describe_run(self, models: Models) -> dict[str, Any] | None:
+        """What the run knows of a model: of the first one, and of its kinds of attention."""
+        source = models.source
+        if self.run is None or not (models is self.models[0] or isinstance(source, ShownKind)):
+            return None
+        return describe_run(self.run, source.kind if isinstance(source, ShownKind) else None)
 
     def look(self, request: Request, check: Check) -> dict[str, Any]:
         """The tokens of a text, and small maps of every head."""
@@ -92,9 +103,25 @@ class Session:
         refuse_absent_heads(self.models[0].source, [place])
         return self._spreads.show(place, str(request.get("role", "")), check)
 
+    def draw(self) -> Drawing:
+        """The head that the page shows first, or the model's first, as a picture."""
+        source = self.models[0].source
+        name = self.start.get("heads", head_name(source.layer_numbers[0], 0))
+        look, _ = self._look({**self.start, "head": name}, lambda: None)
+        (head,) = _read_heads([name])
+        view = make_view(look.encoding, head, look.weights(*head).double().numpy(), False, ())
+        title = f"{describe_model(self.models[0])['name']}, head {name}"
+        is_long = len(view.units) > LONG_TEXT
+        return draw_page(view, title=title) if is_long else draw_head(view, title=title)
+
     @property
     def _mean_corpus(self) -> str:
         return self.shelf.corpora[0].title if self.shelf.corpora else ""
+
+    def can_read(self, request: Request) -> bool:
+        """Whether the model reads such a text: a decoder only one with a target."""
+        is_kind = isinstance(self.models[self._model_number(request)].source, ShownKind)
+        return not is_kind or self._whole_example(request).text_pair is not None
 
     def encode(self, request: Request) -> tuple[AttentionSource, Encoding, int]:
         """The model and the tokens that a request is about."""
@@ -104,7 +131,7 @@ class Session:
     def _look(self, request: Request, check: Check) -> tuple[Look, int]:
         number, weights = self._model_number(request), request.get("weights", WEIGHTS[0])
         example = self._example(request)
-        key = (number, weights, example.id, example.text)
+        key = (number, weights, example.id, example.text_pair, example.text)
         if key not in self._looks:
             source = self._with_weights(self.models[number].source, weights)
             encoding, n_whole = encode_text(source, example)
@@ -128,18 +155,27 @@ class Session:
         return number
 
     def _example(self, request: Request) -> Example:
+        models = self.models[self._model_number(request)]
+        return take_sides(models, self._whole_example(request))
+
+    def _whole_example(self, request: Request) -> Example:
+        """The example with its target, if it has one."""
         if request.get("id"):
             found = self._spreads.found if self._spreads else {}
             id = str(request["id"])
             return found[id] if id in found else self.shelf.find(id)
-        return Example("the text", text=refuse_empty(str(request.get("text", ""))))
+        text = refuse_empty(str(request.get("text", "")))
+        if not name_part(self.models[self._model_number(request)]):
+            return Example("the text", text=text)
+        source, target = split_pair(text)
+        return Example("the text", text=refuse_empty(source), text_pair=target)
 
     def _with_weights(self, source: AttentionSource, weights: str) -> AttentionSource:
         if weights == WEIGHTS[0]:
             return source
         if not isinstance(source, LoadedModel):
             raise StudyError(
-                f"{source.name} has no norms: it is not a transformers model. Expected attention; "
+                f"No norms are known of this attention of {source.name}. Expected attention; "
                 "choose it."
             )
         return replace(source, weights=weights)
@@ -165,7 +201,7 @@ def describe_model(models: Models) -> dict[str, Any]:
         "path": source.name,
         "layers": [number + 1 for number in source.layer_numbers],
         "heads": source.n_heads,
-        "part": "encoder" if models.has_decoder else "",
+        "part": name_part(models),
         "objective": find_objective(type(head.model).__name__) if head else None,
         "whyNoHead": first_part(models.why_no_head),
     }

@@ -13,9 +13,13 @@ from headscope.data.attention import head_name, parse_head_name
 from headscope.data.example import Example
 from headscope.data.head_view import HeadView
 from headscope.data.words import split_words
-from headscope.engine.head_views import all_heads, name_layers, view_heads
-from headscope.engine.open_models import open_source
+from headscope.engine.head_views import DIRECTIONS, all_heads, name_layers, view_heads
+from headscope.engine.open_models import Models, open_source
 from headscope.errors import StudyError, shorten, suggest
+from headscope.explore.notebook import InteractiveDrawing, can_show
+from headscope.explore.page import render_page
+from headscope.explore.session import Session
+from headscope.explore.texts import Shelf, ShelfCorpus
 from headscope.models.loaded import LoadedModel
 from headscope.models.seq2seq import OneKind, Seq2SeqModel
 from headscope.options import (
@@ -28,14 +32,17 @@ from headscope.options import (
 )
 from headscope.view.drawing import draw_head, draw_heads, find_words, without_special
 from headscope.view.drawing_matrix import draw_matrices, draw_matrix
-from headscope.view.drawing_page import STRONGEST, draw_page
+from headscope.view.drawing_page import LONG_TEXT, STRONGEST, draw_page
 from headscope.view.paper import PaperStyle, read_size, style_drawing
 from headscope.view.svg import Drawing
 
 __all__ = ["show"]
 
 LAYER_COLUMNS = 4  # of heads with their tokens side by side
-LONG_TEXT = 100  # tokens or words: more are drawn as running text
+OF_DRAWINGS = (  # options that the explorer does not have
+    *("target", "red", "strongest", "span", "pieces"),
+    *("size", "font", "palette", "background"),
+)
 
 
 @checked
@@ -98,7 +105,45 @@ def show(
         views = [view.between(first, last) for view in views]
     red = [chosen.red] if isinstance(chosen.red, str) else chosen.red
     _refuse_absent_words(views[0], red)
-    return style_drawing(_draw(source, views, chosen, red), style)
+    drawing = style_drawing(_draw(source, views, chosen, red), style)
+    if not can_show() or not _is_explorable(chosen):
+        return drawing
+    return InteractiveDrawing(
+        **vars(drawing), make_page=lambda: _render(source, example, chosen, heads)
+    )
+
+
+def _is_explorable(chosen: ShowOptions) -> bool:
+    """Whether the explorer can show what is to be drawn."""
+    usual = ShowOptions()
+    are_usual = all(getattr(chosen, name) == getattr(usual, name) for name in OF_DRAWINGS)
+    return are_usual and chosen.view != "text"
+
+
+def _render(
+    source: AttentionSource,
+    example: Example,
+    chosen: ShowOptions,
+    heads: Sequence[tuple[int, int]],
+) -> str:
+    """The explorer's page of the example; it begins with what is drawn."""
+    names = [head_name(*head) for head in heads]
+    start = {
+        "id": example.id,
+        "view": chosen.view,
+        "words": str(chosen.words).lower(),
+        "hide": str(chosen.hide_special).lower(),
+        "way": "up" if chosen.direction == DIRECTIONS[0] else "down",
+    }
+    if chosen.treebank is not None:
+        start["gold"] = chosen.relation or "all relations"
+    if chosen.layer is not None:
+        start |= {"heads": names[0], "filter": f"{chosen.layer}-"}
+    elif chosen.head is not None:
+        start |= {"heads": ",".join(names), "mode": "overlay" if names[1:] else "one"}
+    role = CorpusRole.TEXT if chosen.treebank is None else CorpusRole.TREEBANK
+    shelf = Shelf((ShelfCorpus("", role, "", {example.id: example}),))
+    return render_page(Session([Models(source)], shelf), [start], start, is_cell=True)
 
 
 def _take_kind(source: AttentionSource, kind: AttentionKind) -> AttentionSource:

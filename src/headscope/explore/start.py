@@ -1,6 +1,7 @@
 """From what a user names to a page: models, run and texts, then a server or a file."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,9 @@ from headscope.data.attention import parse_head_name
 from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.open_models import Models, open_models
 from headscope.errors import OutputError, StudyError
-from headscope.explore.page import render_page
+from headscope.explore.kinds import list_kinds
+from headscope.explore.notebook import can_show, show_cell
+from headscope.explore.page import live_cell, render_page
 from headscope.explore.session import Session
 from headscope.explore.texts import Shelf, list_foreign, open_shelf, read_texts
 from headscope.files import write_atomically
@@ -23,9 +26,10 @@ from headscope.options import (
 from headscope.runs.run import Run, load_run
 
 if TYPE_CHECKING:
+    from headscope.explore.cell import Cell
     from headscope.explore.server import LiveServer
 
-__all__ = ["open_session", "save_page", "serve"]
+__all__ = ["Explorer", "open_explorer", "open_session", "save_page", "serve"]
 
 FIRST_TEXT = "The keeper lit her lamp before the ships came home."
 
@@ -62,8 +66,76 @@ def open_session(
         for one in (model, *([] if beside is None else [beside]))
     ]
     _refuse_other_model(loaded, models[0])
+    models += list_kinds(models[0])
     start = _start(texts, sentence, head, models[0].source, beside is not None)
     return Session(models, shelf, loaded, start, texts, granted)
+
+
+class Explorer:
+    """The explorer of a model: live in a cell of a notebook, or saved as one page."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def __repr__(self) -> str:
+        names = " and ".join(models.name for models in self.session.models)
+        return f"<Explorer of {names}: a notebook shows it; .save('page.html') writes one page>"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page with the texts it was opened with; it needs neither server nor model."""
+        return save_page(self.session, Path(path))
+
+    def _repr_mimebundle_(self, **_: Any) -> Any:
+        return show_cell(self._cell) if can_show() else {}
+
+    def _repr_html_(self) -> str:
+        return self.session.draw().svg
+
+    @cached_property
+    def _cell(self) -> "Cell":
+        from headscope.explore.cell import Cell  # an extra: anywidget
+
+        return Cell(live_cell(self.session), self.session)
+
+
+@checked
+def open_explorer(
+    model: Any = "demo",
+    text: str | None = None,
+    *,
+    run: str | Path | Run | None = None,
+    sentence: str | None = None,
+    head: str | tuple[int, int] | None = None,
+    beside: Any = None,
+    tokenizer: Any = None,
+    read_corpus: bool = False,
+    **options: Any,
+) -> Explorer:
+    """All heads of a model on any text, live in a cell of a notebook.
+
+    `model` may be a run: then it is the model that the run measured, with the run's measures. The
+    other arguments are those of `headscope explore`.
+
+    >>> import headscope
+    >>> headscope.open_explorer("demo", "The cat sat on the mat.", head="1-3")
+    <Explorer of demo: a notebook shows it; .save('page.html') writes one page>
+    """
+    if isinstance(model, Run):
+        run, measured = model, model.manifest["model"]
+        model = measured["name"]
+        options = {"revision": measured.get("revision"), "dtype": measured["dtype"], **options}
+    session = open_session(
+        model,
+        run=run,
+        text=text,
+        sentence=sentence,
+        head="-".join(map(str, head)) if isinstance(head, tuple) else head,
+        beside=beside,
+        tokenizer=tokenizer,
+        may_read=lambda paths: read_corpus,
+        **options,
+    )
+    return Explorer(session)
 
 
 @checked
@@ -80,6 +152,7 @@ def save_page(session: Session, path: Path) -> Path:
     else:
         texts = session.texts or [start["text"]]
         panes = [{"text": text, "model": side} for text in texts for side in sides]
+    panes = [pane for pane in panes if session.can_read(pane)]
     write_atomically(path, render_page(session, panes, start).encode())
     return path
 

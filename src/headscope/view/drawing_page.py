@@ -20,12 +20,13 @@ from headscope.view.svg import (
     show_unit,
 )
 
-__all__ = ["STRONGEST", "draw_page"]
+__all__ = ["LONG_TEXT", "STRONGEST", "draw_page"]
 
 MARGIN, TITLE_SIZE = 14, 14
 WIDTH = 900  # pixels, of a line of text
 SIZE, LINE, SPACE = 13, 38, 5  # of the words, the height of a line, and between words
 SMALL = 9  # of the names of words in other lines
+LONG_TEXT = 100  # tokens or words: more are drawn as running text
 STRONGEST = 60  # arcs
 
 Pair = tuple[int, int]  # the word that attends, and the attended one

@@ -122,6 +122,7 @@ def describe_run(tables: Tables, manifest: Mapping[str, Any]) -> str:
     figures = [figure.name for figure in list_specs(Figure) if not figure.missing(tables)]
     for name, kept in {"tables": tables, "figures": figures}.items():
         parts.append(f"<p>run.{name}: {escape(', '.join(kept))}</p>")
+    parts.append("<p>headscope.open_explorer(run): all heads on any text</p>")
     return "".join(parts)
 
 

@@ -56,11 +56,11 @@ function drawStored(canvas, view) {
 export function makeSpread(boot, source) {
   const part = byId("spread-part"), place = byId("spread-body");
   let drawn = "", role = "";
-  part.hidden = !boot.isLive || !boot.run;
   part.addEventListener("toggle", () => show());
 
   async function show() {
     const head = state.heads[0], wanted = `${head} ${role}`;
+    part.hidden = !boot.isLive || !boot.run || state.model > 0; // the corpora are read by the first model
     if (part.hidden || !part.open || drawn === wanted) return;
     drawn = wanted;
     place.setAttribute("aria-busy", "true");

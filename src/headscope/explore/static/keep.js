@@ -33,6 +33,7 @@ export function wireKeep(boot, source, drawings, tell) {
     if (drawing) download(new Blob([toCsv(drawing)], { type: "text/csv" }), `${name()}.csv`);
   });
   byId("keep-link").addEventListener("click", () => copy(`${location.href.split("#")[0]}#${toHash(state)}`, "The link to this view is copied.", tell));
+  byId("keep-link").hidden = Boolean(boot.isCell);
   byId("keep-command").addEventListener("click", () => copy(byId("command").textContent, "The command is copied.", tell));
   byId("keep-page").hidden = !boot.isLive;
   byId("keep-page").addEventListener("click", async () => {

@@ -6,7 +6,7 @@ import { fromBase64 } from "./decode.js";
 import { makeGrid, wireGridTools } from "./grid.js";
 import { makeHead } from "./head.js";
 import { drawCommand, wireKeep } from "./keep.js";
-import { fillMeasures, headNames, isFound } from "./measures.js";
+import { fillMeasures, hasHead, headNames, isFound } from "./measures.js";
 import { makeScatter } from "./scatter.js";
 import { Unreachable, fileSource, liveSource } from "./source.js";
 import { DEFAULTS, fromHash, headsOf, listen, state, update } from "./state.js";
@@ -17,6 +17,7 @@ import { fillBox, wireTexts } from "./texts.js";
 
 /** @type {Boot} */
 const boot = JSON.parse(byId("boot").textContent);
+Object.defineProperty(boot, "run", { get: () => boot.runs[state.model] }); // what is known of the model that is shown
 const source = /** @type {import("./source.js").Source} */ (boot.isLive ? liveSource(boot) : fileSource(boot));
 /** @type {(Shown | null)[]} */
 const shown = [null, null];
@@ -26,7 +27,7 @@ let asking = null;
 /** @param {string} name @param {Shown} one */
 const expect = (name, one) => { if (one.looked.keepsAll !== false) source.map(one.pane, state.weights, name).catch(() => {}); };
 const grid = makeGrid(boot, choose, expect), head = makeHead(boot, source), change = makeChange(boot, source), spread = makeSpread(boot, source);
-const scatter = boot.run ? makeScatter(boot, choose) : { draw() {} };
+const scatter = makeScatter(boot, choose);
 
 /** @param {string} message @param {boolean} [isProblem] */
 function tell(message, isProblem = false) {
@@ -53,6 +54,7 @@ async function look() {
   if (panes.some((pane) => !pane.text && !pane.id)) { tell("The text is empty. Write a sentence or two, or choose an example.", true); return; }
   document.body.setAttribute("aria-busy", "true");
   const started = performance.now();
+  if (boot.isCell && boot.isLive) tell("Waiting for the kernel …"); // which may be busy with other cells
   try {
     for (const [i, pane] of panes.entries()) {
       const looked = await source.look(pane, state.weights, state.heads[0], mine.signal);
@@ -102,7 +104,25 @@ function drawAll() {
 /** The head that is shown first: one that the run shows for what it finds, or for what it does. */
 function firstHead() {
   const examples = boot.run?.examples ?? [];
-  return (examples.find(({ view }) => view.marked.length) ?? examples[0])?.head ?? headNames(boot.models[0])[0];
+  return (examples.find(({ view }) => view.marked.length) ?? examples[0])?.head ?? headNames(boot.models[state.model])[0];
+}
+
+/** What is known of the model that is shown: its measures, and what its heads do. */
+function takeRun() {
+  const hasRun = Boolean(boot.run);
+  byId("no-run").hidden = hasRun || !boot.isLive;
+  byId("tabs").hidden = !hasRun;
+  byId("measure-tools").hidden = !hasRun;
+  fillMeasures(boot, byId("measure"), "no measure");
+  byId("kinds").replaceChildren(...(boot.run?.kinds ?? []).map(({ name, colour }) => {
+    const dot = make("span", { class: "dot" });
+    dot.style.background = colour;
+    return make("span", {}, dot, name);
+  }));
+  scatter.fill();
+  if (!hasRun) state.tab = "maps";
+  state.heads = state.heads.filter((name) => hasHead(boot.models[state.model], name));
+  if (!state.heads.length) state.heads = [firstHead()];
 }
 
 function drawControls() {
@@ -136,6 +156,7 @@ function beginning() {
 const LOOKS = ["text", "id", "model", "text2", "id2", "model2", "pair", "weights"];
 listen((_, changed) => {
   const has = (/** @type {string[]} */ ...names) => names.some((name) => changed.has(name));
+  if (has("model")) takeRun();
   drawControls();
   if (has(...LOOKS)) { look(); return; }
   if (has("heads", "heads2", "mode", "view", "words", "hide", "gold", "way")) head.show(/** @type {Shown[]} */ (shown.filter(Boolean)));
@@ -157,28 +178,34 @@ function wireTheme() {
     button.textContent = isDark ? "Light" : "Dark";
     button.setAttribute("aria-pressed", String(isDark));
   };
-  set(window.matchMedia("(prefers-color-scheme: dark)").matches);
-  button.addEventListener("click", () => { set(root.dataset.theme !== "dark"); grid.repaint(); drawAll(); });
+  const turn = (/** @type {boolean} */ isDark) => { set(isDark); grid.repaint(); drawAll(); };
+  set(root.dataset.theme ? root.dataset.theme === "dark" : window.matchMedia("(prefers-color-scheme: dark)").matches);
+  button.addEventListener("click", () => turn(root.dataset.theme !== "dark"));
+  window.addEventListener("message", ({ source, data }) => {
+    if (boot.isCell && source === parent && data.theme && data.theme !== root.dataset.theme) turn(data.theme === "dark");
+  });
+}
+
+/** The cell of a notebook is as high as the page, and a frame may get its width late. */
+function wireCell() {
+  let width = 0;
+  document.body.classList.add("in-cell", ...(boot.isLive ? [] : ["packed"]));
+  new ResizeObserver(() => {
+    if (document.body.clientWidth !== width) { width = document.body.clientWidth; drawAll(); }
+    parent.postMessage({ height: document.body.offsetHeight }, "*");
+  }).observe(document.body);
 }
 
 function begin() {
-  const hasRun = Boolean(boot.run);
-  document.title = `headscope explore: ${boot.models.map(({ name }) => name).join(" and ")}`;
-  byId("model-name").textContent = boot.models.map(({ name }) => name).join(" and ");
-  if (boot.models.length > 1) byId("does").textContent = "do";
-  byId("no-run").hidden = hasRun || !boot.isLive;
-  byId("tabs").hidden = !hasRun;
-  byId("measure-tools").hidden = !hasRun;
-  if (hasRun) fillMeasures(boot, byId("measure"), "no measure");
-  byId("kinds").replaceChildren(...(boot.run?.kinds ?? []).map(({ name, colour }) => {
-    const dot = make("span", { class: "dot" });
-    dot.style.background = colour;
-    return make("span", {}, dot, name);
-  }));
+  const names = boot.models.filter(({ part }) => ["", "encoder"].includes(part)).map(({ name }) => name);
+  document.title = `headscope explore: ${names.join(" and ")}`;
+  byId("model-name").textContent = names.join(" and ");
+  if (names.length > 1) byId("does").textContent = "do";
   wireTexts(boot);
   wireGridTools(boot);
   wireKeep(boot, source, head.drawings, tell);
   wireTheme();
+  if (boot.isCell) wireCell();
   for (const name of ["maps", "scatter"]) byId(`tab-${name}`).addEventListener("click", () => update({ tab: name }));
   for (const side of [0, 1]) byId(`side-${side}`).addEventListener("click", () => update({ side }));
   byId("clear").addEventListener("click", () => update({ filter: "", brushed: [] }));
@@ -188,7 +215,7 @@ function begin() {
   Object.assign(state, beginning());
   state.model = Math.min(Math.max(state.model, 0), boot.models.length - 1);
   state.model2 = Math.min(Math.max(state.model2, 0), boot.models.length - 1);
-  if (!state.heads.length) state.heads = [firstHead()];
+  takeRun();
   drawControls();
   look();
 }

@@ -38,7 +38,7 @@ export const fullName = (measure) => `${measure.group}: ${measure.name}`;
 
 /** @param {Boot} boot @param {string} name @returns {Indexed | null} */
 export function measureOf(boot, name) {
-  const found = known.get(name);
+  const key = `${state.model} ${name}`, found = known.get(key);
   if (found || !name) return found ?? null;
   const measure = boot.run?.measures.find((one) => fullName(one) === name);
   if (!measure) return null;
@@ -48,7 +48,7 @@ export function measureOf(boot, name) {
     if (value !== null) byHead.set(head, { value, low: measure.low?.[i] ?? null, high: measure.high?.[i] ?? null });
   });
   const indexed = { name, isShare: measure.isShare, byHead };
-  known.set(name, indexed);
+  known.set(key, indexed);
   return indexed;
 }
 

@@ -17,12 +17,14 @@ export function makeScatter(boot, choose) {
   /** @type {{x: number, y: number, toX: number, toY: number} | null} */
   let brush = null;
   const selects = /** @type {[string, "x" | "y" | "c"][]} */ ([["scatter-x", "x"], ["scatter-y", "y"], ["scatter-c", "c"]]);
-  const kinds = new Map((boot.run?.kinds ?? []).map(({ name, colour }) => [name, colour]));
+  /** @type {Map<string, string>} */
+  let kinds = new Map();
+  for (const [id, name] of selects) byId(id).addEventListener("change", () => update({ [name]: byId(id).value, brushed: [] }));
 
-  for (const [id, name] of selects) {
-    const select = byId(id);
-    fillMeasures(boot, select, name === "c" ? "what the head does" : "");
-    select.addEventListener("change", () => update({ [name]: select.value, brushed: [] }));
+  /** Take the measures of the model that is shown. */
+  function fill() {
+    for (const [id, name] of selects) fillMeasures(boot, byId(id), name === "c" ? "what the head does" : "");
+    kinds = new Map((boot.run?.kinds ?? []).map(({ name, colour }) => [name, colour]));
   }
 
   function axes() {
@@ -188,7 +190,7 @@ export function makeScatter(boot, choose) {
     else return;
     event.preventDefault();
   });
-  return { draw };
+  return { draw, fill };
 }
 
 /** The next dot in a direction.

@@ -44,7 +44,25 @@ class Memory {
   }
 }
 
-/** The model behind a server.
+/** As `fetch`, of the kernel of the notebook that this page is a cell of.
+ * @param {string} what @param {{body: string, signal?: AbortSignal}} question
+ * @returns {Promise<Response>} */
+function askKernel(what, { body, signal }) {
+  const id = Math.random();
+  parent.postMessage({ id, what, question: body }, "*");
+  return new Promise((answer, fail) => {
+    /** @param {MessageEvent} event */
+    const hear = ({ source, data }) => {
+      if (source !== parent || data.id !== id) return;
+      removeEventListener("message", hear);
+      answer(new Response(data.body, { status: data.status }));
+    };
+    addEventListener("message", hear);
+    signal?.addEventListener("abort", () => { removeEventListener("message", hear); fail(signal.reason); });
+  });
+}
+
+/** The model behind a server, or behind a notebook.
  * @param {Boot} boot */
 export function liveSource(boot) {
   const memory = new Memory();
@@ -55,7 +73,7 @@ export function liveSource(boot) {
   async function ask(what, question, signal) {
     let answer;
     try {
-      answer = await fetch(what, {
+      answer = await (boot.isCell ? askKernel : fetch)(what, {
         method: "POST", signal, body: JSON.stringify(question),
         headers: { "content-type": "application/json" },
       });

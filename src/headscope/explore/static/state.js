@@ -30,7 +30,7 @@ function tellAddress() {
   isWaiting = true;
   setTimeout(() => {
     isWaiting = false;
-    history.replaceState(null, "", `#${toHash(state)}`);
+    if (location.protocol !== "about:") history.replaceState(null, "", `#${toHash(state)}`); // a cell has no address
   });
 }
 

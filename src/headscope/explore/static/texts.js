@@ -8,7 +8,7 @@ import { state, update } from "./state.js";
 export function wireTexts(boot) {
   const form = byId("text-form"), first = byId("text"), second = byId("text2");
   for (const id of ["model", "model2"]) {
-    byId(id).replaceChildren(...boot.models.map((model, i) => make("option", { value: String(i) }, model.name)));
+    byId(id).replaceChildren(...boot.models.map((model, i) => make("option", { value: String(i) }, [model.name, ...(model.part ? [model.part] : [])].join(", "))));
     byId(id).hidden = boot.models.length < 2;
     byId(id).addEventListener("change", go);
   }

@@ -24,7 +24,7 @@
  *   shape?: {groups: number, parts: number}, text?: string, id?: string, number?: number,
  *   model?: number}} Looked */
 
-/** @typedef {{isLive: boolean, models: Model[], run: Run | null,
+/** @typedef {{isLive: boolean, isCell?: boolean, models: Model[], runs: (Run | null)[], run: Run | null,
  *   shelf: {corpus: string, treebank: string, examples: [string, string][]}[], start: Record<string, string>,
  *   meanOf: string, texts?: Looked[]}} Boot */
 
