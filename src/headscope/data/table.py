@@ -80,7 +80,7 @@ def to_csv(table: pd.DataFrame) -> str:
     return table.assign(**harmless).to_csv(index=False, float_format=_six_digits)
 
 
-def _six_digits(number: float) -> str:
+def _six_digits(number: Any) -> str:
     """Six significant digits; a whole number keeps all."""
     return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else f"{number:.6g}"
 
