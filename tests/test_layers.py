@@ -25,7 +25,7 @@ RANKS = {
     "explore": 11,
     "comparison": 11,
     "engine": 10,
-    "export": 9,
+    "exports": 9,
     "runs": 8,
     "analyses": 6,
     "show": 6,  # how the probes are shown

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from headscope.engine.probe import probe as probe
     from headscope.errors import HeadscopeError as HeadscopeError
     from headscope.explore.show import show as show
-    from headscope.export.formats import export as export
-    from headscope.export.hub import open as open
-    from headscope.export.hub import push as push
+    from headscope.exports.formats import export as export
+    from headscope.exports.hub import open as open
+    from headscope.exports.hub import push as push
     from headscope.models.load import load_model as load_model
     from headscope.options import option as option
     from headscope.runs.run import Run as Run
@@ -78,8 +78,8 @@ _NAMES = {
     "engine.merge": ("merge_runs",),
     "engine.probe": ("probe",),
     "explore.show": ("show",),
-    "export.formats": ("export",),
-    "export.hub": ("open", "push"),
+    "exports.formats": ("export",),
+    "exports.hub": ("open", "push"),
     "errors": ("HeadscopeError",),
     "models.load": ("load_model",),
     "options": ("option",),

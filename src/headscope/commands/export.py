@@ -42,7 +42,7 @@ def export(
     ] = None,
 ) -> None:
     """Write a run as another program reads it; no model runs."""
-    from headscope.export.formats import export as export_run  # pandas: only when it is needed
+    from headscope.exports.formats import export as export_run  # pandas: only when it is needed
 
     typer.echo(export_run(run, out, format, measure=measure, first=first, recent=recent))
 
@@ -67,7 +67,7 @@ def push(
     ] = None,
 ) -> None:
     """Put a run or an atlas on the Hugging Face hub, as a dataset with a card."""
-    from headscope.export.hub import push as push_run  # pandas: only when it is needed
+    from headscope.exports.hub import push as push_run  # pandas: only when it is needed
 
     with talk.stage("writing the dataset" if dry_run else "sending the dataset"):
         where = push_run(

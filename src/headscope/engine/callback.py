@@ -19,7 +19,7 @@ from headscope.contracts import CorpusRole
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.engine.analyze import analyze
 from headscope.errors import HeadscopeError, OutputError, StudyError
-from headscope.export.trackers import list_numbers, log_figures
+from headscope.exports.trackers import list_numbers, log_figures
 from headscope.options import require
 from headscope.runs.run import Run
 

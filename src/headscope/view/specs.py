@@ -373,7 +373,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class HeadMeasure:
-    """A number of every head under the name by which other programs know it (`export/`).
+    """A number of every head under the name by which other programs know it (`exports/`).
 
     One with `for_cache` can say which heads of a decoder need all keys and values. `window` names
     the options of the analysis for the first and the recent tokens that the number leaves out.

@@ -25,8 +25,8 @@ __all__ = [
 
 Files: TypeAlias = dict[str, bytes]  # by their paths in the folder
 FORMATS = {  # the function of a run and options that makes the files
-    "headvis": "headscope.export.headvis:make_files",
-    "duoattention": "headscope.export.duoattention:make_files",
+    "headvis": "headscope.exports.headvis:make_files",
+    "duoattention": "headscope.exports.duoattention:make_files",
 }
 MOST_FIGURES = 4
 

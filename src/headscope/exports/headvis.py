@@ -17,7 +17,7 @@ import pandas as pd
 
 from headscope.data.head_view import ShownExample
 from headscope.errors import StudyError
-from headscope.export.formats import Files, list_measured, refuse_kinds
+from headscope.exports.formats import Files, list_measured, refuse_kinds
 from headscope.runs.run import Run
 from headscope.view.behaviour import list_behaviours, measure_behaviour
 
@@ -102,7 +102,8 @@ def _configure(run: Run, places: Sequence[Place]) -> dict[str, Any]:
     model, measures = run.manifest["model"], _measures(run)
     key, first = next(iter(run.manifest["passes"].items()))
     counts = run.manifest["counts"].get(key, {})
-    shape = {"n_layers": len({layer for layer, _ in places}), "n_heads": model["heads"]}
+    layers, heads = map(set, zip(*places, strict=True))
+    shape = {"n_layers": len(layers), "n_heads": len(heads)}
     return {
         "model_name": model["name"],
         "dataset_name": first["corpus"],
@@ -121,7 +122,7 @@ def _configure(run: Run, places: Sequence[Place]) -> dict[str, Any]:
             "n_sequences": counts.get("used", 0),
             "seq_len": run.manifest["options"].get("max_tokens") or DEFAULT_TOKENS,
             "dtype": model.get("dtype", ""),
-            "attn_implementation": f"headscope ({model['weights']})",
+            "attn_implementation": f"headscope ({model.get('weights', 'attention')})",
             "num_hidden_layers": shape["n_layers"],
             "num_attention_heads": shape["n_heads"],
             "not_measured": [name for name in LOADED if name not in measures],

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.errors import StudyError, shorten, suggest
-from headscope.export.formats import Files, Measured, list_measured, refuse_kinds
+from headscope.exports.formats import Files, Measured, list_measured, refuse_kinds
 from headscope.runs.run import Run
 
 __all__ = ["make_files"]
@@ -90,15 +90,16 @@ def _read_window(run: Run, measured: Measured, options: Mapping[str, Any]) -> di
 def _score_heads(run: Run, measured: Measured) -> NDArray[np.float64]:
     """The number of every head, by layer and head."""
     model, heads = run.manifest["model"], measured.heads
-    n_layers, numbers = model["layers"], model.get("layer_numbers")
-    if numbers is not None and list(numbers) != list(range(1, n_layers + 1)):
+    assert heads is not None
+    places = heads[["layer", "head"]].to_numpy(int)
+    n_layers, n_heads = places.max(axis=0)
+    if model.get("layer_numbers", []) != [*range(1, n_layers + 1)]:
         raise StudyError(
             f"Some layers of {model['name']} have no attention, and DuoAttention has a line for "
             "each layer. Expected attention in all layers; choose another model."
         )
-    assert heads is not None
-    scores = np.full((n_layers, model["heads"]), np.nan)
-    scores[heads["layer"].astype(int) - 1, heads["head"].astype(int) - 1] = heads["value"]
+    scores = np.full((n_layers, n_heads), np.nan)
+    scores[tuple(places.T - 1)] = heads["value"]
     if np.isnan(scores).any():
         raise StudyError(
             f"{measured.spec.for_cache} has no number for {int(np.isnan(scores).sum())} heads of "
@@ -111,7 +112,7 @@ def _count_groups(run: Run) -> int:
     """How many KV heads a layer has."""
     model = run.manifest["model"]
     n_groups = int(model.get("key_value_heads", 0))
-    if not n_groups or model["heads"] % n_groups:
+    if not n_groups or model["heads"] % n_groups:  # older runs do not say it
         raise StudyError(
             f"How many KV heads {model['name']} has is not in the run. Expected a model with the "
             "same number in every layer, measured with this version; run `headscope analyze` again."

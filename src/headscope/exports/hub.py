@@ -8,8 +8,8 @@ from typing import Any
 
 from headscope.arguments import checked
 from headscope.errors import HeadscopeError, OutputError, StudyError, shorten
-from headscope.export.card import write_atlas_card, write_run_card
-from headscope.export.formats import Files, draw_figures
+from headscope.exports.card import write_atlas_card, write_run_card
+from headscope.exports.formats import Files, draw_figures
 from headscope.files import read_sealed, seal, write_folder
 from headscope.registry import PROBES
 from headscope.runs.folder import TABLES, UNTRAINED, RunFolder

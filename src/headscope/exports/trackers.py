@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from headscope.data.table import KIND
-from headscope.export.formats import draw_figures
+from headscope.exports.formats import draw_figures
 from headscope.runs.run import Run
 from headscope.view.behaviour import behaviour_table
 from headscope.view.table import rows_of
@@ -18,11 +18,14 @@ __all__ = ["list_numbers", "log_figures"]
 
 log = getLogger("headscope")
 
+MOST_HEADS = 3  # that become notable for a behaviour at once
+
 
 def list_numbers(run: Run, notable: set[str]) -> dict[str, float]:
     """The mean share of every behaviour in each layer, and the share of notable heads.
 
-    A head that is notable once is logged from then on: `notable` has their names.
+    A head that is notable once, as one of the three that show a behaviour most, is logged from then
+    on: `notable` has their names.
     """
     table = behaviour_table(run.tables)
     if KIND in table:
@@ -30,8 +33,8 @@ def list_numbers(run: Run, notable: set[str]) -> dict[str, float]:
     means = table.groupby(["behaviour", "layer"], sort=False)["share"].mean().reset_index()
     numbers = {f"headscope/{row.behaviour}/layer-{row.layer}": row.share for row in rows_of(means)}
     names = "headscope/" + table["behaviour"] + "/head-" + _join(table["layer"], table["head"])
-    is_first = ~table.duplicated("behaviour")  # the highest share
-    notable |= set(names[table["holds"].astype(bool) | is_first])
+    rank = table.groupby("behaviour").cumcount()  # 0: the highest share
+    notable |= set(names[(rank == 0) | (table["holds"].astype(bool) & (rank < MOST_HEADS))])
     heads = dict(zip(names, table["share"], strict=True))
     return {k: float(v) for k, v in {**numbers, **heads}.items() if k in numbers or k in notable}
 
