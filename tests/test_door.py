@@ -107,6 +107,17 @@ def calls_of_functions(runs: list[Path]) -> dict[str, Call]:
             | {"shown_default": None, "changes_numbers": True},
         ),
         "load_run": (hs.load_run, {"folder": runs[0], "skip_missing": False}),
+        "open": (hs.open, {"source": runs[0], "revision": None}),
+        "export": (
+            hs.export,
+            {"run": runs[0], "out": new, "format": "headvis", "measure": None, "first": None}
+            | {"recent": None},
+        ),
+        "push": (
+            hs.push,
+            {"run": runs[0], "name": "me/heads", "private": False, "examples": False}
+            | {"update": False, "dry_run": True, "out": new},
+        ),
     }
 
 

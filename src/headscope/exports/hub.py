@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from os.path import isfile
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from headscope.arguments import checked
@@ -19,8 +20,9 @@ __all__ = ["open", "push"]
 
 SCHEME = "hf:"
 KIND = "dataset"
-# A path of a machine in a text, and its last part.
-LOCAL = re.compile(r"(?<![\w.:/~])(?:~|\.{1,2})?/(?:[^\s/:]+/)*([^\s/:]+)")
+# What begins as a path of a machine; and such a path in a sentence, with its last part.
+LOCAL = re.compile(r"~?/|\.{1,2}[/\\]|[A-Za-z]:[/\\]|\\\\")
+LOCAL_PART = re.compile(r"(?<![\w.:/~])(?:~|\.{1,2})?/(?:[^\s/:]+/)*([^\s/:]+)")
 TEXTS = ("examples.json", "report.html")  # sentences of the corpora are in them
 MOST_SAID = 200  # characters of an error of the library
 
@@ -78,7 +80,7 @@ def open(source: str | Path, revision: str | None = None) -> Run:
 
 def _collect(folder: Path, name: str, texts: tuple[str, ...]) -> Files:
     """The files of a dataset; the path of each in the folder is that in the dataset."""
-    if not RunFolder(folder).has_run and (folder / "index.html").exists():
+    if isfile(folder / "index.html") and not isfile(folder / "manifest.json"):
         return _collect_atlas(folder, name, with_pages=bool(texts))
     run, files = load_run(folder), Files()
     for part in ("", f"{PROBES.plural}/"):
@@ -111,14 +113,18 @@ def _collect_atlas(folder: Path, name: str, with_pages: bool) -> Files:
 def _without_paths(value: Any) -> Any:
     """The same without the folders of this machine.
 
-    >>> _without_paths({"path": "/home/me/notes.txt", "corpus": "hf:user/name"})
+    >>> _without_paths({"path": "/home/me/My Files/notes.txt", "corpus": "hf:user/name"})
     {'path': 'notes.txt', 'corpus': 'hf:user/name'}
     """
     if isinstance(value, dict):
         return {_without_paths(key): _without_paths(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_without_paths(part) for part in value]
-    return LOCAL.sub(r"\1", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    if LOCAL.match(value):
+        return PureWindowsPath(value).name  # which knows both kinds of slashes
+    return LOCAL_PART.sub(r"\1", value)
 
 
 def _log_in() -> Any:

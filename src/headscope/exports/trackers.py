@@ -27,7 +27,7 @@ def list_numbers(run: Run, notable: set[str]) -> dict[str, float]:
     A head that is notable once, as one of the three that show a behaviour most, is logged from then
     on: `notable` has their names.
     """
-    table = behaviour_table(run.tables)
+    table = behaviour_table(run.tables).dropna(subset="share")
     if KIND in table:
         table = table.assign(behaviour=table[KIND] + " " + table["behaviour"])
     means = table.groupby(["behaviour", "layer"], sort=False)["share"].mean().reset_index()
@@ -48,7 +48,8 @@ def log_figures(run: Run, callbacks: Iterable[Any], step: int) -> None:
 
     What a tracker refuses is a warning: training goes on.
     """
-    shows = [(SHOWS[kind], own) for own in callbacks if (kind := type(own).__name__) in SHOWS]
+    named = [(type(callback).__name__, callback) for callback in callbacks]
+    shows = [(SHOWS[name], callback) for name, callback in named if name in SHOWS]
     if not shows:
         return
     try:
@@ -56,8 +57,8 @@ def log_figures(run: Run, callbacks: Iterable[Any], step: int) -> None:
 
         for name, content in draw_figures(run).items():
             image = Image.open(BytesIO(content)).convert("RGB")
-            for show, own in shows:
-                show(own, f"headscope/{name}", image, step)
+            for show, callback in shows:
+                show(callback, f"headscope/{name}", image, step)
     except Exception as error:  # each of them has its own
         log.warning("Figures were not logged at step %d: %s", step, error)
 
