@@ -183,6 +183,7 @@ def find_raw_errors(call: Call, names: Iterable[str]) -> list[str]:
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # a path such as "x" is a good one
+    monkeypatch.setattr("headscope.exports.hub.draw_figures", lambda run: {})  # takes a second
 
 
 @pytest.mark.parametrize("name", calls_of_functions([Path(), Path()]))
