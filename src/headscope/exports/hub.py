@@ -96,7 +96,13 @@ def _collect(folder: Path, name: str, texts: tuple[str, ...]) -> Files:
     figures = draw_figures(run)
     files |= {f"figures/{figure}.png": content for figure, content in figures.items()}
     run.manifest.update(_without_paths(run.manifest))
-    tables = [table for table in run.tables if f"{TABLES}/{table}.parquet" in files]
+    # Without rows a table is nothing that the hub or `datasets` can show.
+    tables = [n for n, t in run.tables.items() if len(t) and f"{TABLES}/{n}.parquet" in files]
+    if not tables:
+        raise StudyError(
+            f"{shorten(str(folder), 200)} has no number to send. Expected a run that read "
+            "something; measure more text."
+        )
     files["README.md"] = write_run_card(run, name, tables, list(figures)).encode()
     return files
 
@@ -106,7 +112,8 @@ def _collect_atlas(folder: Path, name: str, with_pages: bool) -> Files:
     paths = sorted(folder.glob(f"{TABLES}/*.parquet"))
     pages = sorted(folder.rglob("*.html")) if with_pages else []
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in [*paths, *pages]}
-    tables = {path.stem: RunFolder(folder).read_table(path.stem) for path in paths}
+    read = {path.stem: RunFolder(folder).read_table(path.stem) for path in paths}
+    tables = {table: rows for table, rows in read.items() if len(rows)}
     return {**files, "README.md": write_atlas_card(tables, name).encode()}
 
 
