@@ -53,7 +53,6 @@ def test_a_tracker_that_refuses_a_figure_is_a_warning(caplog: pytest.LogCaptureF
     assert "Figures were not logged at step 7: the disk is full" in caplog.text
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_a_trainer_logs_to_all_that_it_reports_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
