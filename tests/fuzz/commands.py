@@ -30,6 +30,8 @@ LINES = (
     "compare RUN RUN --out compared",
     "compare --series RUN --steps 1,2 --out series",
     "atlas RUNS --out atlas",
+    "export RUN --format headvis --out headvis",
+    "push RUN me/heads --dry-run --out dataset",
     "list tables",
 )
 BAD = tuple(os.fsdecode(part) for part in NASTY if b"\0" not in part)

@@ -54,6 +54,7 @@ from headscope.view.specs import (
     Behaviour,
     Dots,
     Grid,
+    HeadMeasure,
     Hover,
     Kind,
     Threshold,
@@ -287,6 +288,10 @@ PRESENTATION = Presentation(SURFACE, paper="3.3", figure="entropy", show=[
         paper='"the average entropies from [CLS] for most layers are very close"',
     ),
     AnswerMaker(("entropy",), answer_breadth),
+    HeadMeasure(
+        "pattern_entropy", "Mean entropy of the rows of attention, in nats.", "entropy", "nats",
+        {"rows": "all"},
+    ),
     head_facts(
         "entropy", "entropy", "nats", form=NATS, split="rows", seen=True,
         words={"all": "", "cls": "from the opening token"}, bar="share",

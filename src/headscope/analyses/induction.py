@@ -31,6 +31,7 @@ from headscope.view.specs import (
     AnswerMaker,
     Behaviour,
     Dots,
+    HeadMeasure,
     Kind,
     Threshold,
     Topic,
@@ -228,6 +229,11 @@ PRESENTATION = Presentation(
     ),
     AnswerMaker(("induction",), answer_induction),
     AnswerMaker(("induction-loss",), answer_loss),
+    HeadMeasure(
+        "induction_in_repeats", "Mean attention to what followed the token the first time, in "
+        "repeated random tokens.", "induction", "weight", {"pattern": "induction"},
+        for_cache="induction",
+    ),
     head_facts(
         "repeated random tokens", "induction", split="pattern", words=WORDS,
         note=lambda row: f"{SHARE.number(row.chance)} by chance",

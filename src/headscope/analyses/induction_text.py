@@ -18,7 +18,7 @@ from headscope.stats.sums import REPLICATE, Sums
 from headscope.view.facts import head_facts
 from headscope.view.numbers import SHARE
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
-from headscope.view.specs import HOW_TO_READ, Grid, Hover
+from headscope.view.specs import HOW_TO_READ, Grid, HeadMeasure, Hover
 
 __all__ = ["InductionText"]
 
@@ -79,6 +79,10 @@ PRESENTATION = Presentation(LANGUAGE_MODELS, figure="heads-induction-text", show
         title="Induction in natural text",
         caption=f"{HOW_TO_READ} The darker, the more a token that occurred before attends to what "
         "followed its last occurrence.",
+    ),
+    HeadMeasure(
+        "induction_score", "Mean attention of a token that occurred before to what followed its "
+        "last occurrence.", "induction-text", "weight",
     ),
     head_facts(
         "induction in text", "induction-text", value="{} to what followed the last occurrence",

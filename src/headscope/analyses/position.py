@@ -23,6 +23,7 @@ from headscope.view.specs import (
     AnswerMaker,
     Behaviour,
     Dots,
+    HeadMeasure,
     Kind,
     Look,
     Threshold,
@@ -152,6 +153,14 @@ PRESENTATION = Presentation(SURFACE, paper="3.1", figure="position", show=[
     head_facts(
         "position", "position", split="target", seen=True,
         words={"previous": "previous token", "self": "itself", "next": "next token"},
+    ),
+    HeadMeasure(
+        "self_attention_score", "Mean attention to the token itself.", "position", "weight",
+        {"target": "self"},
+    ),
+    HeadMeasure(
+        "prev_token_score", "Mean attention to the previous token.", "position", "weight",
+        {"target": "previous"},
     ),
     Look(NEIGHBOURS, "near", ("position",), {"target": ("previous", "next")}),
     Look(KINDS["self"], "self", ("position",), {"target": "self"}),

@@ -31,6 +31,7 @@ from headscope.view.specs import (
     AnswerMaker,
     Behaviour,
     Grid,
+    HeadMeasure,
     Hover,
     Kind,
     Threshold,
@@ -199,6 +200,13 @@ PRESENTATION = Presentation(LANGUAGE_MODELS, figure="heads-reach", show=[
         caption=f"{HOW_TO_READ} The darker, the further away is what it attends to.",
     ),
     AnswerMaker(("reach",), answer_reach),
+    HeadMeasure(
+        "qk_distance", "Mean distance in tokens to what is attended to.", "reach", "distance"
+    ),
+    HeadMeasure(
+        "beyond_window", "Share of attention to neither the first nor the recent tokens.",
+        "reach", "beyond", for_cache="reach", window=("reach_first", "reach_last"),
+    ),
     head_facts(
         "reach", "reach", "distance", form=TOKENS, value="{} on average", bar="largest",
         note=lambda row: f"{SHARE.number(row.beyond)} beyond the window of recent tokens",

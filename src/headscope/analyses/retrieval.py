@@ -41,6 +41,7 @@ from headscope.view.specs import (
     AnswerMaker,
     Behaviour,
     Grid,
+    HeadMeasure,
     Kind,
     Threshold,
     Topic,
@@ -247,6 +248,10 @@ PRESENTATION = Presentation(
             paper="fewer than 5 % of the heads of the models are retrieval heads (score over 0.1)",
         ),
         AnswerMaker(("retrieval",), answer_retrieval),
+        HeadMeasure(
+            "retrieval_score", "Share of a hidden fact's tokens that are attended to most when it "
+            "is asked for.", "retrieval", "copied", for_cache="retrieval",
+        ),
         head_facts(
             "retrieval", "retrieval", "copied", value="{} of a hidden fact's tokens",
             note=lambda row: f"{SHARE.number(row.attended)} of the question's attention on the "

@@ -28,6 +28,7 @@ class ModelRecord(Record):
     weights: str = ""
     layers: Count = 0
     heads: Count = 0
+    key_value_heads: Count = 0
     layer_numbers: list[Count] | None = None
     special_tokens: dict[str, str] = {}
     first: "ModelRecord | None" = None  # of two models

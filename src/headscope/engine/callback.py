@@ -1,24 +1,27 @@
 """A callback of transformers' Trainer: the same measurement again and again while a model learns.
 
     trainer = Trainer(model, args, ..., processing_class=tokenizer)
-    trainer.add_callback(hs.HeadscopeCallback(text="dev.txt", every=500, out="runs"))
+    hs.HeadscopeCallback(text="dev.txt", every=500, out="runs").attach(trainer)
 
-Afterwards `runs/step-0`, `runs/step-500`, ... are runs as `headscope analyze` writes them.
+Afterwards `runs/step-0`, `runs/step-500`, ... are runs as `headscope analyze` writes them, and what
+the Trainer reports to (TensorBoard, Weights & Biases, trackio, MLflow) has their numbers.
 """
 
 from logging import getLogger
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from headscope.arguments import checked
 from headscope.contracts import CorpusRole
 from headscope.corpora.opening import CorporaLike, as_corpora
 from headscope.engine.analyze import analyze
 from headscope.errors import HeadscopeError, OutputError, StudyError
+from headscope.exports.trackers import list_numbers, log_figures
 from headscope.options import require
+from headscope.runs.run import Run
 
 __all__ = ["HeadscopeCallback"]
 
@@ -30,7 +33,7 @@ class HeadscopeCallback(TrainerCallback):
 
     Each measurement is a run in `out/step-N`. `options` are those of `headscope.analyze`, such as
     `only`, `limit` and `max_tokens`. It does not change training: the weights are the same with and
-    without the callback.
+    without the callback. Numbers are logged by the Trainer that it is attached to.
     """
 
     @checked
@@ -58,6 +61,14 @@ class HeadscopeCallback(TrainerCallback):
         self.every, self.out, self.tokenizer = every, Path(out), tokenizer
         self.options = {"progress": False, **options}
         self.folders: dict[int, Path] = {}  # of the runs, by step
+        self.trainer: Trainer | None = None
+        self.notable: set[str] = set()  # the names of what is logged of heads
+
+    def attach(self, trainer: Trainer) -> Self:
+        """Add the callback to a Trainer, and log by it: a callback alone does not know it."""
+        trainer.add_callback(self)
+        self.trainer = trainer
+        return self
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
@@ -77,7 +88,8 @@ class HeadscopeCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
     ) -> None:
-        if state.global_step % self.every == 0:
+        # Trackers may be closed when training ends, so the last step is measured here.
+        if state.global_step % self.every == 0 or state.global_step >= state.max_steps:
             self._try(state, given)
 
     def on_train_end(
@@ -101,5 +113,12 @@ class HeadscopeCallback(TrainerCallback):
         devices = [model.device] if model.device.type == "cuda" else []
         with torch.random.fork_rng(devices):  # training draws the numbers it would have drawn
             folder = self.out / f"step-{step}"
-            analyze(model, tokenizer=tokenizer, out=folder, **self.corpora, **self.options)
-        self.folders[step] = folder
+            run = analyze(model, tokenizer=tokenizer, out=folder, **self.corpora, **self.options)
+            self.folders[step] = folder
+            self._log(run, step)
+
+    def _log(self, run: Run, step: int) -> None:
+        """The numbers by the Trainer's log call; figures where a tracker takes images."""
+        if self.trainer is not None:
+            self.trainer.log(list_numbers(run, self.notable))
+            log_figures(run, self.trainer.callback_handler.callbacks, step)

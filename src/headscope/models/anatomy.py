@@ -51,6 +51,7 @@ class Anatomy(NamedTuple):
 
     observe: Observe
     n_heads: int
+    n_groups: int  # of heads that share their keys; 0: not known, or not the same in all layers
     numbers: tuple[int, ...]  # of the layers that have attention, as the model counts them from 0
     stack: str  # the path of the list of all layers; "" where there is no such list
     has_sink: bool  # rows sum to less than 1: the rest goes to a learned sink, which is no token
@@ -95,7 +96,9 @@ def _examine(
             observe, seen, adds_values = observe_scaled, scaled, True
     has_sink = _find_sink(seen, adds_values)
     stack, numbers = _number_layers(model, [output.module for output in seen])
-    return Anatomy(observe, n_heads, numbers, stack, has_sink, why)
+    groups = {0 if output.values is None else int(output.values.shape[1]) for output in seen}
+    n_groups = groups.pop() if len(groups) == 1 else 0
+    return Anatomy(observe, n_heads, n_groups, numbers, stack, has_sink, why)
 
 
 def observe_scaled(

@@ -339,7 +339,7 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
             raise ModelError(
                 f"Model {shorten(name, 200)!r} needs a package that is not installed: "
                 f"{shorten(reason.partition('. ')[0], 200).rstrip('.')}. Expected it beside "
-                "headscope; install it, e.g. `pip install sentencepiece`."
+                "headscope; install it, e.g. pip install 'headscope[sentencepiece]'."
             ) from error
         raise ModelError(
             f"Model {shorten(name, 200)!r} cannot be loaded: {shorten(reason, 200).rstrip('.')}. "

@@ -221,6 +221,7 @@ class LoadedModel(Source[LayerAttention]):
             "weights": self.weights,
             "layers": self.n_layers,
             "heads": self.n_heads,
+            "key_value_heads": self._anatomy.n_groups,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "device": str(self.device),
             "layer_numbers": [number + 1 for number in self.layer_numbers],

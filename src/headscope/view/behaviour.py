@@ -13,7 +13,7 @@ from headscope.view.table import choose_rows
 
 __all__ = [
     "behaviour_table", "find_behaviour", "find_kind", "find_labelled", "find_notable_heads",
-    "label_heads", "list_behaviours", "list_kinds", "list_thresholds",
+    "label_heads", "list_behaviours", "list_kinds", "list_thresholds", "measure_behaviour",
 ]  # fmt: skip
 
 COLUMNS = ["behaviour", "layer", "head", "share", "low", "high", "threshold", "holds"]

@@ -20,7 +20,7 @@ from headscope.view.table import TextTable, choose_rows
 
 __all__ = [
     "COLOURS", "EACH", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Answer",
-    "AnswerMaker", "Bars", "Behaviour", "Dots", "Figure", "Grid", "Hover", "Kind",
+    "AnswerMaker", "Bars", "Behaviour", "Dots", "Figure", "Grid", "HeadMeasure", "Hover", "Kind",
     "Labels", "Look", "PageTable", "PrintedTable", "Threshold", "Topic",
     "attention_grid", "how_to_read",
 ]  # fmt: skip
@@ -369,6 +369,23 @@ class Labels:
     noun: str = "label"
     short: str = ""  # of the one label, in a cell of the picture of all heads
     also: Callable[[str], str] = lambda label: ""  # other words by which one may look for a label
+
+
+@dataclass(frozen=True)
+class HeadMeasure:
+    """A number of every head under the name by which other programs know it (`exports/`).
+
+    One with `for_cache` can say which heads of a decoder need all keys and values. `window` names
+    the options of the analysis for the first and the recent tokens that the number leaves out.
+    """
+
+    name: str
+    says: str  # what it is, in a sentence
+    needs: str  # the table it is read off
+    column: str
+    where: Mapping[str, str] = field(default_factory=dict, hash=False)  # its rows, by labels
+    for_cache: str = ""  # the name by which it is chosen
+    window: tuple[str, str] | None = None
 
 
 # Tables that people read.

@@ -1,0 +1,1 @@
+"""A run as other programs read it: files in their formats, datasets of the hub, trackers."""
