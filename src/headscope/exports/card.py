@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from headscope.runs.run import Run
-from headscope.view.answer import answer_run
 from headscope.view.claim import sum_up
 from headscope.view.figure import list_figures
 from headscope.view.table import Format, TextTable, render
@@ -32,7 +31,7 @@ def write_run_card(run: Run, name: str, tables: Sequence[str], figures: Sequence
     """The answer in short, figures, how to load the tables, and how they were measured."""
     manifest = run.manifest
     titles = {figure: list_figures()[figure].title for figure in figures}
-    answers = [f"- {plain(answer.text)}" for answer in answer_run(run.tables, manifest)]
+    answers = [f"- {plain(answer)}" for answer in run.answers]
     pictures = [f"![{plain(title)}](figures/{n}.png)\n" for n, title in titles.items()]
     lines = [
         _head(tables),
