@@ -72,6 +72,7 @@ class RowMask:
     tensor: Tensor | None = None  # [example or 1, head or 1, query or 1, key]; None: see all
     recipe: Mapping[str, Any] | None = None  # of `eager_mask`, to make it
     _kept: dict[tuple[int, int], tuple[Tensor | None, int]] = field(default_factory=dict)
+    _n_seen: dict[tuple[int, int], int] = field(default_factory=dict)
 
     # what model files ask a mask for on its way
     ndim = 4
@@ -105,19 +106,37 @@ class RowMask:
     def _make(self, first: int, last: int) -> tuple[Tensor | None, int]:
         mask = self.tensor
         if self.recipe is not None:
-            offset = self.recipe.get("q_offset", 0) + first
-            part = {"batch_size": 1, "q_length": last - first, "q_offset": offset}
-            mask = eager_mask(**{**self.recipe, **part})
+            mask = self._cook(first, last)
         elif mask is not None and mask.shape[-2] > 1:
             mask = mask[:, :, first:last]
-        pairs = tap.visible_pairs(mask, last - first, self.shape[1])
-        if mask is None or pairs is None:
+        if mask is None:
             return None, self.shape[1]
-        if self.device.type != "cpu":  # the host would have to wait for what the rows see
-            return mask, self.shape[1]
-        seen = pairs.any(0).nonzero()
-        n_seen = int(seen[-1]) + 1 if len(seen) else self.shape[1]
+        if (first, last) not in self._n_seen:
+            self._n_seen[first, last] = self._count_keys(mask, first, last)
+        n_seen = self._n_seen[first, last]
         return mask[..., :n_seen], n_seen
+
+    def _cook(self, first: int, last: int, **changed: Any) -> Tensor | None:
+        assert self.recipe is not None
+        offset = self.recipe.get("q_offset", 0) + first
+        part = {"batch_size": 1, "q_length": last - first, "q_offset": offset}
+        return eager_mask(**{**self.recipe, **part, **changed})
+
+    def _count_keys(self, mask: Tensor | None, first: int, last: int) -> int:
+        """How many keys these queries may see, from the first on.
+
+        A device is not asked, as the host would wait for it: the mask is made once more on the CPU,
+        without padding, of which there is none. Where that fails, all keys count.
+        """
+        if mask is not None and mask.device.type != "cpu":
+            try:
+                mask = self._cook(first, last, device="cpu", attention_mask=None)
+            except Exception:  # it is made from tensors on the device, or is one
+                return self.shape[1]
+        pairs = tap.visible_pairs(mask, last - first, self.shape[1])
+        if pairs is None or not pairs.any():
+            return self.shape[1]
+        return int(pairs.any(0).nonzero()[-1]) + 1
 
 
 _makes_row_masks: ContextVar[bool] = ContextVar("makes_row_masks", default=False)
