@@ -116,7 +116,8 @@ def anchors_of(page: Path) -> set[str]:
 
 
 def test_no_link_between_pages_is_broken() -> None:
-    for page in [*DOCS.rglob("*.md"), DOCS / "llms.txt"]:
+    top = [DOCS.parent / name for name in ("README.md", "CHANGELOG.md")]
+    for page in [*top, *DOCS.rglob("*.md"), DOCS / "llms.txt"]:
         for target in LINK.findall(page.read_text()):
             path, _, anchor = target.partition("#")
             there = (page.parent / path).resolve() if path else page
