@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from glob import glob
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ def run_shell(script: str, folder: Path) -> None:
     for part in re.split(r"\n(?=headscope )", script.strip()):
         lines = part.splitlines()
         if own.fullmatch(lines[0]):
-            arguments = shlex.split(lines.pop(0))[1:]
+            words = shlex.split(lines.pop(0))[1:]
+            arguments = [name for word in words for name in sorted(glob(word)) or [word]]
             done = CliRunner(env={"COLUMNS": "120"}).invoke(build_app(arguments[0]), arguments)
             assert done.exit_code == 0, f"{arguments}\n{done.output}\n{done.exception!r}"
         if lines:
