@@ -79,15 +79,6 @@ def test_a_wrong_table_is_told_with_the_right_one(done: hs.Run) -> None:
     assert "positon" not in done.tables
 
 
-def test_the_command_that_prints_tables_suggests_the_right_one_too(tmp_path: Path) -> None:
-    run(only="position", out=tmp_path / "run")
-    wrong = call("table", tmp_path / "run", "positon")
-    assert wrong.exit_code == 2
-    assert "No table 'positon'" in wrong.stderr
-    assert "Did you mean 'position'?" in wrong.stderr
-    assert wrong.stdout == ""
-
-
 def test_a_run_knows_which_figures_it_has(done: hs.Run) -> None:
     assert "position" in done.figures
     assert "no-such-figure" not in done.figures

@@ -23,13 +23,13 @@ from typing import Any
 import pytest
 import torch
 
-from headscope.data.encoding import Encoding
 from headscope.engine.measure import measure_examples
 from headscope.errors import StudyError
 from headscope.options import RunOptions
 from headscope.runs.tables import make_tables
 from headscope.testing import MadeSource, check_analysis, make_example
 from headscope.view.claim import list_claims
+from tests.making import first_or_even
 from tests.plugin.headscope_sharp import Sharpness
 
 ROOT = Path(__file__).parents[1]
@@ -344,14 +344,6 @@ def test_it_keeps_the_laws(precision: torch.dtype) -> None:
 
 
 def test_it_adds_up_sharp_weights() -> None:
-    def first_or_even(encoding: Encoding) -> torch.Tensor:
-        """Layer 1 looks at the first token, layer 2 at all tokens alike; both heads."""
-        n = len(encoding)
-        first = torch.zeros(n, n, dtype=torch.float64)
-        first[:, 0] = 1
-        even = torch.full((n, n), 1 / n, dtype=torch.float64)
-        return torch.stack([first, even])[:, None].repeat(1, 2, 1, 1)
-
     source = MadeSource(first_or_even, pieces=lambda word, place: 1, n_layers=2, n_heads=2)
     examples = [make_example(0, n_words=1), make_example(1, n_words=3)]  # of 3 and 5 tokens
     result = measure_examples(examples, source, [Sharpness(sharp=0.3)], RunOptions())

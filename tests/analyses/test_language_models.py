@@ -26,7 +26,7 @@ from headscope.errors import StudyError
 from headscope.options import RunOptions
 from headscope.runs.tables import make_tables
 from headscope.testing import MadeSource
-from tests.making import random_maps
+from tests.making import first_or_even, random_maps
 
 INDUCTION, DUPLICATE, PREVIOUS = (0, 1), (2, 3), (1, 4)
 N_TOKENS, N_WORDS = 12, 40  # of a copy; of the vocabulary
@@ -190,14 +190,6 @@ def test_an_encoder_reads_repeats_between_its_special_tokens() -> None:
 
 
 def test_sinks_and_reach_of_known_maps() -> None:
-    def first_or_even(encoding: Encoding) -> torch.Tensor:
-        """Layer 1 looks at the first token, layer 2 at all tokens alike."""
-        n = len(encoding)
-        first = torch.zeros(n, n, dtype=torch.float64)
-        first[:, 0] = 1
-        even = torch.full((n, n), 1 / n, dtype=torch.float64)
-        return torch.stack([first, even])[:, None].repeat(1, 2, 1, 1)
-
     source = MadeSource(first_or_even, pieces=lambda word, place: 1, n_layers=2, n_heads=2)
     n = 2 * 40 + 2
     sinks = measure(Sinks(), source, 40)

@@ -28,6 +28,17 @@ def in_native_code() -> None:
         raise RuntimeError("the native library was interrupted") from None
 
 
+def assert_ends_in_one_line(main: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.value.code == interrupt.INTERRUPTED
+    assert capsys.readouterr().err == "\nInterrupted.\n"
+
+
 @pytest.mark.parametrize("work", [in_python, in_native_code])
 def test_ctrl_c_is_one_line(
     work: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -36,14 +47,7 @@ def test_ctrl_c_is_one_line(
     monkeypatch.setattr(os, "_exit", sys.exit)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     monkeypatch.setattr(cli, "build_app", lambda command, is_short: lambda prog_name: work())
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert ended.value.code == interrupt.INTERRUPTED
-    assert capsys.readouterr().err == "\nInterrupted.\n"
+    assert_ends_in_one_line(cli.main, capsys)
 
 
 class Loading(ModuleType):
@@ -59,14 +63,7 @@ def test_ctrl_c_is_one_line_while_the_command_loads(
     monkeypatch.setattr(interrupt, "_seen", [])
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     monkeypatch.setitem(sys.modules, "headscope.cli", Loading("headscope.cli"))
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        with pytest.raises(SystemExit) as ended:
-            command.main()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert ended.value.code == interrupt.INTERRUPTED
-    assert capsys.readouterr().err == "\nInterrupted.\n"
+    assert_ends_in_one_line(command.main, capsys)
 
 
 def test_an_error_without_ctrl_c_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

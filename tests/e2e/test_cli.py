@@ -130,7 +130,9 @@ def test_a_treebank_gives_the_best_heads_and_single_tables_print(tmp_path: Path)
     assert {"head", "right-branching"} <= set(pd.read_csv(StringIO(printed))["system"])
     unknown = call("table", tmp_path / "run", "tree")
     assert unknown.exit_code == 2
+    assert "No table 'tree'" in unknown.stderr
     assert "Did you mean 'trees'" in unknown.stderr
+    assert unknown.stdout == ""
 
 
 def test_coreference_prints_the_papers_table_and_skips_bad_files_when_told(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def tokens_23(request: pytest.FixtureRequest) -> Run:
 
 
 def one_analysis(request: pytest.FixtureRequest) -> Run:
-    return hs.analyze("demo", text="starter", only="position", **QUICK)
+    return hs.analyze("demo", text="starter", only="position", limit=60, **QUICK)
 
 
 def open_page(browser: Any, run: Run, folder: Path) -> Visit:
@@ -141,3 +141,11 @@ def test_a_token_class_of_the_user_has_a_sentence_and_a_line(
     assert any("your token class articles" in text for text in said)
     opened.page.close()
     assert "token class articles" in run._repr_html_()
+
+
+@pytest.mark.parametrize("run", [smollm2], indirect=True)
+def test_a_real_gguf_file_is_measured_as_a_decoder(run: Run) -> None:
+    assert (run.manifest["model"]["layers"], run.manifest["model"]["heads"]) == (30, 9)
+    position = run.tables["position"].set_index("target")["weight"]
+    assert position["next"].max() == 0
+    assert position["previous"].max() > 0.5

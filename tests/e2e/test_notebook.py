@@ -21,7 +21,7 @@ EXECUTE = """
 import sys, nbclient, nbformat
 notebook = nbformat.read(sys.argv[1], as_version=4)
 (first,) = [cell for cell in notebook.cells if "progress=False" in cell.source]
-first.source = first.source.replace("progress=False", "progress=False, limit=20")
+first.source = first.source.replace("progress=False", "progress=False, limit=12")
 nbclient.NotebookClient(notebook, timeout=300).execute()
 nbformat.write(notebook, "tour.ipynb")
 """

@@ -84,7 +84,7 @@ def test_a_trained_decoder_rests_on_its_first_token_where_the_loss_does_not_look
     model = AutoModelForCausalLM.from_pretrained(folder, **file)
     tokenizer = AutoTokenizer.from_pretrained(folder, **file)
     only = ["gradient", "special-tokens"]
-    settings = {"only": only, "limit": 3, "progress": False}
+    settings = {"only": only, "limit": 1, "progress": False}
     run = hs.analyze(model, tokenizer=tokenizer, text="starter", **settings)
     weights = run.tables["special-tokens"].query("source == 'all' and target == 'first'")
     gradients = run.tables["gradient"]

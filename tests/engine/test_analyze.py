@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from headscope.engine import work as work_module
 from headscope.engine.analyze import analyze
 from headscope.engine.measure import measure_examples
 from headscope.errors import InputError, ModelError, OutputError, StudyError
-from headscope.runs.run import load_run
+from headscope.runs.run import Run, load_run
 from headscope.view.behaviour import behaviour_table
 from headscope.view.table import Format
 from headscope.view.terminal import print_run
@@ -25,8 +26,14 @@ from tests.making import MadeSource, random_maps
 from tests.planted import BROAD, CLOSING, NEXT, PREVIOUS
 
 
+@cache
+def whole() -> Run:
+    """A run of all analyses, in no folder."""
+    return run()
+
+
 def test_a_run_finds_the_planted_heads() -> None:
-    found = behaviour_table(run().tables)
+    found = behaviour_table(whole().tables)
     heads = {
         (name, int(row.layer) - 1, int(row.head) - 1)
         for name, rows in found[found["holds"]].groupby("behaviour")
@@ -47,8 +54,7 @@ def test_a_run_finds_the_planted_heads() -> None:
 
 
 def test_shard_size_changes_no_table() -> None:
-    whole = run(shard_examples=1000)
-    assert_same_tables(whole, run(shard_examples=7, batch_tokens=30))
+    assert_same_tables(run(shard_examples=1000), run(shard_examples=7, batch_tokens=30))
 
 
 def test_a_run_folder_holds_tables_manifest_and_tallies(tmp_path: Path) -> None:
@@ -69,7 +75,7 @@ def test_a_run_folder_holds_tables_manifest_and_tallies(tmp_path: Path) -> None:
 def test_a_stopped_run_resumes_to_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = run()
+    expected = whole().tables
     measured: list[str] = []
 
     def count(examples, *rest):  # type: ignore[no-untyped-def]
@@ -88,22 +94,24 @@ def test_a_stopped_run_resumes_to_the_same_numbers(
     before = list(measured)
     measured.append("resumed")
     resumed = run(out=tmp_path / "run", resume=True)
-    for name, table in whole.tables.items():
+    for name, table in expected.items():
         pd.testing.assert_frame_equal(table, resumed.tables[name], check_exact=True)
     assert not set(before) & set(measured[len(before) + 1 :]), "a shard was measured twice"
 
 
 def test_a_run_may_be_resumed_with_smaller_batches(tmp_path: Path) -> None:
-    done = run(out=tmp_path / "run", batch_tokens=512)
-    assert_same_tables(done, run(out=tmp_path / "run", resume=True, batch_tokens=64))
+    few = {"only": ["position", "entropy", "distance"], "out": tmp_path / "run"}
+    done = run(batch_tokens=512, **few)
+    assert_same_tables(done, run(resume=True, batch_tokens=64, **few))
 
 
 def test_resuming_a_finished_run_measures_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = run(out=tmp_path / "run")
+    few = {"only": ["position", "entropy", "distance"], "out": tmp_path / "run"}
+    done = run(**few)
     monkeypatch.setattr(work_module, "measure_examples", pytest.fail)
-    assert_same_tables(done, run(out=tmp_path / "run", resume=True))
+    assert_same_tables(done, run(resume=True, **few))
 
 
 @pytest.mark.parametrize(

@@ -365,7 +365,7 @@ def test_the_structural_probe_finds_more_arcs_in_real_vectors_than_a_chain_of_wo
     tmp_path: Path,
 ) -> None:
     sentences = shared("data/treebanks/en_ewt-ud-dev.conllu").read_text().split("\n\n")
-    parts = {"train": sentences[:700], "test": sentences[700:850]}
+    parts = {"train": sentences[:300], "test": sentences[300:420]}
     for name, some in parts.items():
         (tmp_path / f"{name}.conllu").write_text("\n\n".join(some) + "\n\n")
     paths = {name: tmp_path / f"{name}.conllu" for name in parts}

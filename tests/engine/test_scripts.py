@@ -1,8 +1,6 @@
 """The scripts of docs/scale.md, as they stand there, give the tables of the single run."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from tests.engine.test_shards import tables_in
 from tests.models.tiny import build_model, build_tokenizer
 from tests.test_docs import PAGES, blocks
+from tests.test_pages import run_shell
 
 PARTS = next(block for block in blocks(PAGES["scale.md"], "sh") if "xargs" in block)
 SLURM, AFTER = blocks(PAGES["scale.md"], "bash")
@@ -33,32 +32,30 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bin").mkdir()
     (folder / "bin/sbatch").write_text(SBATCH)
     (folder / "bin/sbatch").chmod(0o755)
-    call(folder, "headscope analyze models/e5-small --text wiki.txt --out whole --no-report")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        run_shell(
+            "headscope analyze models/e5-small --text wiki.txt --out whole --no-report", folder
+        )
     return folder
 
 
-def call(folder: Path, script: str, **variables: str) -> None:
-    scripts = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    variables |= {"PATH": scripts, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        ["bash", "-ec", script],
-        cwd=folder,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(autouse=True)
+def there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("PATH", f"{place / 'bin'}:{os.environ['PATH']}")
 
 
 def test_parts_by_xargs(place: Path) -> None:
-    call(place, PARTS)
+    run_shell(PARTS, place)
     assert tables_in(place / "runs/wiki") == tables_in(place / "whole")
     (place / "runs").rename(place / "by-xargs")
 
 
-def test_parts_by_slurm(place: Path) -> None:
-    call(place, "sbatch parts.sh", SBATCH_ARRAY_INX="1-2")
-    call(place, AFTER)
+def test_parts_by_slurm(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SBATCH_ARRAY_INX", "1-2")
+    run_shell("sbatch parts.sh", place)
+    run_shell(AFTER, place)
     assert tables_in(place / "runs/wiki") == tables_in(place / "whole")
     assert (place / "runs/wiki/examples.json").read_bytes() == (
         place / "whole/examples.json"

@@ -1,6 +1,9 @@
 """Sessions of the embedded model for tests of the explorer, and its maps to compare with."""
 
+import threading
+from collections.abc import Iterator
 from functools import cache
+from typing import TYPE_CHECKING
 
 from numpy.typing import NDArray
 
@@ -11,6 +14,9 @@ from headscope.explore.session import Session
 from headscope.explore.texts import encode_text, open_shelf
 from headscope.options import ModelOptions, RunOptions
 from headscope.runs.run import Run
+
+if TYPE_CHECKING:
+    from headscope.explore.server import LiveServer  # an extra
 
 TEXT = "The keeper lit her lamp before the ships came home."
 
@@ -33,3 +39,14 @@ def true_map(
     found = {}
     source.attend(source.batch([encoding]), lambda a: found.setdefault(a.layer, a.weights[0]))
     return found[layer][head].double().numpy()
+
+
+def run_server(server: "LiveServer") -> Iterator["LiveServer"]:
+    """The server while a test runs."""
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server._server.started:
+        thread.join(0.05)
+    yield server
+    server.stop()
+    thread.join()

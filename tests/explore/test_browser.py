@@ -1,7 +1,6 @@
 """The explorer in a real browser: live, and as one file."""
 
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -28,7 +27,7 @@ from headscope.runs.run import load_run
 from tests import browser as browsing
 from tests.browser import start_browser
 from tests.conftest import DemoRun
-from tests.explore.made import TEXT, demo_models, make_session, true_map
+from tests.explore.made import TEXT, demo_models, make_session, run_server, true_map
 from tests.models.test_families import source_of
 from tests.toy_seq2seq import toy_examples, toy_tokenizer, train_toy
 
@@ -89,16 +88,6 @@ def server(demo_run: DemoRun) -> Iterator[LiveServer]:
     session = make_session(run)
     session.shelf = open_shelf(run.manifest["passes"].values())
     yield from run_server(LiveServer(session))
-
-
-def run_server(server: LiveServer) -> Iterator[LiveServer]:
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server._server.started:
-        thread.join(0.05)
-    yield server
-    server.stop()
-    thread.join()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from headscope.errors import StudyError
 from headscope.explore.maps import Look
 from headscope.explore.page import PAGE_FOLDER, join_modules, live_page, whole_page
 from headscope.explore.server import LiveServer
-from tests.explore.made import TEXT, make_session
+from tests.explore.made import TEXT, make_session, run_server
 
 JSON = {"content-type": "application/json"}
 
@@ -22,14 +22,7 @@ JSON = {"content-type": "application/json"}
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
     pytest.importorskip("uvicorn", reason="the extra 'explore' is not installed")
-    running = LiveServer(make_session())
-    thread = threading.Thread(target=running.run, daemon=True)
-    thread.start()
-    while not running._server.started:
-        thread.join(0.05)
-    yield running
-    running.stop()
-    thread.join()
+    yield from run_server(LiveServer(make_session()))
 
 
 def ask(

@@ -1,6 +1,5 @@
 """What holds of every registered analysis, and that each law can be broken."""
 
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,10 +16,9 @@ from torch import Tensor
 from headscope.analyses.position import Position
 from headscope.contracts import Analysis, Watch
 from headscope.data.attention import Readings
-from headscope.data.encoding import Encoding
 from headscope.data.example import Example
 from headscope.data.reading import SUMS, RowReading
-from headscope.engine.measure import Result, measure_batch, measure_examples, show_layers
+from headscope.engine.measure import Result, measure_examples
 from headscope.engine.resolve import build_analysis
 from headscope.options import RunOptions, option
 from headscope.registry import ANALYSES
@@ -42,7 +40,7 @@ from tests.references import REFERENCES, VALUE_COLUMN, assert_equals_reference
 
 EXAMPLES = [make_example(seed) for seed in range(14)]
 PAIRS = {f"made:{seed}": make_pair(seed) for seed in range(14)}
-PRECISIONS = [torch.float32, torch.float16, torch.bfloat16]
+PRECISIONS = [torch.float32, torch.bfloat16]  # exact, and rounded most
 VALUES = {
     **VALUE_COLUMN,
     "ablation": "change",
@@ -110,20 +108,7 @@ def test_every_analysis_keeps_the_contract(name: str, precision: torch.dtype) ->
 
 
 @every_analysis
-def test_measure_leaves_its_input_unchanged(name: str) -> None:
-    analysis, source = build_analysis(name), made_source(name)
-    examples = [made_example(name, seed, n_words=6) for seed in range(3)]
-    shown: list[Any] = []
-    source.attend(source.batch(source.encode(examples, 512)), shown.append)
-    arrays = [v for observed in shown for v in vars(observed).values() if isinstance(v, Tensor)]
-    before = [array.clone() for array in arrays]
-    assert len(arrays) >= N_LAYERS
-    measure_batch(analysis, show_layers(analysis.reads, shown), len(examples))
-    assert all(torch.equal(one, other) for one, other in zip(arrays, before, strict=True))
-
-
-@every_analysis
-@settings(max_examples=20)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_any_partition_into_shards_adds_up_to_the_whole(name: str, data: st.DataObject) -> None:
     parts = data.draw(st.lists(st.integers(0, 3), min_size=len(EXAMPLES), max_size=len(EXAMPLES)))
@@ -137,7 +122,7 @@ def test_any_partition_into_shards_adds_up_to_the_whole(name: str, data: st.Data
 
 
 @every_analysis
-@settings(max_examples=20)
+@settings(max_examples=6)
 @given(order=st.permutations(EXAMPLES), batch_tokens=st.integers(1, 200))
 def test_order_and_batch_size_do_not_matter(
     name: str, order: list[Example], batch_tokens: int
@@ -145,33 +130,6 @@ def test_order_and_batch_size_do_not_matter(
     whole = measure_all(name)
     other = measure(order, name, batch_tokens=batch_tokens)
     assert_same_totals(whole.tallies[name], other.tallies[name])
-
-
-def in_order(table: pd.DataFrame) -> pd.DataFrame:
-    """Of a pair of heads the first one first."""
-    if "head_a" in table:
-        one, other = ["layer_a", "head_a"], ["layer_b", "head_b"]
-        ends = [list(map(tuple, table[end].to_numpy())) for end in (one, other)]
-        is_swapped = np.array([a > b for a, b in zip(*ends, strict=True)])
-        table.loc[is_swapped, one + other] = table.loc[is_swapped, other + one].to_numpy()
-    return table
-
-
-@pytest.mark.parametrize("name", of_one_model)
-def test_permuting_heads_permutes_the_table(name: str) -> None:
-    order = [3, 0, 4, 1, 2]
-
-    def permuted(encoding: Encoding) -> torch.Tensor:
-        return random_maps(encoding)[:, order]
-
-    table = table_of(measure_all(name), name)
-    moved = table_of(measure(EXAMPLES, name, made_source(name, maps=permuted)), name)
-    for column in {"head", "head_a", "head_b"} & set(moved.columns):
-        moved[column] = moved[column].map(lambda head: order[head - 1] + 1, na_action="ignore")
-    moved = in_order(moved.astype(table.dtypes))
-    labels = [c for c in table.columns if c not in table.select_dtypes("float").columns]
-    both = [t.sort_values(labels).reset_index(drop=True) for t in (table, moved)]
-    pd.testing.assert_frame_equal(*both)
 
 
 @pytest.mark.parametrize("name", of_one_model)
@@ -198,18 +156,6 @@ def test_no_examples_give_an_empty_table_with_the_same_columns(name: str) -> Non
     tables = make_tables(analysis, Tally())
     assert {table: tuple(t.columns) for table, t in tables.items()} == analysis.tables
     assert all(len(table) == 0 for table in tables.values())
-
-
-@every_analysis
-def test_tables_have_the_declared_columns(name: str) -> None:
-    tables = tables_of(measure_all(name), name)
-    assert {table: tuple(t.columns) for table, t in tables.items()} == build_analysis(name).tables
-
-
-@every_analysis
-def test_analyses_pickle(name: str) -> None:
-    analysis: Analysis = build_analysis(name)
-    assert pickle.loads(pickle.dumps(analysis)) == analysis
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name in REFERENCES])

@@ -15,7 +15,6 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForSeq2SeqLM,
     MarianMTModel,
-    PreTrainedModel,
     modeling_gguf_pytorch_utils,
 )
 
@@ -266,20 +265,6 @@ def save_language_model(folder: Path, family: str) -> None:
         torch.manual_seed(1)
         kind.from_config(build_model(family).config).save_pretrained(folder)
     build_tokenizer(FAMILIES[family].tokenizer).save_pretrained(folder)
-
-
-@pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The classes of the models that were read from files, in order."""
-    names: list[str] = []
-    own = PreTrainedModel.from_pretrained.__func__  # type: ignore[attr-defined]
-
-    def load_and_note(kind: type[PreTrainedModel], *args: Any, **kwargs: Any) -> Any:
-        names.append(kind.__name__)
-        return own(kind, *args, **kwargs)
-
-    monkeypatch.setattr(PreTrainedModel, "from_pretrained", classmethod(load_and_note))
-    return names
 
 
 @pytest.mark.parametrize("name", ["{}", "random-init:{}"])

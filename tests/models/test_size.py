@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from transformers import LlamaForCausalLM, PreTrainedModel
+from transformers import LlamaForCausalLM
 from typer.testing import CliRunner
 
 from headscope import texts
@@ -24,7 +24,6 @@ from headscope.models.loaded import LoadedModel
 from tests.e2e.test_languages import KEEPERS, THINGS, german_sentence
 from tests.models.test_load import save_language_model
 from tests.models.tiny import SENTENCES, build_tokenizer
-from tests.smollm2 import smollm2_file
 
 TEXT = Example("a", text=SENTENCES[0])
 
@@ -232,30 +231,10 @@ def test_a_gguf_file_that_is_damaged_is_told(tmp_path: Path) -> None:
         load_model(path)
 
 
-def test_a_real_gguf_file_is_measured() -> None:
-    run = analyze(
-        smollm2_file(), text=texts(SENTENCES[:2]), only="position", progress=False, examples=False
-    )
-    assert (run.manifest["model"]["layers"], run.manifest["model"]["heads"]) == (30, 9)
-    position = run.tables["position"].set_index("target")["weight"]
-    assert position["next"].max() == 0  # a decoder
-    assert position["previous"].max() > 0.5
-
-
 # --- once ---------------------------------------------------------------------------------------
 
 
-def test_a_run_with_probes_loads_the_model_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loads: list[str] = []
-    own = PreTrainedModel.from_pretrained.__func__  # type: ignore[attr-defined]
-
-    def load_and_note(kind: type[PreTrainedModel], *args: Any, **kwargs: Any) -> Any:
-        loads.append(kind.__name__)
-        return own(kind, *args, **kwargs)
-
-    monkeypatch.setattr(PreTrainedModel, "from_pretrained", classmethod(load_and_note))
+def test_a_run_with_probes_loads_the_model_once(tmp_path: Path, loads: list[str]) -> None:
     sentences = [german_sentence(k, t) for k, t in product(KEEPERS, THINGS)]
     train, test = tmp_path / "train.conllu", tmp_path / "test.conllu"
     train.write_text("\n".join(sentences[:24]))

@@ -47,22 +47,6 @@ def test_all_probes_share_one_presentation() -> None:
     assert len(shown) == 1
 
 
-def test_table_3_has_the_papers_probes_in_its_order() -> None:
-    (table,) = build_table_3({"probes": scores(best_offset=0.3, attention_only=0.6)})
-    assert row(table, "attention-only") == {
-        "probe": "attention-only",
-        "UAS %": "60.0",
-        "95 % interval": "59.0-61.0",
-        "attention-only is above it by": "",
-        "training sentences": "2,000",
-        "BERT-base: UAS %": "61",
-    }
-    assert row(table, "attention-and-words")["UAS %"] == "-"
-    assert row(table, "attention-and-words")["BERT-base: UAS %"] == "77"
-    assert [line[0] for line in table.rows][-2:] == ["structural-probe", "best-offset"]
-    assert row(table, "structural-probe")["BERT-base: UAS %"] == "80 UUAS"
-
-
 def difference(probe: str, other: str, value: float, p_value: float = 0.0001) -> dict[str, object]:
     ends = {"low": value - 0.01, "high": value + 0.01}
     return {"probe": probe, "other": other, "difference": value, **ends, "p_value": p_value}

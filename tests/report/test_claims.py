@@ -382,6 +382,11 @@ PAPER_PROBES = {
 }
 
 
+def paper_and_other(**changed: float) -> tuple[Tables, Tables]:
+    """The paper's probes, and those in which one is otherwise."""
+    return probes(**PAPER_PROBES), probes(**PAPER_PROBES | changed)
+
+
 def layers(within: float, between: float, p_value: float) -> Tables:
     row: dict[str, object] = {"layer": None, "within": within, "between": between}
     for name, value in {"within": within, "between": between}.items():
@@ -490,26 +495,11 @@ PLANTED: dict[str, tuple[Tables, Tables]] = {
         coreference(mentions(0.65, nominal=0.48), 0.52, mentions(0.69, nominal=0.5)),
     ),
     "links-are-longer-than-arcs": (lengths(19.0, 3.0), lengths(2.0, 3.0)),
-    "probe-beats-baselines": (
-        probes(**PAPER_PROBES),
-        probes(**PAPER_PROBES | {"distances_and_words": 0.76}),
-    ),
-    "probe-parses-well": (
-        probes(**PAPER_PROBES),
-        probes(**PAPER_PROBES | {"attention_and_words": 0.6}),
-    ),
-    "words-help-the-probe": (
-        probes(**PAPER_PROBES),
-        probes(**PAPER_PROBES | {"attention_only": 0.8}),
-    ),
-    "attention-alone-beats-distances": (
-        probes(**PAPER_PROBES),
-        probes(**PAPER_PROBES | {"attention_only": 0.5}),
-    ),
-    "syntax-comes-from-training": (
-        probes(**PAPER_PROBES),
-        probes(**PAPER_PROBES | {"random_init_attention_and_words": 0.75}),
-    ),
+    "probe-beats-baselines": paper_and_other(distances_and_words=0.76),
+    "probe-parses-well": paper_and_other(attention_and_words=0.6),
+    "words-help-the-probe": paper_and_other(attention_only=0.8),
+    "attention-alone-beats-distances": paper_and_other(attention_only=0.5),
+    "syntax-comes-from-training": paper_and_other(random_init_attention_and_words=0.75),
     "layers-attend-alike": (layers(0.2, 0.3, 0.001), layers(0.3, 0.2, 0.9)),
     "first-and-last-layer-attend-alike": (ends(0.1), ends(0.5)),
     "heads-cluster-by-behaviour": (layout(True), layout(False)),

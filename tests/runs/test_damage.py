@@ -215,12 +215,16 @@ CHANGES: dict[str, Callable[[pd.DataFrame], Any]] = {
 
 
 @pytest.mark.parametrize("change", [*CHANGES, "dropped"])
-@pytest.mark.parametrize("name", ["position", "entropy", "dependency-best"])
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("position", slice(7)), ("entropy", slice(2, 4)), ("dependency-best", slice(7))],
+    ids=["position", "entropy", "dependency-best"],
+)
 def test_tables_of_another_shape_are_refused_or_shown(
-    whole: Path, tmp_path: Path, name: str, change: str
+    whole: Path, tmp_path: Path, name: str, columns: slice, change: str
 ) -> None:
     folder = tmp_path / "run"
-    for column in pd.read_parquet(whole / f"tables/{name}.parquet").columns[:7]:
+    for column in pd.read_parquet(whole / f"tables/{name}.parquet").columns[columns]:
         shutil.copytree(whole, folder)
 
         def alter(table: pd.DataFrame, column: str = column) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,15 @@ class Session:
             "isLive": True,
             "models": [describe_model(models) for models in self.models],
             "shelf": self.shelf.list(),
-            "runs": [self._describe_run(models) for models in self.models],
+            "runs": self._runs,
             "start": dict(self.start),
             "meanOf": f"{MEAN_EXAMPLES} examples of {self._mean_corpus or 'nothing'}",
         }
+
+    @cached_property
+    def _runs(self) -> list[dict[str, Any] | None]:
+        """What the run knows of each model: built once for all its pages."""
+        return [self._describe_run(models) for models in self.models]
 
     def _describe_run(self, models: Models) -> dict[str, Any] | None:
         """What the run knows of a model: of the first one, and of its kinds of attention."""
