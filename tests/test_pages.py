@@ -19,7 +19,7 @@ from tests.conftest import DemoRun
 
 DOCS = Path(__file__).parents[1] / "docs"
 GUIDES = ["tutorial.md", *(f"howto/{page.name}" for page in sorted((DOCS / "howto").glob("*.md")))]
-ON_THE_DEMO = ["claims.md", "compare.md", "corpora.md", "figures.md", "runs.md"]
+ON_THE_DEMO = ["claims.md", "compare.md", "corpora.md", "explore.md", "figures.md", "runs.md"]
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXCLUDED = "toc.excluded,myst.xref_missing"  # links are checked by another test
 LINK = re.compile(r"\]\(([^)\s]+)\)")
