@@ -20,7 +20,7 @@ from benchmarks.workload import (
 from headscope.analyses.distance.measure import Distance
 from headscope.data import reading
 from headscope.engine.measure import measure_examples
-from headscope.models import slices
+from headscope.models import plain
 from headscope.models.loaded import LoadedModel, wrap_model
 from headscope.options import RunOptions
 
@@ -41,7 +41,7 @@ def smollm2_shape(n_layers: int) -> LoadedModel:
 def main(way: str, n_tokens: int, n_layers: int, threads: int) -> dict[str, float]:
     torch.set_num_threads(threads)
     if way == "torch":
-        for module in (slices, reading):
+        for module in (plain, reading):
             module.is_compiled = lambda weights: False  # type: ignore[attr-defined]
     source = smollm2_shape(n_layers)
     ways = {n: _choose(way, source, n) for n in (128, n_tokens)}

@@ -11,9 +11,8 @@ from headscope.analyses.dependency.claims import beats_offsets, is_relation
 from headscope.data.table import Tables
 from headscope.runs.run import load_run
 from headscope.stats.interval import Estimate
-from headscope.view.answer import choose_answers
+from headscope.view.answer import Answer, choose_answers
 from headscope.view.numbers import SHARE, WHOLE_PERCENT, bounds, row_estimate
-from headscope.view.specs import Answer
 from tests.conftest import DemoRun
 from tests.report.made import planted_run
 

@@ -13,7 +13,7 @@ from headscope.data.attention import LayerAttention
 from headscope.data.example import Example
 from headscope.data.reading import SUMS, MapSlice, Reading
 from headscope.engine.measure import measure_examples
-from headscope.models import slices
+from headscope.models import plain, slices
 from headscope.models.loaded import wrap_model
 from headscope.models.slices import Slicing
 from headscope.options import RunOptions
@@ -50,7 +50,7 @@ def test_slices_of_a_family_make_up_its_maps(name: str, n_rows: int) -> None:
 def test_slices_without_compiled_code_make_up_the_maps_of_a_family(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (slices, reading):
+    for module in (plain, reading):
         monkeypatch.setattr(module, "is_compiled", lambda weights: False)
     compare_with_whole(name, 7)
 

@@ -7,6 +7,7 @@ from headscope.data.depth import halves
 from headscope.options import require
 from headscope.stats.estimates import add_difference, mean_over_layers
 from headscope.view import specs
+from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.facts import head_facts
 from headscope.view.judge import above, name_head, top_row
 from headscope.view.numbers import POINTS, SHARE
@@ -74,7 +75,7 @@ def answer(tables):
     text = (
         f"Head {name_head(row)} looks most sharply, with {SHARE.number(row['share'])} of attention."
     )
-    return [specs.Answer(text, 0.7, SHARE.row(row, "share"), (name_head(row),), "sharpness")]
+    return [Answer(text, 0.7, SHARE.row(row, "share"), (name_head(row),), "sharpness")]
 
 
 def sharpest(table, min_count):
@@ -93,7 +94,7 @@ PRESENTATION = Presentation(SURFACE, show=[
         says="Heads of the upper half of the layers look more sharply than those of the lower.",
         paper="no paper: an example", section="Example", figure="sharpness",
     ),
-    specs.AnswerMaker(("sharpness",), answer),
+    AnswerMaker(("sharpness",), answer),
     head_facts("sharpness", "sharpness", "share", value="{} of attention"),
     specs.PrintedTable("sharpness", sharpest),
     specs.Behaviour(

@@ -8,10 +8,17 @@ import pytest
 from headscope.analyses.gradient import UPPER
 from headscope.data.table import join_kinds
 from headscope.stats.interval import Estimate
-from headscope.view.answer import answer_run, choose_answers, count_heads
+from headscope.view.answer import (
+    Answer,
+    AnswerMaker,
+    Topic,
+    answer_run,
+    choose_answers,
+    count_heads,
+)
 from headscope.view.judge import Passing
 from headscope.view.presentation import Presentation, list_specs
-from headscope.view.specs import Answer, AnswerMaker, Figure, Topic
+from headscope.view.specs import Figure
 from headscope.view.terminal import describe_answers
 
 Tables = dict[str, pd.DataFrame]

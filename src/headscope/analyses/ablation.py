@@ -19,20 +19,12 @@ from headscope.options import option
 from headscope.stats.estimates import Estimates, Number
 from headscope.stats.interval import Estimate
 from headscope.stats.sums import REPLICATE, Sums, mean_of
+from headscope.view.answer import Answer, AnswerMaker, Topic
 from headscope.view.facts import head_facts
 from headscope.view.judge import name_head, top_row
 from headscope.view.numbers import SMALL, row_estimate
 from headscope.view.presentation import IMPORTANCE, Presentation
-from headscope.view.specs import (
-    HOW_TO_READ,
-    Answer,
-    AnswerMaker,
-    Dots,
-    Grid,
-    PrintedTable,
-    Topic,
-    how_to_read,
-)
+from headscope.view.specs import HOW_TO_READ, Dots, Grid, PrintedTable, how_to_read
 from headscope.view.table import TextTable
 
 __all__ = ["MODES", "Ablation", "read_heads"]

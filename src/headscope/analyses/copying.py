@@ -13,12 +13,12 @@ from headscope.lazy import Tensor, torch
 from headscope.options import option
 from headscope.stats.estimates import FROM_0_TO_1, EstimateColumn, Estimates, Number
 from headscope.stats.sums import Sums
-from headscope.view.answer import count_heads
+from headscope.view.answer import Answer, AnswerMaker, Topic, count_heads
 from headscope.view.facts import head_facts
 from headscope.view.judge import fill_exact, passing
 from headscope.view.numbers import SHARE
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
-from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, Topic
+from headscope.view.specs import HOW_TO_READ, Grid
 
 __all__ = ["CopyingHeads"]
 

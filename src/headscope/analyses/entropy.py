@@ -28,7 +28,14 @@ from headscope.stats.estimates import (
 )
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums
-from headscope.view.answer import count_heads, nearest_head, write_percent
+from headscope.view.answer import (
+    Answer,
+    AnswerMaker,
+    Topic,
+    count_heads,
+    nearest_head,
+    write_percent,
+)
 from headscope.view.facts import head_facts
 from headscope.view.judge import (
     CAUSAL,
@@ -49,8 +56,6 @@ from headscope.view.numbers import POINTS, SHARE, Form, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
 from headscope.view.specs import (
     HOW_TO_READ,
-    Answer,
-    AnswerMaker,
     Behaviour,
     Dots,
     Grid,
@@ -58,7 +63,6 @@ from headscope.view.specs import (
     Hover,
     Kind,
     Threshold,
-    Topic,
     how_to_read,
 )
 

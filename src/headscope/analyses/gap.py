@@ -47,12 +47,12 @@ from headscope.stats.accuracy import BEST_HEAD_COLUMNS, best_head, best_table
 from headscope.stats.bucket import leave_one_out
 from headscope.stats.interval import align, estimate, proportion, share
 from headscope.stats.sums import Sums
-from headscope.view.answer import OPEN, name_best, write_percent
+from headscope.view.answer import OPEN, Answer, AnswerMaker, Topic, name_best, write_percent
 from headscope.view.facts import accuracy_facts
 from headscope.view.judge import name_head, top_row
 from headscope.view.numbers import PERCENT, RATIO, SHARE, WHOLE_PERCENT, held_out, percent
 from headscope.view.presentation import ANTECEDENTS, Presentation
-from headscope.view.specs import Answer, AnswerMaker, PrintedTable, Topic
+from headscope.view.specs import PrintedTable
 from headscope.view.table import Column, TextTable, build_table, corpus_columns
 
 __all__ = ["Gap"]

@@ -22,11 +22,12 @@ from headscope.stats.difference import ratio_estimate
 from headscope.stats.estimates import AT_LEAST_0, Estimates, Number, Summary, mean_over_layers
 from headscope.stats.interval import Estimate
 from headscope.stats.sums import REPLICATE, Sums
+from headscope.view.answer import Answer, AnswerMaker, Topic
 from headscope.view.facts import head_facts
 from headscope.view.judge import Claim, Outcome, fill_exact, judge
 from headscope.view.numbers import RATIO, SMALL, row_estimate
 from headscope.view.presentation import IMPORTANCE, Presentation
-from headscope.view.specs import Answer, AnswerMaker, Dots, PrintedTable, Topic, how_to_read
+from headscope.view.specs import Dots, PrintedTable, how_to_read
 from headscope.view.table import TextTable
 
 __all__ = ["UPPER", "Gradient"]

@@ -31,9 +31,10 @@ from headscope.options import require
 from headscope.stats.bucket import N_FOLDS, leave_one_out, make_partitions
 from headscope.stats.interval import Estimate, estimate, share
 from headscope.stats.sums import Sums
+from headscope.view.answer import Answer, AnswerMaker
 from headscope.view.numbers import NATS, RATIO, ROUND_PERCENT
 from headscope.view.presentation import PAIR, Presentation
-from headscope.view.specs import Answer, AnswerMaker, Figure, PageTable, PrintedTable
+from headscope.view.specs import Figure, PageTable, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["HeadMatches"]

@@ -13,11 +13,11 @@ from headscope.data.table import Tables
 from headscope.lazy import Tensor, torch
 from headscope.stats.estimates import AT_LEAST_0, Estimates, Number
 from headscope.stats.sums import Sums
-from headscope.view.answer import name_heads
+from headscope.view.answer import Answer, AnswerMaker, Topic, name_heads
 from headscope.view.facts import head_facts
 from headscope.view.numbers import SMALL, Form
 from headscope.view.presentation import IMPORTANCE, DerivedTables, MapOptions, Presentation
-from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, PrintedTable, Topic
+from headscope.view.specs import HOW_TO_READ, Grid, PrintedTable
 from headscope.view.table import Column, build_table
 
 __all__ = ["Importance"]

@@ -20,21 +20,18 @@ from headscope.options import option
 from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number, Summary, add_difference
 from headscope.stats.ranking import Values
 from headscope.stats.sums import REPLICATE, Sums
-from headscope.view.answer import count_heads, nearest_head
+from headscope.view.answer import Answer, AnswerMaker, Topic, count_heads, nearest_head
 from headscope.view.facts import head_facts
 from headscope.view.judge import above, fill_exact, passing, some
 from headscope.view.numbers import SHARE, Form, row_estimate
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
 from headscope.view.specs import (
     COLOURS,
-    Answer,
-    AnswerMaker,
     Behaviour,
     Dots,
     HeadMeasure,
     Kind,
     Threshold,
-    Topic,
     attention_grid,
     how_to_read,
 )

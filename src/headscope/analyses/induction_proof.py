@@ -22,11 +22,11 @@ from headscope.lazy import Tensor
 from headscope.options import option, require
 from headscope.stats.estimates import EstimateColumn, Estimates, Number, add_difference
 from headscope.stats.sums import REPLICATE, Sums
-from headscope.view.answer import join_words, write_percent
+from headscope.view.answer import Answer, AnswerMaker, Topic, join_words, write_percent
 from headscope.view.judge import Claim, Outcome, all_of, judge
 from headscope.view.numbers import SHARE, WHOLE_PERCENT, row_estimate
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
-from headscope.view.specs import Answer, AnswerMaker, PrintedTable, Topic
+from headscope.view.specs import PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from headscope.data.table import Tables, rows_where
 from headscope.lazy import Tensor
 from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number
 from headscope.stats.sums import Sums
-from headscope.view.answer import write_percent
+from headscope.view.answer import Answer, AnswerMaker, Topic, write_percent
 from headscope.view.facts import head_facts
 from headscope.view.judge import Claim, Outcome, judge_count, name_head, note_open, passing, top_row
 from headscope.view.numbers import SHARE, WHOLE_PERCENT, percent, row_estimate
 from headscope.view.presentation import SURFACE, Presentation
-from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, Kind, Look, Topic
+from headscope.view.specs import HOW_TO_READ, Grid, Kind, Look
 
 __all__ = ["MaxWeight"]
 

@@ -17,21 +17,12 @@ from headscope.lazy import Tensor, torch
 from headscope.stats.estimates import Estimates, Number
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums
-from headscope.view.answer import count_heads, nearest_head
+from headscope.view.answer import Answer, AnswerMaker, count_heads, nearest_head
 from headscope.view.facts import head_facts
 from headscope.view.judge import passing
 from headscope.view.numbers import Form
 from headscope.view.presentation import CROSS, Presentation
-from headscope.view.specs import (
-    COLOURS,
-    HOW_TO_READ,
-    Answer,
-    AnswerMaker,
-    Behaviour,
-    Grid,
-    Kind,
-    Threshold,
-)
+from headscope.view.specs import COLOURS, HOW_TO_READ, Behaviour, Grid, Kind, Threshold
 
 __all__ = ["Monotonicity"]
 

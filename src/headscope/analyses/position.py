@@ -14,20 +14,17 @@ from headscope.lazy import Tensor
 from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums
-from headscope.view.answer import count_heads, nearest_head
+from headscope.view.answer import Answer, AnswerMaker, Topic, count_heads, nearest_head
 from headscope.view.facts import head_facts
 from headscope.view.judge import CAUSAL, fill_exact, most, mostly_low, passing, some, top_row
 from headscope.view.presentation import SURFACE, Presentation
 from headscope.view.specs import (
-    Answer,
-    AnswerMaker,
     Behaviour,
     Dots,
     HeadMeasure,
     Kind,
     Look,
     Threshold,
-    Topic,
     attention_grid,
     how_to_read,
 )

@@ -19,7 +19,7 @@ from headscope.options import option, require
 from headscope.stats.estimates import AT_LEAST_0, FROM_0_TO_1, Estimates, Number, Summary
 from headscope.stats.ranking import Values
 from headscope.stats.sums import REPLICATE, Sums
-from headscope.view.answer import write_percent
+from headscope.view.answer import Answer, AnswerMaker, Topic, write_percent
 from headscope.view.facts import head_facts
 from headscope.view.judge import name_head, top_row
 from headscope.view.numbers import SHARE, WHOLE_PERCENT, Form, row_estimate
@@ -27,15 +27,12 @@ from headscope.view.presentation import LANGUAGE_MODELS, Presentation
 from headscope.view.specs import (
     COLOURS,
     HOW_TO_READ,
-    Answer,
-    AnswerMaker,
     Behaviour,
     Grid,
     HeadMeasure,
     Hover,
     Kind,
     Threshold,
-    Topic,
 )
 
 __all__ = ["Reach"]

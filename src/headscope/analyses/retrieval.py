@@ -29,23 +29,12 @@ from headscope.lazy import Tensor, torch
 from headscope.options import option
 from headscope.stats.estimates import FROM_0_TO_1, EstimateColumn, Estimates, Number, Summary
 from headscope.stats.sums import Sums
-from headscope.view.answer import count_heads
+from headscope.view.answer import Answer, AnswerMaker, Topic, count_heads
 from headscope.view.facts import head_facts
 from headscope.view.judge import Claim, Outcome, fill_exact, list_heads, note_open, passing
 from headscope.view.numbers import SHARE, percent
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
-from headscope.view.specs import (
-    COLOURS,
-    HOW_TO_READ,
-    Answer,
-    AnswerMaker,
-    Behaviour,
-    Grid,
-    HeadMeasure,
-    Kind,
-    Threshold,
-    Topic,
-)
+from headscope.view.specs import COLOURS, HOW_TO_READ, Behaviour, Grid, HeadMeasure, Kind, Threshold
 
 __all__ = ["Retrieval"]
 

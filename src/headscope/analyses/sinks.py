@@ -15,7 +15,7 @@ from headscope.lazy import Tensor, torch
 from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number, Summary
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums
-from headscope.view.answer import count_heads
+from headscope.view.answer import Answer, AnswerMaker, count_heads
 from headscope.view.facts import head_facts
 from headscope.view.judge import (
     Claim,
@@ -28,7 +28,7 @@ from headscope.view.judge import (
 )
 from headscope.view.numbers import SHARE
 from headscope.view.presentation import LANGUAGE_MODELS, Presentation
-from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, Hover
+from headscope.view.specs import HOW_TO_READ, Grid, Hover
 
 __all__ = ["Sinks"]
 

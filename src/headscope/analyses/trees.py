@@ -29,12 +29,11 @@ from headscope.data.words import (
 from headscope.lazy import Tensor, torch
 from headscope.stats.accuracy import SCORE_COLUMNS, score_columns
 from headscope.stats.sums import Sums
-from headscope.view.answer import write_percent
+from headscope.view.answer import Answer, AnswerMaker, Topic, write_percent
 from headscope.view.facts import accuracy_facts
 from headscope.view.judge import name_head, top_row
 from headscope.view.numbers import SHARE, WHOLE_PERCENT, row_estimate
 from headscope.view.presentation import SYNTAX, Presentation
-from headscope.view.specs import Answer, AnswerMaker, Topic
 
 __all__ = ["Trees"]
 

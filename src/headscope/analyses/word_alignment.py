@@ -22,12 +22,12 @@ from headscope.lazy import Tensor, torch
 from headscope.stats.estimates import FROM_0_TO_1, EstimateColumn, Estimates, Number
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums, mean_of
-from headscope.view.answer import OPEN, write_percent
+from headscope.view.answer import OPEN, Answer, AnswerMaker, Topic, write_percent
 from headscope.view.facts import head_facts
 from headscope.view.judge import name_head
 from headscope.view.numbers import SHARE, WHOLE_PERCENT, row_estimate
 from headscope.view.presentation import CROSS, LEAST_SHARE, NotableHead, Presentation
-from headscope.view.specs import HOW_TO_READ, Answer, AnswerMaker, Grid, PrintedTable, Topic
+from headscope.view.specs import HOW_TO_READ, Grid, PrintedTable
 from headscope.view.table import Column, build_table
 
 __all__ = ["WordAlignment"]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from headscope.data.table import Tables
 from headscope.probes import UNTRAINED_PREFIX
+from headscope.view.answer import Answer, AnswerMaker, Topic
 from headscope.view.facts import FactMaker, Facts, add_rank, by_head
 from headscope.view.judge import Claim, Outcome, all_of, judge
 from headscope.view.numbers import (
@@ -21,16 +22,7 @@ from headscope.view.numbers import (
     row_estimate,
 )
 from headscope.view.presentation import ALL_HEADS, Presentation
-from headscope.view.specs import (
-    Answer,
-    AnswerMaker,
-    Bars,
-    Figure,
-    Hover,
-    PageTable,
-    PrintedTable,
-    Topic,
-)
+from headscope.view.specs import Bars, Figure, Hover, PageTable, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["PRESENTATION"]

@@ -1,8 +1,10 @@
 """The answer in short: a few plain sentences that the analyses write from their tables."""
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from math import nan
 from typing import Any
 
@@ -20,11 +22,10 @@ from headscope.view.numbers import (
     name_specials,
     row_estimate,
 )
-from headscope.view.specs import Answer, AnswerMaker, Topic
 
 __all__ = [
-    "OPEN", "answer_run", "choose_answers", "count_heads", "join_words",
-    "name_best", "name_heads", "nearest_head", "say_more", "write_percent",
+    "OPEN", "Answer", "AnswerMaker", "Topic", "answer_run", "choose_answers", "count_heads",
+    "join_words", "name_best", "name_heads", "nearest_head", "say_more", "write_percent",
 ]  # fmt: skip
 
 MOST = 6  # sentences
@@ -32,6 +33,68 @@ OPEN = 0.2  # the weight of the news that something was not found
 NAMED_HEADS = 3
 FEW_DOCUMENTS, FEW_TOKENS = 10, 1000  # fewer tell too little of a model
 KINDS = {"cross": "cross attention"}
+HEAD = re.compile(r"\b\d+-\d+\b")
+
+
+class Topic(IntEnum):
+    """What a sentence is about, in the order in which a reader cares: this is the only place that
+    ranks sentences of different analyses. From `SUMMARY` on they only fill what is left over."""
+
+    REST = 1  # where attention rests
+    ASKED = 2  # what the user named: token classes, ablated heads
+    FINDS = 3  # a head that finds words: relations, antecedents, copies
+    HEAD = 4  # a head with a pattern: the previous token
+    EXTREME = 5  # a head that is far from all others in something
+    SUMMARY = 6  # a number over all heads
+    NONE = 7  # that no head does something
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A sentence, and how much it says about a model.
+
+    The topic ranks it among the sentences of other analyses, `weight` among those of the same: the
+    more frequent or larger what it tells, the more. A sentence with an `estimate` is said only if
+    the interval is clear of the `threshold`, and at most `widest` wide.
+    """
+
+    text: str
+    weight: float = 1.0
+    detail: str = ""  # more numbers with their intervals
+    heads: tuple[str, ...] = ()  # those that the text names, as "3-3"
+    figure: str = ""  # the figure that shows it
+    topic: Topic = Topic.HEAD
+    estimate: Estimate[float] | None = None  # the number that it is about
+    threshold: float = nan  # what the number is compared with, in its unit; nan: with nothing
+    widest: float = 0.3  # the widest interval that still tells something, in its unit
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the data decide it: the one rule for all sentences."""
+        if self.estimate is None:
+            return True
+        _, low, high = self.estimate
+        if not high - low <= self.widest:  # too wide, or no interval
+            return False
+        return not low <= self.threshold <= high
+
+    def parts(self) -> Iterator[tuple[str, bool]]:
+        """The text in parts: heads, which link to their cards, and what is between them."""
+        place = 0
+        for match in HEAD.finditer(self.text):
+            if match[0] in self.heads:
+                yield self.text[place : match.start()], False
+                yield match[0], True
+                place = match.end()
+        yield self.text[place:], False
+
+
+@dataclass(frozen=True)
+class AnswerMaker:
+    """Sentences of an analysis, and the tables they are read off."""
+
+    needs: tuple[str, ...]
+    make: Callable[[Tables], list[Answer]]
 
 
 def answer_run(tables: Tables, manifest: Mapping[str, Any], most: int = MOST) -> list[Answer]:

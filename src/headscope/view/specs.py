@@ -3,11 +3,8 @@
 A spec names a table, columns and words; this room draws and writes. No chart library is loaded.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from math import nan
 from typing import Any
 
 import pandas as pd
@@ -15,14 +12,12 @@ import pandas as pd
 from headscope.data.table import Tables, split_kinds
 from headscope.errors import StudyError
 from headscope.options import flag_of
-from headscope.stats.interval import Estimate
 from headscope.view.table import TextTable, choose_rows
 
 __all__ = [
-    "COLOURS", "EACH", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Answer",
-    "AnswerMaker", "Bars", "Behaviour", "Dots", "Figure", "Grid", "HeadMeasure", "Hover", "Kind",
-    "Labels", "Look", "PageTable", "PrintedTable", "Threshold", "Topic",
-    "attention_grid", "how_to_read",
+    "COLOURS", "EACH", "GREY", "HOW_TO_READ", "IN_BRACKETS", "KIND_TITLES", "OTHER", "Bars",
+    "Behaviour", "Dots", "Figure", "Grid", "HeadMeasure", "Hover", "Kind", "Labels", "Look",
+    "PageTable", "PrintedTable", "Threshold", "attention_grid", "how_to_read",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, told apart by all eyes, without the two that vanish on white or black.
@@ -37,7 +32,6 @@ HOW_TO_READ = "Each cell is a head. Rows: layers. Columns: heads."
 IN_BRACKETS = "A head in brackets was chosen in under half of the folds; its bar includes others."
 
 EACH = "<each>"  # in the words of a behaviour: the value that it is about
-HEAD = re.compile(r"\b\d+-\d+\b")
 
 
 # Figures.
@@ -193,70 +187,6 @@ def attention_grid(name: str, table: str, to: str, where: Mapping[str, str], con
         has_content=lambda tables: bool((choose_rows(tables[table], where)["weight"] > 0).any()),
         content=content,
     )
-
-
-# Sentences.
-
-
-class Topic(IntEnum):
-    """What a sentence is about, in the order in which a reader cares: this is the only place that
-    ranks sentences of different analyses. From `SUMMARY` on they only fill what is left over."""
-
-    REST = 1  # where attention rests
-    ASKED = 2  # what the user named: token classes, ablated heads
-    FINDS = 3  # a head that finds words: relations, antecedents, copies
-    HEAD = 4  # a head with a pattern: the previous token
-    EXTREME = 5  # a head that is far from all others in something
-    SUMMARY = 6  # a number over all heads
-    NONE = 7  # that no head does something
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A sentence, and how much it says about a model.
-
-    The topic ranks it among the sentences of other analyses, `weight` among those of the same: the
-    more frequent or larger what it tells, the more. A sentence with an `estimate` is said only if
-    the interval is clear of the `threshold`, and at most `widest` wide.
-    """
-
-    text: str
-    weight: float = 1.0
-    detail: str = ""  # more numbers with their intervals
-    heads: tuple[str, ...] = ()  # those that the text names, as "3-3"
-    figure: str = ""  # the figure that shows it
-    topic: Topic = Topic.HEAD
-    estimate: Estimate[float] | None = None  # the number that it is about
-    threshold: float = nan  # what the number is compared with, in its unit; nan: with nothing
-    widest: float = 0.3  # the widest interval that still tells something, in its unit
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the data decide it: the one rule for all sentences."""
-        if self.estimate is None:
-            return True
-        _, low, high = self.estimate
-        if not high - low <= self.widest:  # too wide, or no interval
-            return False
-        return not low <= self.threshold <= high
-
-    def parts(self) -> Iterator[tuple[str, bool]]:
-        """The text in parts: heads, which link to their cards, and what is between them."""
-        place = 0
-        for match in HEAD.finditer(self.text):
-            if match[0] in self.heads:
-                yield self.text[place : match.start()], False
-                yield match[0], True
-                place = match.end()
-        yield self.text[place:], False
-
-
-@dataclass(frozen=True)
-class AnswerMaker:
-    """Sentences of an analysis, and the tables they are read off."""
-
-    needs: tuple[str, ...]
-    make: Callable[[Tables], list[Answer]]
 
 
 # Behaviours and labels.

@@ -7,10 +7,9 @@ import pandas as pd
 from headscope.analyses.coreference.tables import CANDIDATES
 from headscope.data.table import Tables
 from headscope.stats.interval import Estimate
-from headscope.view.answer import OPEN, name_best, write_percent
+from headscope.view.answer import OPEN, Answer, AnswerMaker, Topic, name_best, write_percent
 from headscope.view.judge import in_paper_window, name_head, top_row
 from headscope.view.numbers import POINTS, SHARE, WHOLE_PERCENT, held_out, percent, row_estimate
-from headscope.view.specs import Answer, AnswerMaker, Topic
 from headscope.view.table import name_corpus
 
 __all__ = ["ANSWERS"]

@@ -4,10 +4,9 @@ import pandas as pd
 
 from headscope.analyses.dependency.claims import beats_offsets, is_relation
 from headscope.data.table import Tables
-from headscope.view.answer import OPEN, join_words, write_percent
+from headscope.view.answer import OPEN, Answer, AnswerMaker, Topic, join_words, write_percent
 from headscope.view.judge import name_head
 from headscope.view.numbers import POINTS, SHARE, WHOLE_PERCENT, held_out, is_agreed, percent
-from headscope.view.specs import Answer, AnswerMaker, Topic
 from headscope.view.table import name_corpus
 
 __all__ = ["ANSWERS", "list_synonyms", "name_plainly"]

@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 
 from headscope.data.table import Tables
+from headscope.view.answer import Answer, AnswerMaker, Topic
 from headscope.view.facts import FactMaker, Facts, Part, by_head
 from headscope.view.judge import Claim, Outcome, judge
 from headscope.view.numbers import NATS, SHARE, Form, p_value, row_estimate
 from headscope.view.presentation import MAP, DerivedTables, MapOptions, Presentation
-from headscope.view.specs import OTHER, Answer, AnswerMaker, Figure, PrintedTable, Topic
+from headscope.view.specs import OTHER, Figure, PrintedTable
 from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["PRESENTATION"]

@@ -3,10 +3,9 @@
 import pandas as pd
 
 from headscope.data.table import Tables, rows_where
-from headscope.view.answer import count_heads, name_heads, nearest_head
+from headscope.view.answer import Answer, AnswerMaker, Topic, count_heads, name_heads, nearest_head
 from headscope.view.judge import fill_exact, name_head, passing, top_row
 from headscope.view.numbers import ROUND_PERCENT, SHARE, WHOLE_PERCENT, Form, row_estimate
-from headscope.view.specs import Answer, AnswerMaker, Topic
 from headscope.view.table import FIRM, TextTable
 
 __all__ = ["ANSWERS", "list_own_classes", "read_own_classes"]
