@@ -19,7 +19,6 @@ from headscope.data.example import Example
 from headscope.engine.measure import Result, measure_examples
 from headscope.models.loaded import LoadedModel
 from headscope.options import RunOptions
-from headscope.stats.ranking import Values
 
 __all__ = ["OPTIONS", "check_agreement", "run"]
 
@@ -86,17 +85,16 @@ class _Timed:
     """An analysis that counts the seconds it takes."""
 
     def __init__(self, analysis: Any) -> None:
-        self.analysis, self.name, self.seconds = analysis, analysis.name, 0.0
-        self.reads, self.weighs_documents = analysis.reads, analysis.weighs_documents
+        self.analysis, self.seconds = analysis, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.analysis, name)
 
     def measure(self, seen: Readings) -> Mapping[str, Tensor]:
         start = perf_counter()
         values = self.analysis.measure(seen)
         self.seconds += perf_counter() - start
         return values
-
-    def rank(self, values: Mapping[str, Values]) -> Mapping[str, Values]:
-        return self.analysis.rank(values)  # within "adding"
 
 
 def check_agreement(usual: UsualTotals, result: Result) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks import coverage
+from benchmarks import coverage, speed
 from benchmarks.speed import OPTIONS, check_agreement
 from benchmarks.usual import measure_usually
 from benchmarks.workload import WholeMaps, build_analyses, make_segments, minilm
@@ -16,6 +16,13 @@ def test_the_usual_way_gives_the_numbers_of_the_engine() -> None:
     batch = source.batch(source.encode(examples, 40))
     result = measure_examples(examples, source, build_analyses(), OPTIONS)
     check_agreement(measure_usually(source, [batch]), result)
+
+
+def test_each_part_of_a_pass_has_its_seconds() -> None:
+    parts = speed._measure_in_parts(minilm(), make_segments(2, 30))
+    names = {analysis.name for analysis in build_analyses()}
+    assert names < set(parts)
+    assert min(parts[name] for name in names) > 0
 
 
 def test_whole_maps_give_the_numbers_of_slices() -> None:
