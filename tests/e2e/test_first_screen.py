@@ -51,7 +51,7 @@ def e5_small(request: pytest.FixtureRequest) -> Run:
 
 def smollm2(request: pytest.FixtureRequest) -> Run:
     text = request.getfixturevalue("articles")
-    return hs.analyze(smollm2_file(), text=text, only=SURFACE, **QUICK)
+    return hs.analyze(smollm2_file(), text=text, only=f"{SURFACE},induction", **QUICK)
 
 
 def tokens_23(request: pytest.FixtureRequest) -> Run:
@@ -76,7 +76,7 @@ def test_sentences_begin_with_where_attention_rests_and_have_intervals(
     said = opened.page.locator("#answer li p").all_inner_texts()
     assert 3 <= len(said) <= 6
     assert " of all attention rests on " in said[0]
-    assert all(re.search(r"\d \[\d|%\s\[\d", text) for text in said)
+    assert all(re.search(r"\[[+-]?\d", text) for text in said)
     heads = opened.page.locator("#answer a.head")
     heads.first.click()
     assert opened.page.locator("#card-title").inner_text() == f"Head {heads.first.inner_text()}"
@@ -149,3 +149,21 @@ def test_a_real_gguf_file_is_measured_as_a_decoder(run: Run) -> None:
     position = run.tables["position"].set_index("target")["weight"]
     assert position["next"].max() == 0
     assert position["previous"].max() > 0.5
+
+
+@pytest.mark.parametrize("run", [smollm2], indirect=True)
+def test_a_real_decoder_has_the_heads_that_independent_code_found(run: Run) -> None:
+    expected = {
+        "induction": {(19, 7): 0.87, (18, 4): 0.76, (18, 5): 0.73},
+        "previous": {(17, 1): 0.88, (12, 2): 0.85},
+        "duplicate": {(9, 1): 0.68, (15, 4): 0.66},
+    }
+    table = run.tables["induction"].set_index(["layer", "head"])
+    for pattern, heads in expected.items():
+        weights = table.loc[table["pattern"] == pattern, "weight"]
+        assert set(weights.nlargest(len(heads)).index) == set(heads), pattern
+        for head, weight in heads.items():
+            assert weights[head] == pytest.approx(weight, abs=0.08), (pattern, head)
+    losses = run.tables["induction-loss"].set_index("copy")["loss"]
+    assert losses["first"] == pytest.approx(14.2, abs=0.5)
+    assert losses["second"] == pytest.approx(3.2, abs=0.5)
