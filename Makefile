@@ -72,7 +72,7 @@ findings: setup
 paper: setup
 	$(BIN)/python -m benchmarks.paper measure runs/paper --model $(MODEL)
 	$(BIN)/python -m benchmarks.paper page runs/paper > docs/results/bert-base.md
-	for figure in relations-sheet special-tokens entropy heads-map; do $(BIN)/headscope report \
+	for figure in relations-sheet heads-sheet special-tokens entropy heads-map; do $(BIN)/headscope report \
 		runs/paper/bert --figure $$figure --format png --size 14cm --out docs/images/bert-$$figure.png; done
 
 # Cross attention of a translation model: make translation MODEL=folder; two minutes.

@@ -178,3 +178,10 @@ def test_kinds_are_few_and_what_is_no_other_is_a_relation() -> None:
         "an antecedent (coreference)",
         "other",
     ]
+
+
+def test_the_shape_of_every_kind_is_seen_when_it_is_filled() -> None:
+    """Vega draws "stroke" as a line, which has no inside: heads of that kind would be missing."""
+    filled = {"circle", "square", "cross", "diamond", "arrow", "wedge"}
+    filled |= {f"triangle-{side}" for side in ("up", "down", "left", "right")}
+    assert {kind.shape for kind in list_kinds()} <= filled

@@ -55,7 +55,7 @@ PANELS = {
 }
 OPENING = Kind("the opening or first token", "#EEB422", "square")
 CLOSING = Kind("the closing token", "#D1480B", "cross")
-BOTH = Kind("special tokens together", "#7A1F4A", "stroke")
+BOTH = Kind("special tokens together", "#7A1F4A", "square")
 PUNCTUATION = Kind("periods and commas", "#D77FB5", "triangle-down")
 SINK = Kind("no token (learned sink)", "#6B6B6B", "wedge")
 OWN = Kind("token classes of yours", "#5B5BD6", "arrow")
