@@ -76,8 +76,8 @@ def _refuse_unknown(models: Models, heads: Collection[tuple[int, int]], mode: st
         )
     if not isinstance(models.source, LoadedModel):
         raise StudyError(
-            f"The heads of {models.source.name} cannot be switched off. Expected a transformers "
-            "model; choose one."
+            f"These heads of {models.source.name} cannot be switched off. Expected a transformers "
+            "model, or the encoder of an encoder-decoder; choose one."
         )
     refuse_absent_heads(models.source, heads)
     return models.source
