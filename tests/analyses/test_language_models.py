@@ -202,6 +202,8 @@ def test_sinks_and_reach_of_known_maps() -> None:
     beyond = np.mean([abs(q - k) >= 10 and k >= 2 for q, k in pairs])
     distance = np.mean([abs(q - k) for q, k in pairs])
     assert reach["distance"].tolist() == pytest.approx([(n - 1) / 2] * 2 + [distance] * 2)
+    variances = [(n * n - 1) / 12] * 2 + [np.var([abs(q - k) for q, k in pairs])] * 2
+    assert reach["variance"].tolist() == pytest.approx(variances)
     assert reach["beyond"].tolist() == pytest.approx([0, 0, beyond, beyond])
 
 

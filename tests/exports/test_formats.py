@@ -103,7 +103,7 @@ def test_headvis_names_the_numbers_of_a_real_run_as_neuronpedia_does(tmp_path: P
     run = made_run(only="position,entropy,reach")
     config, rows, heads = load_headvis(hs.export(run, tmp_path / "headvis"))
     known = {"self_attention_score", "prev_token_score", "pattern_entropy", "qk_distance"}
-    assert known <= set(config.metrics)
+    assert {*known, "qk_distance_variance"} <= set(config.metrics)
     position = run.tables["position"]
     wanted = position[position["target"] == "previous"].set_index(["layer", "head"])["weight"]
     for row in rows:

@@ -37,6 +37,7 @@ from tests.making import (
     random_maps,
 )
 from tests.references import REFERENCES, VALUE_COLUMN, assert_equals_reference
+from tests.references.language_models import reach_variance
 
 EXAMPLES = [make_example(seed) for seed in range(14)]
 PAIRS = {f"made:{seed}": make_pair(seed) for seed in range(14)}
@@ -166,6 +167,13 @@ def test_tables_equal_the_slow_reference(name: str) -> None:
         encodings = [encode_pair(pair) for pair in PAIRS.values()]
     maps = [random_maps(encoding).numpy() for encoding in encodings]
     assert_equals_reference(table_of(measure_all(name), name), name, maps, encodings)
+
+
+def test_the_variance_of_distances_equals_the_slow_reference() -> None:
+    encodings = [encode_words(example) for example in EXAMPLES]
+    maps = [random_maps(encoding).numpy() for encoding in encodings]
+    rows = table_of(measure_all("reach"), "reach").set_index(["layer", "head"])["variance"]
+    assert rows.to_dict() == pytest.approx(reach_variance(maps, encodings))
 
 
 @pytest.mark.parametrize("name", ALSO_ACROSS)

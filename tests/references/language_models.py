@@ -59,6 +59,20 @@ def reach(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     return rows
 
 
+def reach_variance(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
+    """Around the mean distance of all examples, each of which counts the same."""
+    rows: Rows = {}
+    for (layer, head), centre in reach(maps, encodings).items():
+        found = []
+        for example in maps:
+            weights = example[layer - 1][head - 1]
+            pairs = [(q, k) for q in range(len(weights)) for k in range(len(weights[q]))]
+            squares = (weights[q][k] * (abs(q - k) - centre) ** 2 for q, k in pairs)
+            found.append(sum(squares) / len(weights))
+        rows[layer, head] = mean(found)
+    return rows
+
+
 def retrieval(maps: Maps, encodings: Sequence[Encoding]) -> Rows:
     """Words 0 to 4: text, fact, text, question, answer. Every trial with an answer counts."""
     rows: Rows = {}

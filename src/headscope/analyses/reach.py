@@ -45,6 +45,7 @@ class Distances(NamedTuple):
     """Sums over the rows of a map."""
 
     distance: Tensor  # [example, head]: of weight times distance
+    square: Tensor  # of weight times distance squared
     beyond: Tensor  # of the weight beyond the first and the last tokens
     weight: Tensor  # of all weight on tokens
 
@@ -58,14 +59,16 @@ class DistanceSums(Reading):
 
     def begin(self, layer: LayerAttention) -> Distances:
         shape, device = layer.weights.shape[:2], layer.batch.device
-        zeros = (torch.zeros(shape, dtype=layer.weights.dtype, device=device) for _ in range(3))
+        zeros = (
+            torch.zeros(shape, dtype=layer.weights.dtype, device=device) for _ in Distances._fields
+        )
         return Distances(*zeros)
 
     def add(self, total: Distances, part: MapSlice) -> None:
         weights = part.weights
         shape = (part.first_row, *weights.shape[-2:])
         factors = _make_factors(self.first, self.last, *shape, weights.dtype, weights.device)
-        sums = weights.flatten(2) @ factors  # [example, head, 3]: one walk through the slice
+        sums = weights.flatten(2) @ factors  # [example, head, 4]: one walk through the slice
         for array, values in zip(total, sums.unbind(-1), strict=True):
             array[part.examples] += values
 
@@ -73,19 +76,21 @@ class DistanceSums(Reading):
 @lru_cache(maxsize=4)  # the slices of all layers are alike
 def _make_factors(
     first: int, last: int, first_row: int, n_rows: int, n_keys: int, dtype: Any, device: Any
-) -> Float[Tensor, "pair 3"]:
-    """For each pair of a row and a key: the distance, whether it is beyond, and 1."""
+) -> Float[Tensor, "pair 4"]:
+    """For each pair of a row and a key: the distance, its square, whether it is beyond, and 1."""
     keys = torch.arange(n_keys, device=device)
     rows = torch.arange(first_row, first_row + n_rows, device=device)
     distance = (rows[:, None] - keys).abs()
     is_beyond = (distance >= last) & (keys >= first)
-    factors = torch.stack([distance, is_beyond, torch.ones_like(distance)], dim=-1)
+    factors = torch.stack([distance, distance**2, is_beyond, torch.ones_like(distance)], dim=-1)
     return factors.to(dtype).flatten(0, 1)
 
 
 @dataclass(frozen=True)
 class Reach(Analysis):
     """Mean distance in tokens between a query and what it attends to; the share that is beyond.
+
+    `variance` is that of the distance, over all queries and what they attend to.
 
     `beyond` is the share of attention that goes neither to the first 4 tokens of the input nor to
     the last 64 up to the query (in an encoder: nor to the 63 after it), so what a cache of these
@@ -100,11 +105,19 @@ class Reach(Analysis):
     name = "reach"
     weighs_documents = True
     sums = {
-        "distance": "layer head", "beyond": "layer head", "examples": "",
+        "distance": "layer head", "square": "layer head", "beyond": "layer head", "examples": "",
         "span": "layer", "cut": "layer", "groups": "",
     }  # fmt: skip
     tables = {
-        "reach": ("layer", "head", *COLUMNS, "window"),
+        "reach": (
+            "layer",
+            "head",
+            *COLUMNS,
+            "variance",
+            "variance_low",
+            "variance_high",
+            "window",
+        ),
         "reach-groups": ("layer", "group", *COLUMNS),
         "reach-layers": ("layer", *COLUMNS, "window"),
     }
@@ -119,14 +132,15 @@ class Reach(Analysis):
         return (DistanceSums(self.reach_first, self.reach_last),)
 
     def measure(self, seen: Readings) -> Mapping[str, Tensor]:
-        """Both, by layer and head, as means over the attention of an example."""
-        distance, beyond, weight = seen[self.reads[0]]  # [example, layer, head]
+        """All by layer and head, as means over the attention of an example."""
+        distance, square, beyond, weight = seen[self.reads[0]]  # [example, layer, head]
         weight = weight.clamp(min=torch.finfo(weight.dtype).tiny)
         ones = seen.ones().to(distance.dtype)
         most = seen.visible.amax(-1).to(distance.dtype)  # [layer]
         is_cut = (most < seen.n_queries).to(distance.dtype)
         return {
             "distance": distance / weight,
+            "square": square / weight,
             "beyond": beyond / weight,
             "examples": ones,
             "span": (most * is_cut).expand(len(ones), -1),
@@ -142,10 +156,14 @@ class Reach(Analysis):
         """Means over examples, by head, by heads that share keys, and by layer."""
         heads = {name: sums.mean(name, "examples") for name in ("distance", "beyond")}
         layers = {name: array.mean("head", skipna=False) for name, array in heads.items()}
+        variance = sums.mean("square", "examples") - heads["distance"] ** 2
+        spread = {"variance": Number(variance, AT_LEAST_0)}
         window = sums.ratio("span", "cut")
         n_groups = round(float(sums.ratio("groups", "examples")))
         tables: dict[str, Summary] = {
-            self.name: Estimates({**_numbers(heads), "window": window}, untrained="distance"),
+            self.name: Estimates(
+                {**_numbers(heads), **spread, "window": window}, untrained="distance"
+            ),
             "reach-layers": Estimates({**_numbers(layers), "window": window}),
             "reach-groups": empty_tables(self.tables)["reach-groups"],
         }
@@ -199,6 +217,10 @@ PRESENTATION = Presentation(LANGUAGE_MODELS, figure="heads-reach", show=[
     AnswerMaker(("reach",), answer_reach),
     HeadMeasure(
         "qk_distance", "Mean distance in tokens to what is attended to.", "reach", "distance"
+    ),
+    HeadMeasure(
+        "qk_distance_variance", "Variance of the distance in tokens to what is attended to.",
+        "reach", "variance",
     ),
     HeadMeasure(
         "beyond_window", "Share of attention to neither the first nor the recent tokens.",

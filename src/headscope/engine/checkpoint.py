@@ -129,7 +129,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     arrays, facts = read_arrays(path, "numpy")
     if isinstance(facts, dict) and facts.get("format", 0) != FORMAT:
         raise EarlierSumsError(
-            f"{path} holds sums of another version of headscope, which have other axes. Its tables "
+            f"{path} holds sums of another version of headscope, which cannot be used. Its tables "
             "and its page can still be read; to resume, merge or compare the run, run the analysis "
             "again with this version."
         )

@@ -82,7 +82,9 @@ def list_measured(tables: Mapping[str, pd.DataFrame]) -> Iterator[Measured]:
     for analysis, shown in load_presentations().items():
         for spec in shown.specs(HeadMeasure):
             table = tables.get(spec.needs)
-            heads = None if table is None or table.empty else read_measure(spec, table)
+            heads = None
+            if table is not None and len(table) and spec.column in table:  # older runs lack some
+                heads = read_measure(spec, table)
             yield Measured(spec, analysis, shown.made_by, heads)
 
 

@@ -24,7 +24,7 @@ from headscope.view.behaviour import list_behaviours, measure_behaviour
 __all__ = ["make_files"]
 
 Place = tuple[int, int]  # layer and head, from 0
-LOADED = (  # by Neuronpedia; a run does not measure the variance
+LOADED = (  # by Neuronpedia
     "self_attention_score", "prev_token_score", "pattern_entropy", "qk_distance",
     "qk_distance_variance", "induction_score",
 )  # fmt: skip

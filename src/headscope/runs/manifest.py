@@ -20,9 +20,10 @@ __all__ = [
     "refuse_other_study", "upgrade_manifest",
 ]  # fmt: skip
 
-FORMAT = 6  # raised when an older headscope could not read the folder
-# format -> to the next one; their sums have other axes and are refused (`engine/checkpoint.py`)
-UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {3: dict, 4: dict, 5: dict}
+FORMAT = 7  # raised when an older headscope could not read the folder, and when sums change
+# format -> to the next one; their sums are refused (`engine/checkpoint.py`)
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+UPGRADES: Mapping[int, Upgrade] = dict.fromkeys(range(3, 7), dict)
 # What may differ between a run and the same command that resumes it.
 NOT_COMPARED = frozenset(
     {"format", "started", "versions", "status", "tables", "counts", "coverage", "left_out"}
