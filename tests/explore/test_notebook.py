@@ -24,8 +24,10 @@ from tests.explore.made import TEXT, demo_models, make_session, true_map
 HOSTILE = "<script>parent.document.title='taken'</script> </script> \" ' & it's"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 FRAME = ".jp-OutputArea-output iframe"
+PICTURES = ".jp-OutputArea-output [data-headscope] svg"
 DRAWN = "#work:not([hidden]) canvas.attention[data-heads]"
 SETTINGS = "lab/user-settings/@jupyterlab/apputils-extension"
+Shown = list[dict[str, Any]]
 CELLS = (
     f"import headscope as hs\nhs.show('demo', {TEXT!r}, head='3-9', view='matrix')",
     f"hs.show('demo', {HOSTILE!r}, layer=2)",
@@ -34,11 +36,15 @@ CELLS = (
 
 
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if in a notebook with anywidget."""
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """As if in a notebook with anywidget; what a cell would show, by its outputs."""
     pytest.importorskip("anywidget", reason="the extra 'notebook' is not installed")
+    display = pytest.importorskip("IPython.display", reason="IPython is not installed")
     monkeypatch.setattr("headscope.explore.show.can_show", lambda: True)
     monkeypatch.setattr("headscope.explore.start.can_show", lambda: True)
+    shown: Shown = []
+    monkeypatch.setattr(display, "display", lambda bundle, **_: shown.append(bundle))
+    return shown
 
 
 def show(**options: Any) -> Drawing:
@@ -51,20 +57,34 @@ def show(**options: Any) -> Drawing:
 def test_a_script_gets_a_picture_alone() -> None:
     assert not notebook.can_show()
     assert type(show(head="3-9")) is Drawing
-    assert hs.open_explorer(demo_models().source)._repr_mimebundle_() == {}
+    with pytest.raises(NotImplementedError):  # IPython then takes the picture
+        hs.open_explorer(demo_models().source)._ipython_display_()
 
 
-@pytest.mark.usefixtures("kernel")
-def test_a_notebook_gets_a_widget_and_the_same_picture_for_where_none_can_run() -> None:
+def test_a_notebook_keeps_a_picture_and_shows_a_widget_in_its_place(kernel: Shown) -> None:
     drawing = show(head="3-9", words=True)
     assert isinstance(drawing, notebook.InteractiveDrawing)
-    bundle, _ = drawing._repr_mimebundle_()
-    assert set(bundle) == {WIDGET}
-    assert drawing._repr_svg_().startswith("<svg")
-    assert drawing._repr_mimebundle_() == (bundle, {})  # shown again, nothing is run again
+    drawing._ipython_display_()
+    picture, widget = kernel
+    assert f'<div data-headscope="{drawing._cell.key}"><svg' in picture["text/html"]
+    assert WIDGET not in picture
+    assert widget[WIDGET]["model_id"] == drawing._cell.model_id
+    assert not widget["text/html"] + widget["text/plain"]  # where there are no widgets
+    drawing._ipython_display_()  # shown again, nothing is run again
+    assert kernel[3] == widget
+    assert drawing._cell.key not in picture["text/html"]
     assert type(pickle.loads(pickle.dumps(drawing))) is Drawing  # no model in it
     start = boot_of(drawing._cell)["start"]
     assert (start["heads"], start["words"], start["hide"]) == ("3-9", "true", "false")
+
+
+def test_the_picture_is_there_before_the_page_is_made(kernel: Shown) -> None:
+    def make() -> Any:
+        assert len(kernel) == 1
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        notebook.show_cell("", "<svg></svg>", make)
 
 
 @pytest.mark.usefixtures("kernel")
@@ -143,13 +163,17 @@ def test_every_question_of_a_cell_is_answered(what: str, question: str, status: 
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lab")
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[str]:
     """The address of a JupyterLab on this machine, with a notebook."""
     for name in ("jupyterlab", "anywidget", "nbformat"):
         pytest.importorskip(name, reason=f"{name} is not installed")
     import nbformat
 
-    folder = tmp_path_factory.mktemp("lab")
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}  # else it is asked for
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), folder / "cells.ipynb")
@@ -250,6 +274,23 @@ def test_a_cell_is_as_high_as_its_page_and_follows_the_theme(visit: Visit) -> No
     visit.page.get_by_text("Theme", exact=True).hover()
     visit.page.get_by_text("JupyterLab Light", exact=True).click()
     cell.locator('html[data-theme="light"]').wait_for()
+
+
+def test_a_saved_notebook_has_pictures_and_no_errors_without_its_kernel(
+    visit: Visit, lab: str, folder: Path
+) -> None:
+    pictures = visit.page.locator(PICTURES)
+    assert pictures.count() == len(CELLS)
+    for number in range(len(CELLS)):  # their widgets run
+        pictures.nth(number).wait_for(state="hidden")
+    with visit.page.expect_response(lambda answer: answer.request.method == "PUT"):
+        visit.page.keyboard.press("Control+s")
+    (folder / "later.ipynb").write_bytes((folder / "cells.ipynb").read_bytes())
+    later = Visit(visit.page.context.browser, lab.replace("cells.ipynb", "later.ipynb"), width=1400)
+    errors = later.page.get_by_text("model not found")
+    errors.nth(len(CELLS) - 1).wait_for(state="attached", timeout=60_000)
+    assert later.page.locator(PICTURES).locator("visible=true").count() == len(CELLS)
+    assert not errors.locator("visible=true").count()
 
 
 def test_nothing_is_fetched_from_elsewhere(visit: Visit) -> None:

@@ -25,6 +25,7 @@ class Cell(anywidget.AnyWidget):
 
     _esm = (PAGE_FOLDER / "widget.js").read_text()
     page = traitlets.Unicode().tag(sync=True)
+    key = traitlets.Unicode().tag(sync=True)  # of the picture that is hidden by it
 
     def __init__(self, page: str, session: Session | None = None) -> None:
         super().__init__(page=page)

@@ -31,7 +31,7 @@ __all__ = ["PackedMaps", "pack_maps"]
 MOST_ERROR = 0.01  # of a weight, for queries and keys to stand for a map
 WIDE_BYTES = 16_000_000  # maps of more bytes are kept in 8 bits instead of 16
 ROOT8_PRECISION = 0.0045
-FAST = 1  # level of compression: numbers in half precision get no smaller by a higher one
+STORED = 0  # level of compression: numbers in half precision get no smaller by any
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def pack_maps(source: AttentionSource, encoding: Encoding, needs_roots: bool = F
             errors.append(_error(parts))
             pieces = (parts.queries.numpy(), parts.keys.numpy(), parts.ranges)
             raw = b"".join(piece.tobytes() for piece in pieces)
-            as_parts.append(_compress(raw, FAST))
+            as_parts.append(_compress(raw, STORED))
             shape["groups"], shape["parts"] = parts.keys.shape[0], parts.keys.shape[-1]
             is_small = not is_wide and 2 * len(raw) < parts.weights.numel()
         if needs_roots or not is_small:

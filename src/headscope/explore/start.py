@@ -85,8 +85,10 @@ class Explorer:
         """Write the page with the texts it was opened with; it needs neither server nor model."""
         return save_page(self.session, Path(path))
 
-    def _repr_mimebundle_(self, **_: Any) -> Any:
-        return show_cell(self._cell) if can_show() else {}
+    def _ipython_display_(self) -> None:
+        if not can_show():
+            raise NotImplementedError  # IPython goes on to the picture
+        show_cell(repr(self), self._repr_html_(), lambda: self._cell)
 
     def _repr_html_(self) -> str:
         return self.session.draw().svg

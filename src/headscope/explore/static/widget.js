@@ -20,6 +20,10 @@ function render({ model, el }) {
       tell({ theme: theme() }); // by now the cell is in the notebook
     } else model.send(data);
   };
+  frame.addEventListener("load", () => { // also when the cell is scrolled into the notebook again
+    const pictures = document.querySelectorAll(`[data-headscope="${model.get("key")}"]`);
+    for (const picture of pictures) /** @type {HTMLElement} */ (picture).hidden = true;
+  });
   const answer = (/** @type {object} */ message, /** @type {DataView[]} */ [body]) => tell({ ...message, body });
   const watcher = new MutationObserver(() => setTimeout(() => tell({ theme: theme() }), THEME_PAUSE));
 
