@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -206,6 +207,19 @@ def test_intervals_hold_the_estimate(name: str) -> None:
     table = table_of(measure_all(name), name).dropna(subset=["low", "high"])
     value = VALUES[name]
     assert ((table["low"] <= table[value]) & (table[value] <= table["high"])).mean() > 0.98
+
+
+RANGES = {"correlation": (-1, 1), "loss": (0, inf), "nats": (0, inf), "divergence": (0, inf)}
+SHARES = dict.fromkeys(("weight", "accuracy", "split", "copied", "first", "aer"), (0, 1))
+
+
+@every_analysis
+def test_intervals_of_few_documents_stay_where_the_number_can_be(name: str) -> None:
+    two = [replace(example, document=f"{i % 2}") for i, example in enumerate(EXAMPLES[:5])]
+    table = table_of(measure(two, name), name)
+    least, most = {**RANGES, **SHARES}.get(VALUES[name], (-inf, inf))
+    ends = table[["low", "high"]].to_numpy(float)
+    assert ((ends >= least) & (ends <= most) | np.isnan(ends)).all()
 
 
 # What breaks one law each.

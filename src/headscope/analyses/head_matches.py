@@ -21,7 +21,7 @@ from headscope.analyses.distance.measure import (
     scale_to_all_rows,
     sum_rows,
 )
-from headscope.analyses.distance.tables import PAIR_COLUMNS
+from headscope.analyses.distance.tables import LARGEST, PAIR_COLUMNS
 from headscope.contracts import Analysis, Watch
 from headscope.data.attention import AttentionRows, Readings
 from headscope.data.sampled_rows import SampledRows
@@ -39,6 +39,7 @@ from headscope.view.table import Column, TextTable, build_table
 
 __all__ = ["HeadMatches"]
 
+BOUNDS = (0.0, LARGEST)
 NEAREST = ("nearest_layer_b", "nearest_head_b", "nearest_divergence")
 CHANCE_COLUMNS = ("matching", "divergence", "low", "high", "same_head")
 MATCH_COLUMNS = (*PAIR_COLUMNS, "support", *NEAREST, "is_mutual", "mean_divergence")
@@ -97,7 +98,7 @@ class HeadMatches(Analysis):
         # The sums themselves say where the second model's layers begin.
         n_layers = int((np.cumsum([*map(len, heads)]) <= divergence.shape[1]).sum())
         first, second = _name_heads(heads[:n_layers]), _name_heads(heads[n_layers:])
-        by_pair = sums.estimate("divergence", "rows")
+        by_pair = sums.estimate("divergence", "rows", BOUNDS)
         pairs = _pair_table(by_pair, first, second)
         return {
             "head-matches": _match_table(divergence, pairs, second),
@@ -176,9 +177,10 @@ def _chance_table(sums: Sums, first: NDArray[np.int64], second: NDArray[np.int64
     """
     above, rows = sums.values("divergence"), sums.values("rows")  # [bucket, ...]
     within = _as_square(sums.values("within"), len(first))  # [bucket, head, head]
-    held_out = estimate(_held_out(above, rows))
-    at_random = estimate(share(leave_one_out(above.mean(axis=(1, 2))), leave_one_out(rows)))
-    own_heads = estimate(_held_out(within, rows)) if len(first) > 1 else (np.nan,) * 3
+    held_out = estimate(_held_out(above, rows), BOUNDS)
+    mean = share(leave_one_out(above.mean(axis=(1, 2))), leave_one_out(rows))
+    at_random = estimate(mean, BOUNDS)
+    own_heads = estimate(_held_out(within, rows), BOUNDS) if len(first) > 1 else (np.nan,) * 3
     distance, refound = _find_again(above, rows)
     matched, other = _assign(above.sum(axis=0))
     same = float((first[matched] == second[other]).all(axis=1).mean())

@@ -17,7 +17,14 @@ from headscope.data.reading import ChosenKeys
 from headscope.data.table import Tables, empty_tables, rows_where
 from headscope.lazy import Tensor, torch
 from headscope.options import option
-from headscope.stats.estimates import FROM_0_TO_1, Estimates, Number, Summary, add_difference
+from headscope.stats.estimates import (
+    AT_LEAST_0,
+    FROM_0_TO_1,
+    Estimates,
+    Number,
+    Summary,
+    add_difference,
+)
 from headscope.stats.ranking import Values
 from headscope.stats.sums import REPLICATE, Sums
 from headscope.view.answer import Answer, AnswerMaker, Topic, count_heads, nearest_head
@@ -136,7 +143,7 @@ class Induction(Analysis):
         if "loss" not in sums:
             return {**empty_tables(self.tables), self.name: heads}
         loss = add_difference(sums.mean("loss", "sequences"), "copy", *COPIES)
-        return {self.name: heads, "induction-loss": Estimates({"loss": Number(loss)})}
+        return {self.name: heads, "induction-loss": Estimates({"loss": Number(loss, AT_LEAST_0)})}
 
 
 def mean_of_copies(

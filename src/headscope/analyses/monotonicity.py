@@ -14,7 +14,7 @@ from headscope.data.encoding import Batch, TokenKind
 from headscope.data.reading import MAPS, DerivedReading
 from headscope.data.table import Tables
 from headscope.lazy import Tensor, torch
-from headscope.stats.estimates import Estimates, Number
+from headscope.stats.estimates import FROM_MINUS_1_TO_1, Estimates, Number
 from headscope.stats.ranking import Values
 from headscope.stats.sums import Sums
 from headscope.view.answer import Answer, AnswerMaker, count_heads, nearest_head
@@ -74,7 +74,7 @@ class Monotonicity(Analysis):
 
     def summarize(self, sums: Sums) -> Mapping[str, Estimates]:
         """Mean over segments, by head."""
-        correlation = Number(sums.mean("correlation", "segments"))
+        correlation = Number(sums.mean("correlation", "segments"), FROM_MINUS_1_TO_1)
         return {self.name: Estimates({"correlation": correlation}, untrained="correlation")}
 
 

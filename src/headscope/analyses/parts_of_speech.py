@@ -28,7 +28,7 @@ from headscope.data.words import (
     words_with_tokens,
 )
 from headscope.lazy import Tensor, torch
-from headscope.stats.estimates import Estimates, Joined, Number
+from headscope.stats.estimates import FROM_0_TO_1, Estimates, Joined, Number
 from headscope.stats.sums import Sums
 from headscope.view.facts import FactMaker, Facts, Part, by_head
 from headscope.view.judge import Claim, Outcome, judge, name_head
@@ -106,7 +106,9 @@ class PartsOfSpeech(Analysis):
         names = sorted(sums.labels("words"), key=lambda name: (name not in GENERAL, name))
         means = {name: sums.mean("weight", "words", name) for name in names}
         parts = [mean.expand_dims(source=[name], axis=3) for name, mean in means.items()]
-        tables = [Estimates({"weight": Number(part)}, known="weight") for part in parts]
+        tables = [
+            Estimates({"weight": Number(part, FROM_0_TO_1)}, known="weight") for part in parts
+        ]
         return {self.name: Joined(tables)}
 
 

@@ -15,7 +15,10 @@ from headscope.stats.interval import ANY, Estimate, estimate
 from headscope.stats.sums import Sums
 from headscope.stats.tests import holm
 
-__all__ = ["COLUMNS", "PAIR_COLUMNS", "Distances", "find_pairs", "make_tables", "ordered_matrix"]
+__all__ = [
+    "COLUMNS", "LARGEST", "PAIR_COLUMNS", "Distances", "find_pairs", "make_tables",
+    "ordered_matrix",
+]  # fmt: skip
 
 DIVERGENCE = ("divergence", "low", "high")
 PAIR_COLUMNS = ("layer_a", "head_a", "layer_b", "head_b", *DIVERGENCE)
