@@ -85,6 +85,12 @@ translation: setup
 		--target "Le vieil homme nous a raconté une histoire étrange." --head 6-1 \
 		--out docs/images/translation-head.png
 
+# What a decoder loses with a chosen KV cache: make kv-cache MODEL=folder; half an hour of one core.
+.PHONY: kv-cache
+kv-cache: setup
+	$(BIN)/python -m benchmarks.kv_cache measure runs/kv-cache --model $(MODEL)
+	$(BIN)/python -m benchmarks.kv_cache page runs/kv-cache > docs/results/kv-cache.md
+
 # All benchmarks, or those named: make bench scale
 NAMED := $(if $(filter bench,$(firstword $(MAKECMDGOALS))),$(wordlist 2,9,$(MAKECMDGOALS)))
 bench: setup

@@ -1,14 +1,19 @@
 """What the benchmarks compare with gives the same numbers, and so can be compared with."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-from benchmarks import coverage, speed
+import torch
+from benchmarks import coverage, kv_cache, speed
 from benchmarks.speed import OPTIONS, check_agreement
 from benchmarks.usual import measure_usually
 from benchmarks.workload import WholeMaps, build_analyses, make_segments, minilm
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from headscope.corpora.opening import open_corpus
 from headscope.engine.measure import measure_examples
+from headscope.models import tap
 
 
 def test_the_usual_way_gives_the_numbers_of_the_engine() -> None:
@@ -45,3 +50,44 @@ def test_coverage_has_a_cell_for_each_head_and_direction(monkeypatch: pytest.Mon
         for kind in ("accuracy", "difference"):
             assert cells[f"{kind}, {relation}"] == 2 * n_heads, (kind, relation)
     assert all(0 <= float(held) <= 100 for *_, held, _ in found)
+
+
+def test_only_heads_that_keep_all_keys_see_beyond_the_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = LlamaConfig(
+        vocab_size=30, hidden_size=16, intermediate_size=16, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config).eval()
+    ids, places = torch.randint(30, (1, 100)), torch.arange(80, 100)
+    with torch.inference_mode():
+        logits = model(ids).logits[0, places - 1]
+    usual = float(torch.nn.functional.cross_entropy(logits, ids[0, places]))
+    eager, maps = tap.find_eager(type(model.model.layers[0].self_attn)), []
+
+    def keep(*args: Any, **options: Any) -> Any:
+        output, weights = eager(*args, **options)
+        maps.append(weights[0])
+        return output, weights
+
+    monkeypatch.setattr(tap, "find_eager", lambda kind: keep)
+
+    def loss(keeps: Any) -> float:
+        maps.clear()
+        attend = kv_cache.tap_with(keeps)
+        with tap.replaced_attention(model, attend), torch.inference_mode():
+            return kv_cache.loss(model, ids, places)
+
+    every = np.ones((2, 2), bool)
+    assert loss(None) == pytest.approx(usual, rel=1e-5)
+    assert loss(every) == pytest.approx(usual, rel=1e-5)
+    some = every.copy()
+    some[1, 0] = False  # the first two of four heads of the second layer
+    assert loss(some) != pytest.approx(usual, rel=1e-5)
+    rows, keys = np.indices((100, 100))
+    is_beyond = (rows - keys >= kv_cache.LAST) & (keys >= kv_cache.FIRST)
+    beyond = [[float(head[is_beyond].sum()) for head in layer.numpy()] for layer in maps]
+    assert beyond[1][:2] == [0, 0]
+    assert min(*beyond[0], *beyond[1][2:]) > 0
+    assert torch.stack(maps).sum(-1).allclose(torch.ones(2, 4, 100))
