@@ -18,7 +18,7 @@ from benchmarks.workload import forward, make_segments, wide
 from headscope.engine.open_models import Models
 from headscope.explore.page import PAGE_FOLDER, render_page
 from headscope.explore.session import Session
-from headscope.explore.texts import Shelf
+from headscope.explore.texts import ExampleList
 from headscope.models.loaded import LoadedModel
 
 __all__ = ["run"]
@@ -150,7 +150,7 @@ def measure_live(session: Session, text: str, settings: Settings) -> Iterator[Ro
     batch = source.batch(source.encode(make_segments(1, TOKENS), TOKENS))
 
     def look() -> None:
-        session._looks.clear()
+        session._maps.clear()
         json.dumps(session.look({"text": text}, lambda: None))
         session.map({"text": text, "head": "3-4"}, lambda: None)
 
@@ -188,7 +188,7 @@ def measure_grid(browser: Any, folder: Path, layers: int, heads: int) -> Iterato
 
 
 def session_of(source: LoadedModel) -> Session:
-    return Session([Models(source)], Shelf())
+    return Session([Models(source)], ExampleList())
 
 
 def make_text(n_tokens: int) -> str:

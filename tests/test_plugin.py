@@ -277,7 +277,7 @@ def test_its_fact_is_on_the_card(done: dict[str, Done], page: str) -> None:
     (card,) = (card for card in read_cards(page) if card["name"] == "5-6")
     (values,) = (values for topic, values in card["facts"] if topic == "sharpness")
     assert fact[1].partition(" (")[0] in str(values)
-    assert re.search(r"^gist .*; looks sharply \(\d\d %\)", done[CARD].stdout, re.MULTILINE)
+    assert re.search(r"^summary .*; looks sharply \(\d\d %\)", done[CARD].stdout, re.MULTILINE)
 
 
 def test_its_behaviour_is_on_the_map_with_a_threshold_of_its_own(

@@ -72,7 +72,7 @@ hs.HeadscopeCallback(text=["One.", "Two."], every=500, only="position")
 table: pd.DataFrame = run.tables["position"]
 best: float = float(table["weight"].max())
 card: hs.Card = run.card("1-1")
-print(card.gist, run.card((3, 9)).title, "position" in run.figures)
+print(card.summary, run.card((3, 9)).title, "position" in run.figures)
 page: Path = hs.load_run("run").report()
 merged: hs.Run = hs.merge_runs(["a", Path("b")], "both")
 hs.match_models("demo", "random-init:demo", text="a.txt", revision="main")
@@ -89,7 +89,7 @@ WRONG = {
     'hs.load_run("run").tables[3]': "Invalid index type",
     'hs.load_run("run").table': "has no attribute",
     'hs.load_run("run").card(3)': "incompatible type",
-    'hs.load_run("run").card("1-1").gists': "has no attribute",
+    'hs.load_run("run").card("1-1").summaries': "has no attribute",
     "hs.texts(3)": "incompatible type",
     "hs.Tree((1,))": "Missing positional argument",
     'hs.Tree("1", ("root",))': "incompatible type",

@@ -320,7 +320,7 @@ def test_a_card_tells_of_every_head_at_its_place() -> None:
     topics = {fact.topic for fact in cards[0].facts}
     assert {f"position ({kind})" for kind in KINDS} <= topics
     assert {"order of the source (cross)", "word alignment (cross)"} <= topics
-    assert "cross: reads the source backwards" in cards[3].gist
+    assert "cross: reads the source backwards" in cards[3].summary
 
 
 @each_task

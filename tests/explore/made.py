@@ -11,7 +11,7 @@ from headscope.contracts import AttentionSource
 from headscope.data.example import Example
 from headscope.engine.open_models import Models, open_models
 from headscope.explore.session import Session
-from headscope.explore.texts import encode_text, open_shelf
+from headscope.explore.texts import encode_text, list_examples
 from headscope.options import ModelOptions, RunOptions
 from headscope.runs.run import Run
 
@@ -27,7 +27,7 @@ def demo_models() -> Models:
 
 
 def make_session(run: Run | None = None, **start: str) -> Session:
-    return Session([demo_models()], open_shelf(()), run, {"text": TEXT, **start}, (TEXT,))
+    return Session([demo_models()], list_examples(()), run, {"text": TEXT, **start}, (TEXT,))
 
 
 def true_map(

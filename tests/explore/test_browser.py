@@ -19,7 +19,7 @@ from headscope.explore.maps import PRECISION
 from headscope.explore.page import render_page
 from headscope.explore.server import LiveServer
 from headscope.explore.start import open_session, save_page
-from headscope.explore.texts import describe_tokens, encode_text, open_shelf
+from headscope.explore.texts import describe_tokens, encode_text, list_examples
 from headscope.models.ablation import AblationSource
 from headscope.models.language import HiddenStateOutcome
 from headscope.models.loaded import LoadedModel
@@ -86,7 +86,7 @@ def server(demo_run: DemoRun) -> Iterator[LiveServer]:
     pytest.importorskip("uvicorn", reason="the extra 'explore' is not installed")
     run = load_run(demo_run.folder)
     session = make_session(run)
-    session.shelf = open_shelf(run.manifest["passes"].values())
+    session.listed = list_examples(run.manifest["passes"].values())
     yield from run_server(LiveServer(session))
 
 
@@ -239,7 +239,7 @@ def test_norms_are_those_of_the_model(visit: Visit) -> None:
 def test_a_coreference_chain_is_drawn_from_each_mention_to_the_one_before(
     browser: Any, server: LiveServer
 ) -> None:
-    (documents,) = (c for c in server.session.shelf.corpora if c.role is CorpusRole.COREF)
+    (documents,) = (c for c in server.session.listed.corpora if c.role is CorpusRole.COREF)
     example = min(documents.examples.values(), key=lambda one: len(one.words or ()))
     asked = f"#id={quote(example.id)}&gold=coreference&view=lines&words=true&hide=true"
     opened = Visit(browser, server.address + asked)

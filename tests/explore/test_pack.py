@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headscope.data.example import Example
 from headscope.explore import pack
-from headscope.explore.maps import look_at
+from headscope.explore.maps import read_maps
 from headscope.explore.pack import PackedMaps, pack_maps
 from headscope.models.loaded import LoadedModel, wrap_model
 from tests.models import every_family
@@ -43,13 +43,13 @@ def read_layer(packed: PackedMaps, layer: int, n: int, n_heads: int) -> NDArray[
 
 def packed_and_true(source: LoadedModel, text: str = TEXT) -> tuple[PackedMaps, float]:
     (encoding,) = source.encode([Example("x", text=text)], source.max_tokens)
-    packed, look = pack_maps(source, encoding), look_at(source, encoding)
+    packed, kept = pack_maps(source, encoding), read_maps(source, encoding)
     n, worst = len(encoding), 0.0
     for layer in range(source.n_layers):
         maps = read_layer(packed, layer, n, source.n_heads)
-        true = np.stack([look.weights(layer, h).numpy() for h in range(source.n_heads)])
+        true = np.stack([kept.weights(layer, h).numpy() for h in range(source.n_heads)])
         worst = max(worst, float(np.abs(maps - true).max()))
-    assert (packed.thumbs.roots == look.thumbs.roots).all()
+    assert (packed.thumbs.roots == kept.thumbs.roots).all()
     return packed, worst
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headscope.errors import StudyError
-from headscope.explore.maps import Look
+from headscope.explore.maps import TextMaps
 from headscope.explore.page import PAGE_FOLDER, join_modules, live_page, whole_page
 from headscope.explore.server import LiveServer
 from tests.explore.made import TEXT, make_session, run_server
@@ -216,7 +216,7 @@ def test_a_cancelled_look_stops_at_the_next_layer() -> None:
     with pytest.raises(InterruptedError):
         session.look({"text": TEXT}, check)
     assert n_checks == 2
-    assert isinstance(session._look({"text": TEXT}, lambda: None)[0], Look)
+    assert isinstance(session._read_maps({"text": TEXT}, lambda: None)[0], TextMaps)
 
 
 def test_the_whole_page_has_the_same_modules_inside() -> None:

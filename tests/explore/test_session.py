@@ -18,10 +18,16 @@ from headscope.engine.measure import measure_examples
 from headscope.engine.open_models import Models
 from headscope.errors import StudyError
 from headscope.explore.change import find_means, measure_change
-from headscope.explore.maps import PRECISION, look_at, shrink
+from headscope.explore.maps import PRECISION, read_maps, shrink
 from headscope.explore.run_facts import describe_run, find_measures
 from headscope.explore.session import Session
-from headscope.explore.texts import Shelf, describe_tokens, encode_text, open_shelf, read_texts
+from headscope.explore.texts import (
+    ExampleList,
+    describe_tokens,
+    encode_text,
+    list_examples,
+    read_texts,
+)
 from headscope.models.ablation import MODES, AblationSource
 from headscope.models.language import HiddenStateOutcome
 from headscope.models.loaded import LoadedModel, wrap_model
@@ -54,7 +60,7 @@ def test_small_maps_of_a_short_text_are_the_maps_in_eight_bits() -> None:
     told = make_session().look({"text": TEXT}, go_on)
     n = len(told["tokens"])
     assert told["thumbSize"] == n
-    look, _ = make_session()._look({"text": TEXT}, go_on)
+    look, _ = make_session()._read_maps({"text": TEXT}, go_on)
     roots = look.thumbs.roots[2, 8] / 255
     assert np.abs(roots**2 - true_map(TEXT, 2, 8)).max() < 0.005
 
@@ -77,12 +83,12 @@ def test_a_long_text_keeps_one_layer_and_runs_again_for_another(
     monkeypatch.setattr("headscope.explore.maps.KEPT_BYTES", 0)
     source = demo_models().source
     encoding, _ = encode_text(source, Example("x", text=TEXT))
-    look = look_at(source, encoding)
+    look = read_maps(source, encoding)
     assert not look.keeps_all
     assert list(look._layers) == [0]
     np.testing.assert_allclose(look.weights(4, 2).numpy(), true_map(TEXT, 4, 2), atol=1e-6)
     assert list(look._layers) == [4]
-    assert list(look_at(source, encoding, first_layer=3)._layers) == [3]
+    assert list(read_maps(source, encoding, first_layer=3)._layers) == [3]
 
 
 def test_old_texts_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +97,7 @@ def test_old_texts_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> No
     assert session._n_bytes == 4 * 72 * len(true_map(TEXT, 0, 0)) ** 2
     monkeypatch.setattr("headscope.explore.session.KEPT_BYTES", session._n_bytes)
     session.look({"text": "Bees fly far."}, go_on)
-    assert [key[-1] for key in session._looks] == ["Bees fly far."]
+    assert [key[-1] for key in session._maps] == ["Bees fly far."]
 
 
 def test_typed_text_has_the_tokens_of_running_text_and_words() -> None:
@@ -144,7 +150,7 @@ def test_examples_come_with_trees_and_chains() -> None:
     session = make_session()
     told = session.look({"id": "starter_encyclopedia_beaver-5"}, go_on)
     assert [0, 1, "det"] in [list(arc) for arc in told["arcs"]]
-    documents = session.shelf.corpora[1]
+    documents = session.listed.corpora[1]
     assert documents.title == "starter, documents"
     document = next(iter(documents.examples))
     assert session.look({"id": document}, go_on)["chains"]
@@ -152,7 +158,7 @@ def test_examples_come_with_trees_and_chains() -> None:
 
 def test_a_run_whose_corpus_is_gone_still_opens() -> None:
     gone = {"path": "/nowhere/at/all.conllu", "role": "treebank", "corpus": "all.conllu"}
-    assert open_shelf([gone]) == Shelf()
+    assert list_examples([gone]) == ExampleList()
 
 
 def test_texts_of_a_file_are_its_lines(tmp_path: Path) -> None:
@@ -176,7 +182,7 @@ def hybrid() -> LoadedModel:
 
 def test_layers_of_a_hybrid_have_the_models_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     source, asked = hybrid(), {"text": SENTENCE, "head": "4-3"}
-    session = Session([Models(source)], Shelf())
+    session = Session([Models(source)], ExampleList())
     assert session.boot()["models"][0]["layers"] == [2, 4]
     encoding, _ = encode_text(source, Example("the text", text=SENTENCE))
     found: dict[int, torch.Tensor] = {}
@@ -184,7 +190,7 @@ def test_layers_of_a_hybrid_have_the_models_own_numbers(monkeypatch: pytest.Monk
     expected = found[1][2].double().numpy()
     for kept_bytes in (10**9, 0):
         monkeypatch.setattr("headscope.explore.maps.KEPT_BYTES", kept_bytes)
-        session._looks.clear()
+        session._maps.clear()
         roots = np.frombuffer(session.map(asked, go_on), "<u2").astype(float) / 65535
         assert np.abs(roots.reshape(expected.shape) ** 2 - expected).max() <= PRECISION
     with pytest.raises(StudyError, match="layers 2, 4"):
@@ -209,7 +215,7 @@ def test_of_an_encoder_decoder_the_encoder_is_shown_and_said(tmp_path: Path) -> 
         only=["position"], progress=False, out=tmp_path / "run",
     )  # fmt: skip
     models = Models(wrap_model(train_toy("copy"), toy_tokenizer()))
-    session = Session([models], Shelf(), run)
+    session = Session([models], ExampleList(), run)
     boot = session.boot()
     assert boot["models"][0]["part"] == "encoder"
     source = models.source
@@ -290,7 +296,7 @@ def test_a_model_without_a_language_head_says_so() -> None:
 
 
 def test_mean_outputs_need_a_corpus() -> None:
-    session = Session([demo_models()], Shelf())
+    session = Session([demo_models()], ExampleList())
     with pytest.raises(StudyError, match="corpus"):
         session.change({"text": TEXT, "heads": ["1-1"], "mode": "mean"}, go_on)
 

@@ -48,7 +48,7 @@ def test_a_run_that_was_pushed_is_read_back(folder: Path, hub: FakeHub) -> None:
     for name, table in original.tables.items():
         pd.testing.assert_frame_equal(run.tables[name], table)
     assert run.manifest["model"] == original.manifest["model"]
-    assert run.card("1-3").gist == original.card("1-3").gist
+    assert run.card("1-3").summary == original.card("1-3").summary
     assert hs.open(folder).tables.keys() == original.tables.keys()
 
 

@@ -10,6 +10,7 @@ import torch
 from headscope.data.example import ROOT
 from headscope.errors import OutputError, StudyError
 from headscope.probes.batches import make_batches, score_sentences
+from headscope.probes.controls import give_control_heads
 from headscope.probes.geometry import (
     GEOMETRY,
     chain_geometry,
@@ -26,7 +27,6 @@ from headscope.probes.suite import STRUCTURAL, STRUCTURAL_EMBEDDINGS, Suite
 from headscope.probes.tables import structure_table
 from headscope.probes.train import NoStateStore, TrainingOptions
 from headscope.probes.treebank import ProbeTreebank
-from headscope.probes.trust import give_control_heads
 from tests.probes.made import DIMENSION, make_examples, store_vectors
 from tests.references import structure as slow
 

@@ -112,7 +112,7 @@ def test_a_card_has_an_address_and_an_unknown_one_is_told(browser: Any, path: Pa
         opened.page.goto("about:blank")
         opened.page.goto(f"{path.as_uri()}#head-{name}")
         assert opened.page.locator("#card-title").inner_text() == title
-    assert "15 heads, from 1-1 to 3-5" in opened.page.locator("#card-gist").inner_text()
+    assert "15 heads, from 1-1 to 3-5" in opened.page.locator("#card-summary").inner_text()
     assert opened.said == []
     opened.page.close()
 
@@ -159,7 +159,7 @@ def test_cards_open_and_turn_by_keyboard(visit: Visit) -> None:
 def test_a_card_draws_bars_ranks_neighbours_and_the_best_example(visit: Visit) -> None:
     visit.page.locator('#heads-table button[data-head="1-2"]').click()
     card = visit.page.locator("dialog#card")
-    assert card.locator("#card-gist").inner_text().startswith("Looks at the previous token (")
+    assert card.locator("#card-summary").inner_text().startswith("Looks at the previous token (")
     bar = card.locator(".part", has_text="previous token").first
     assert "rank 1 of 15" in bar.inner_text()
     assert (

@@ -83,7 +83,7 @@ def topics(card: Card) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("place", "gist"),
+    ("place", "summary"),
     [
         ((1, 2), "looks at the previous token (82 %)"),
         ((3, 1), "looks at the closing tokens (73 %)"),
@@ -93,10 +93,10 @@ def topics(card: Card) -> dict[str, str]:
     ],
 )
 def test_a_planted_head_is_told_by_its_gist(
-    tables: Tables, place: tuple[int, int], gist: str
+    tables: Tables, place: tuple[int, int], summary: str
 ) -> None:
     card = make_card(tables, *place)
-    assert card.gist == gist
+    assert card.summary == summary
     assert card.title == f"Head {place[0]}-{place[1]}"
 
 
@@ -122,14 +122,14 @@ def test_cards_are_made_where_nothing_could_be_held_out(tables: Tables) -> None:
     best[names] = None
     cards = make_cards({**tables, "dependency-best": best})
     assert len(cards) == N_LAYERS * N_HEADS
-    said = " ".join(f"{card.gist} {fact.text}" for card in cards for fact in card.facts)
+    said = " ".join(f"{card.summary} {fact.text}" for card in cards for fact in card.facts)
     assert not {"None", "nan"} & set(said.split())
 
 
 def test_a_head_that_few_folds_chose_has_no_held_out_score(tables: Tables) -> None:
     best = tables["dependency-best"].assign(chosen_in=3)
     cards = make_cards({**tables, "dependency-best": best})
-    said = " ".join(f"{card.gist} {fact.text}" for card in cards for fact in card.facts)
+    said = " ".join(f"{card.summary} {fact.text}" for card in cards for fact in card.facts)
     assert "only 3 of 8 folds chose it" in said
     assert " held out (" not in said
     assert "the best head for" not in said
@@ -165,7 +165,7 @@ def test_the_relation_a_head_finds_best_is_told_even_where_an_offset_is_better()
 def test_the_best_head_for_something_never_stands_out_for_nothing(tables: Tables) -> None:
     best = tables["dependency-best"].assign(p_value=0.9)  # not clearly better than an offset
     card = make_card({**tables, "dependency-best": best}, 2, 4)
-    assert card.gist == (
+    assert card.summary == (
         "the best head for obj (direct object), at 85.8 %, the best head for <i>, at 70.0 %"
     )
     assert "object" in card.words
@@ -288,10 +288,10 @@ def _all_numbers(tables: Tables) -> list[float]:
 def test_cards_without_facts_say_the_same_in_short(run_folder: Path) -> None:
     tables = hs.load_run(run_folder).tables
     whole, short = (cards_of_kind(tables, has_facts=has) for has in (True, False))
-    said = [[(card.gist, card.labels, card.words, card.shares) for card in own]
+    said = [[(card.summary, card.labels, card.words, card.shares) for card in own]
             for own in (whole, short)]  # fmt: skip
     assert said[0] == said[1]
-    assert any("the best head for" in card.gist for card in whole)
+    assert any("the best head for" in card.summary for card in whole)
     assert sum(len(card.facts) for card in short) < sum(len(card.facts) for card in whole)
 
 
@@ -300,7 +300,7 @@ def test_the_command_prints_a_card(run_folder: Path) -> None:
     assert printed.exit_code == 0
     assert "looks at the previous token" in printed.stdout
     as_json = CliRunner().invoke(app, ["card", str(run_folder), "1-3", "--format", "json"])
-    assert json.loads(as_json.stdout)[0]["topic"] == "gist"
+    assert json.loads(as_json.stdout)[0]["topic"] == "summary"
     wrong = CliRunner().invoke(app, ["card", str(run_folder), "8x10"])
     assert wrong.exit_code == 2
     assert "layers 1-6 and heads 1-12" in wrong.stderr

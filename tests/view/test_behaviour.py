@@ -115,7 +115,7 @@ def test_token_classes_of_the_user_are_behaviours_of_their_own() -> None:
     measured = behaviour_table(tables)
     assert set(measured["behaviour"]) == {"token class they {}", "closing tokens (sep)"}
     (first, *_) = cards_of_kind(tables)
-    assert first.gist == "looks at your token class they {} (70 %)"
+    assert first.summary == "looks at your token class they {} (70 %)"
 
 
 def test_special_tokens_together_have_a_threshold_of_their_own_and_are_named_last() -> None:

@@ -97,7 +97,7 @@ def card(
     from headscope.runs.run import load_run  # pandas: only when it is needed
 
     card = load_run(run).card(head)
-    rows = [("gist", card.gist), *((fact.topic, fact.text) for fact in card.facts)]
+    rows = [("summary", card.summary), *((fact.topic, fact.text) for fact in card.facts)]
     topic = card.title.lower() if format is Format.TABLE else "topic"
     print_table(TextTable((topic, "text"), tuple(rows)), format)
 

@@ -40,6 +40,7 @@ from headscope.options import (
 )
 from headscope.probes import UNTRAINED_PREFIX
 from headscope.probes.baselines import count_correct
+from headscope.probes.controls import examine_probe, list_steps
 from headscope.probes.geometry import choose_layer, fit_layers, list_structures
 from headscope.probes.parts import N_PARTS, Part, PartScores, fit_heads, fit_parts, score_parts
 from headscope.probes.structural import refuse_rank
@@ -47,7 +48,6 @@ from headscope.probes.suite import Probe, Suite, run_probes, run_side_by_side
 from headscope.probes.tables import Findings, build_tables
 from headscope.probes.train import NoStateStore, TrainingOptions, refuse_tiny
 from headscope.probes.treebank import ProbeTreebank
-from headscope.probes.trust import examine_probe, list_steps
 from headscope.probes.vectors import WordVectors, read_vectors
 from headscope.registry import PROBES
 from headscope.runs.folder import RunFolder
@@ -271,11 +271,11 @@ class _ProbeStudy:
             for name, probe in probes.items()
             if probe.is_trained
         }
-        trusts = run_side_by_side(examined) if self.options.curve else {}
+        controls = run_side_by_side(examined) if self.options.curve else {}
         findings = Findings(
             results=results,
-            steps=list(list_steps(trusts, results)),
-            trusts=trusts,
+            steps=list(list_steps(controls, results)),
+            controls=controls,
             fitted={name: probe for s in suites.values() for name, probe in s.fitted.items()},
             counts=(suite.head_counts, count_correct(suite.test)),
             shape=(self.source.n_layers, self.source.n_heads),

@@ -21,7 +21,14 @@ from headscope.engine.head_views import refuse_absent_heads
 from headscope.engine.measure import refuse_not_finite
 
 __all__ = [
-    "KEPT_BYTES", "PRECISION", "Look", "Thumbs", "look_at", "pack_roots", "shrink", "thumb_size",
+    "KEPT_BYTES",
+    "PRECISION",
+    "TextMaps",
+    "Thumbs",
+    "pack_roots",
+    "read_maps",
+    "shrink",
+    "thumb_size",
 ]  # fmt: skip
 
 PRECISION = 0.00002  # of a weight that was a root in 16 bits
@@ -41,7 +48,7 @@ class Thumbs:
 
 
 @dataclass
-class Look:
+class TextMaps:
     """One text through one model."""
 
     source: AttentionSource
@@ -73,9 +80,9 @@ class Look:
         return self._layers[layer][head]
 
 
-def look_at(
+def read_maps(
     source: AttentionSource, encoding: Encoding, check: Check = lambda: None, first_layer: int = 0
-) -> Look:
+) -> TextMaps:
     """Run the model once over a text. Of a long one, the layer that is shown first is kept, or the
     model's first."""
     n_tokens, n_heads = len(encoding), source.n_layers * source.n_heads
@@ -96,7 +103,7 @@ def look_at(
 
     source.attend(source.batch([encoding]), observe)
     thumbs = Thumbs(small[0].shape[-1], np.stack(small))
-    return Look(source, encoding, thumbs, keeps_all, layers)
+    return TextMaps(source, encoding, thumbs, keeps_all, layers)
 
 
 def thumb_size(n_heads: int, n_tokens: int) -> int:

@@ -87,7 +87,7 @@ def render_page(
                 "id": str(pane.get("id") or ""),
             }
         )
-    boot = {**session.boot(), "isLive": False, "shelf": [], "texts": texts, "start": dict(start)}
+    boot = {**session.boot(), "isLive": False, "listed": [], "texts": texts, "start": dict(start)}
     return whole_page({**boot, "isCell": is_cell}, layers)
 
 

@@ -113,7 +113,7 @@ def _round(number: Any) -> float | None:
 def _card_values(card: Any) -> dict[str, Any]:
     """A card with the kind of the head, and the words by which the head is found."""
     return {
-        "gist": card.gist,
+        "summary": card.summary,
         "facts": [[fact.topic, fact.text] for fact in card.facts],
         "kind": find_kind(card.labels[0] if card.labels else OTHER.name).name,
         "words": card.words,

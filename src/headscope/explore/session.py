@@ -20,10 +20,18 @@ from headscope.engine.open_models import Models
 from headscope.errors import StudyError, first_part
 from headscope.explore.change import MEAN_EXAMPLES, find_means, measure_change
 from headscope.explore.kinds import ShownKind, name_part, split_pair, take_sides
-from headscope.explore.maps import KEPT_BYTES, PRECISION, Check, Look, Thumbs, look_at, pack_roots
+from headscope.explore.maps import (
+    KEPT_BYTES,
+    PRECISION,
+    Check,
+    TextMaps,
+    Thumbs,
+    pack_roots,
+    read_maps,
+)
 from headscope.explore.run_facts import describe_run
 from headscope.explore.spread import Spreads
-from headscope.explore.texts import Shelf, describe_tokens, encode_text, refuse_empty
+from headscope.explore.texts import ExampleList, describe_tokens, encode_text, refuse_empty
 from headscope.models.language import find_objective
 from headscope.models.loaded import WEIGHTS, LoadedModel
 from headscope.runs.run import Run
@@ -41,12 +49,12 @@ class Session:
     """Models, the examples that can be chosen, and the run they are shown with."""
 
     models: Sequence[Models]
-    shelf: Shelf
+    listed: ExampleList
     run: Run | None = None
     start: Mapping[str, str] = field(default_factory=dict)  # what the page shows first
     texts: Sequence[str] = ()  # those of a page without a server
     granted: Collection[str] = ()  # the paths of the run's corpora that may be read
-    _looks: OrderedDict[tuple[Any, ...], tuple[Look, int]] = field(default_factory=OrderedDict)
+    _maps: OrderedDict[tuple[Any, ...], tuple[TextMaps, int]] = field(default_factory=OrderedDict)
     _means: dict[int, Tensor] = field(default_factory=dict)
     _spreads: Spreads | None = None
 
@@ -55,7 +63,7 @@ class Session:
         return {
             "isLive": True,
             "models": [describe_model(models) for models in self.models],
-            "shelf": self.shelf.list(),
+            "listed": self.listed.list(),
             "runs": self._runs,
             "start": dict(self.start),
             "meanOf": f"{MEAN_EXAMPLES} examples of {self._mean_corpus or 'nothing'}",
@@ -75,18 +83,18 @@ class Session:
 
     def look(self, request: Request, check: Check) -> dict[str, Any]:
         """The tokens of a text, and small maps of every head."""
-        look, n_whole = self._look(request, check)
+        maps, n_whole = self._read_maps(request, check)
         return {
-            **describe_tokens(look.encoding, n_whole),
-            **thumbs_values(look.thumbs),
+            **describe_tokens(maps.encoding, n_whole),
+            **thumbs_values(maps.thumbs),
             "precision": PRECISION,
-            "keepsAll": look.keeps_all,
+            "keepsAll": maps.keeps_all,
         }
 
     def map(self, request: Request, check: Check) -> bytes:
         """One head's map in full."""
-        look, _ = self._look(request, check)
-        return pack_roots(look.weights(*_read_heads([request.get("head")])[0], check))
+        maps, _ = self._read_maps(request, check)
+        return pack_roots(maps.weights(*_read_heads([request.get("head")])[0], check))
 
     def change(self, request: Request, check: Check) -> dict[str, Any]:
         """What changes when heads are switched off."""
@@ -113,16 +121,16 @@ class Session:
         """The head that the page shows first, or the model's first, as a picture."""
         source = self.models[0].source
         name = self.start.get("heads", head_name(source.layer_numbers[0], 0))
-        look, _ = self._look({**self.start, "head": name}, lambda: None)
+        maps, _ = self._read_maps({**self.start, "head": name}, lambda: None)
         (head,) = _read_heads([name])
-        view = make_view(look.encoding, head, look.weights(*head).double().numpy(), False, ())
+        view = make_view(maps.encoding, head, maps.weights(*head).double().numpy(), False, ())
         title = f"{describe_model(self.models[0])['name']}, head {name}"
         is_long = len(view.units) > LONG_TEXT
         return draw_page(view, title=title) if is_long else draw_head(view, title=title)
 
     @property
     def _mean_corpus(self) -> str:
-        return self.shelf.corpora[0].title if self.shelf.corpora else ""
+        return self.listed.corpora[0].title if self.listed.corpora else ""
 
     def can_read(self, request: Request) -> bool:
         """Whether the model reads such a text: a decoder only one with a target."""
@@ -134,23 +142,23 @@ class Session:
         source = self.models[self._model_number(request)].source
         return source, *encode_text(source, self._example(request))
 
-    def _look(self, request: Request, check: Check) -> tuple[Look, int]:
+    def _read_maps(self, request: Request, check: Check) -> tuple[TextMaps, int]:
         number, weights = self._model_number(request), request.get("weights", WEIGHTS[0])
         example = self._example(request)
         key = (number, weights, example.id, example.text_pair, example.text)
-        if key not in self._looks:
+        if key not in self._maps:
             source = self._with_weights(self.models[number].source, weights)
             encoding, n_whole = encode_text(source, example)
             head = parse_head_name(str(request.get("head", "")))
-            self._looks[key] = look_at(source, encoding, check, head[0] if head else 0), n_whole
-        self._looks.move_to_end(key)
-        while len(self._looks) > 1 and self._n_bytes > KEPT_BYTES:
-            self._looks.popitem(last=False)  # the one that was asked for longest ago
-        return self._looks[key]
+            self._maps[key] = read_maps(source, encoding, check, head[0] if head else 0), n_whole
+        self._maps.move_to_end(key)
+        while len(self._maps) > 1 and self._n_bytes > KEPT_BYTES:
+            self._maps.popitem(last=False)  # the one that was asked for longest ago
+        return self._maps[key]
 
     @property
     def _n_bytes(self) -> int:
-        return sum(look.n_bytes for look, _ in self._looks.values())
+        return sum(maps.n_bytes for maps, _ in self._maps.values())
 
     def _model_number(self, request: Request) -> int:
         number = request.get("model", 0)
@@ -169,7 +177,7 @@ class Session:
         if request.get("id"):
             found = self._spreads.found if self._spreads else {}
             id = str(request["id"])
-            return found[id] if id in found else self.shelf.find(id)
+            return found[id] if id in found else self.listed.find(id)
         text = refuse_empty(str(request.get("text", "")))
         if not name_part(self.models[self._model_number(request)]):
             return Example("the text", text=text)
@@ -189,7 +197,7 @@ class Session:
     def _mean_outputs(self, number: int) -> Float[Tensor, "layer head part"]:
         if number not in self._means:
             source = self.models[number].source
-            examples = self.shelf.corpora[0].examples.values() if self.shelf.corpora else ()
+            examples = self.listed.corpora[0].examples.values() if self.listed.corpora else ()
             if not isinstance(source, LoadedModel) or not examples:
                 raise StudyError(
                     "There is no corpus to compute mean outputs from. Expected --run "

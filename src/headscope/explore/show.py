@@ -19,7 +19,7 @@ from headscope.errors import StudyError, shorten, suggest
 from headscope.explore.notebook import InteractiveDrawing, can_show
 from headscope.explore.page import render_page
 from headscope.explore.session import Session
-from headscope.explore.texts import Shelf, ShelfCorpus
+from headscope.explore.texts import ExampleList, ListedCorpus
 from headscope.models.loaded import LoadedModel
 from headscope.models.seq2seq import OneKind, Seq2SeqModel
 from headscope.options import (
@@ -142,8 +142,8 @@ def _render(
     elif chosen.head is not None:
         start |= {"heads": ",".join(names), "mode": "overlay" if names[1:] else "one"}
     role = CorpusRole.TEXT if chosen.treebank is None else CorpusRole.TREEBANK
-    shelf = Shelf((ShelfCorpus("", role, "", {example.id: example}),))
-    return render_page(Session([Models(source)], shelf), [start], start, is_cell=True)
+    listed = ExampleList((ListedCorpus("", role, "", {example.id: example}),))
+    return render_page(Session([Models(source)], listed), [start], start, is_cell=True)
 
 
 def _take_kind(source: AttentionSource, kind: AttentionKind) -> AttentionSource:

@@ -14,7 +14,7 @@ from headscope.explore.kinds import list_kinds
 from headscope.explore.notebook import can_show, show_cell
 from headscope.explore.page import live_cell, render_page
 from headscope.explore.session import Session
-from headscope.explore.texts import Shelf, list_foreign, open_shelf, read_texts
+from headscope.explore.texts import ExampleList, list_examples, list_foreign, read_texts
 from headscope.files import write_atomically
 from headscope.options import (
     ModelOptions,
@@ -57,9 +57,9 @@ def open_session(
     texts = read_texts(text) if text is not None else []
     loaded = load_run(run, skip_missing=True) if isinstance(run, (str, Path)) else run
     granted = _grant(loaded, may_read)
-    shelf = _open_shelf(loaded, sentence, granted)
+    listed = _list_examples_of(loaded, sentence, granted)
     if sentence is not None:
-        shelf.find(sentence)  # an error if it is not there
+        listed.find(sentence)  # an error if it is not there
     chosen: ModelOptions = build_options(ModelOptions, options)
     models = [
         open_models(one, tokenizer, chosen, RunOptions(), needs_head=True)
@@ -68,7 +68,7 @@ def open_session(
     _refuse_other_model(loaded, models[0])
     models += list_kinds(models[0])
     start = _start(texts, sentence, head, models[0].source, beside is not None)
-    return Session(models, shelf, loaded, start, texts, granted)
+    return Session(models, listed, loaded, start, texts, granted)
 
 
 class Explorer:
@@ -180,12 +180,14 @@ def _grant(run: Run | None, may_read: Callable[[Sequence[str]], bool]) -> Collec
     return paths if paths and (is_own or may_read(paths)) else ()
 
 
-def _open_shelf(run: Run | None, sentence: str | None, granted: Collection[str]) -> Shelf:
+def _list_examples_of(
+    run: Run | None, sentence: str | None, granted: Collection[str]
+) -> ExampleList:
     """The corpora of a run with the examples it shows, and the one that was asked for."""
     passes = (run.manifest.get("passes") or {}).values() if run else ()
     shown = {shown.view.example for shown in run.examples} if run else set()
     also = shown | {sentence} if sentence is not None else shown
-    return open_shelf(passes, also, granted)
+    return list_examples(passes, also, granted)
 
 
 def _start(

@@ -20,8 +20,16 @@ from headscope.errors import HeadscopeError, StudyError, shorten
 from headscope.view.svg import show_unit
 
 __all__ = [
-    "Shelf", "ShelfCorpus", "describe_tokens", "encode_text", "excerpt", "list_foreign",
-    "open_measured", "open_shelf", "read_texts", "refuse_empty",
+    "ExampleList",
+    "ListedCorpus",
+    "describe_tokens",
+    "encode_text",
+    "excerpt",
+    "list_examples",
+    "list_foreign",
+    "open_measured",
+    "read_texts",
+    "refuse_empty",
 ]  # fmt: skip
 
 MOST_CHARACTERS = 60_000  # of a text; more than any 4,096 tokens
@@ -39,7 +47,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class ShelfCorpus:
+class ListedCorpus:
     """Examples of one corpus, read for one role."""
 
     title: str
@@ -49,10 +57,10 @@ class ShelfCorpus:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ExampleList:
     """The examples that the page offers."""
 
-    corpora: tuple[ShelfCorpus, ...] = ()
+    corpora: tuple[ListedCorpus, ...] = ()
 
     def find(self, id: str) -> Example:
         """The example of this id, or an error."""
@@ -76,11 +84,11 @@ class Shelf:
         ]
 
 
-def open_shelf(
+def list_examples(
     passes: Iterable[Mapping[str, Any]],
     also: Collection[str] = (),
     granted: Collection[str] = (),
-) -> Shelf:
+) -> ExampleList:
     """The first examples of the corpora that a run read, and those with ids in `also`, as far as
     they can be read again and their paths are `granted`; without a run, the embedded corpus.
 
@@ -89,17 +97,19 @@ def open_shelf(
     wanted = {(p["role"], p["corpus"], p.get("path")): p for p in passes}
     if not wanted:
         roles = (CorpusRole.TREEBANK, CorpusRole.COREF)
-        return Shelf(tuple(_put(STARTER, r, STARTER, open_corpus(STARTER, r), also) for r in roles))
+        return ExampleList(
+            tuple(_list_corpus(STARTER, r, STARTER, open_corpus(STARTER, r), also) for r in roles)
+        )
     order = list(TITLES)
     corpora = []
     for pass_ in sorted(wanted.values(), key=lambda p: (order.index(p["role"]), p["corpus"])):
         try:
             corpus = open_measured(pass_, granted)
             role = CorpusRole(pass_["role"])
-            corpora.append(_put(pass_["corpus"], role, pass_["path"], corpus, also))
+            corpora.append(_list_corpus(pass_["corpus"], role, pass_["path"], corpus, also))
         except HeadscopeError:  # gone, changed since or not granted: the page does without
             continue
-    return Shelf(tuple(corpora))
+    return ExampleList(tuple(corpora))
 
 
 def open_measured(pass_: Mapping[str, Any], granted: Collection[str]) -> BaseCorpus:
@@ -134,13 +144,13 @@ def _is_embedded(path: str) -> bool:
     return Path(path).resolve().is_relative_to(Path(headscope.corpora.__file__).resolve().parent)
 
 
-def _put(
+def _list_corpus(
     name: str, role: CorpusRole, path: str, corpus: Iterable[Example], also: Collection[str]
-) -> ShelfCorpus:
-    return ShelfCorpus(f"{name}, {TITLES[role]}", role, path, _list_examples(corpus, also))
+) -> ListedCorpus:
+    return ListedCorpus(f"{name}, {TITLES[role]}", role, path, _choose_examples(corpus, also))
 
 
-def _list_examples(corpus: Iterable[Example], also: Collection[str]) -> dict[str, Example]:
+def _choose_examples(corpus: Iterable[Example], also: Collection[str]) -> dict[str, Example]:
     listed: dict[str, Example] = {}
     missing = set(also)
     for number, example in enumerate(islice(corpus, READ)):

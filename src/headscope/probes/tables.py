@@ -10,6 +10,7 @@ import pandas as pd
 from headscope.data.attention import head_name
 from headscope.probes.attention_only import KINDS, AttentionOnly
 from headscope.probes.baselines import HeadCounts, choose_heads
+from headscope.probes.controls import ProbeControls
 from headscope.probes.geometry import GEOMETRY, Structure, estimate_geometry
 from headscope.probes.parts import Part, PartScores
 from headscope.probes.scores import (
@@ -20,7 +21,6 @@ from headscope.probes.scores import (
     estimate_scores,
 )
 from headscope.probes.suite import ProbeResult
-from headscope.probes.trust import Trust
 from headscope.stats.interval import proportion
 from headscope.stats.tests import holm, seed_spread
 
@@ -76,7 +76,7 @@ class Findings:
 
     results: Mapping[str, ProbeResult]
     steps: Sequence[tuple[str, ProbeResult]]  # of learning curves
-    trusts: Mapping[str, Trust]
+    controls: Mapping[str, ProbeControls]
     fitted: Mapping[str, AttentionOnly]
     counts: tuple[HeadCounts, HeadCounts]  # what heads find in training and test sentences
     shape: tuple[int, int]  # layers and heads of the model
@@ -96,8 +96,8 @@ def build_tables(findings: Findings) -> dict[str, pd.DataFrame]:
         "probe-weights": weight_table(findings.fitted, n_layers),
         "probe-relations": relation_table(findings.results, *findings.counts, n_heads),
         "probe-curve": curve_table(findings.steps),
-        "probe-selectivity": selectivity_table(findings.trusts),
-        "probe-description": description_table(findings.trusts),
+        "probe-selectivity": selectivity_table(findings.controls),
+        "probe-description": description_table(findings.controls),
         "probe-parts": part_table(findings.parts, findings.layer_numbers, n_heads),
         "probe-structure": structure_table(findings.structures),
     }
@@ -195,13 +195,13 @@ def curve_table(results: Sequence[tuple[str, ProbeResult]]) -> pd.DataFrame:
     return _table("probe-curve", rows).sort_values(["probe", "sentences"], ignore_index=True)
 
 
-def selectivity_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
+def selectivity_table(controls: Mapping[str, ProbeControls]) -> pd.DataFrame:
     """UAS, accuracy on the control task, and their difference, paired by bucket."""
     rows = []
-    for name, trust in trusts.items():
-        if trust.control is None:
+    for name, checks in controls.items():
+        if checks.control is None:
             continue
-        real, control = trust.curve[-1], trust.control
+        real, control = checks.curve[-1], checks.control
         uas, on_control = (result.scores.shares[SCORES.index("uas")] for result in (real, control))
         gap = compare_uas(real.scores, control.scores)
         interval = (gap.value, gap.low, gap.high)
@@ -209,17 +209,17 @@ def selectivity_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
     return _table("probe-selectivity", rows)
 
 
-def description_table(trusts: Mapping[str, Trust]) -> pd.DataFrame:
+def description_table(controls: Mapping[str, ProbeControls]) -> pd.DataFrame:
     """The bits that the heads of the sample take."""
     rows = []
-    for name, trust in trusts.items():
-        code = trust.description
+    for name, checks in controls.items():
+        code = checks.description
         if code is None:
             continue
         bits = (code.online.sum(), *code.bits_per_word)
         numbers = (code.words.sum(), *bits, *code.compression)
-        rows.append((name, trust.curve[-1].sentences, *map(float, numbers)))
-    codes = [trust.description for trust in trusts.values() if trust.description]
+        rows.append((name, checks.curve[-1].sentences, *map(float, numbers)))
+    codes = [checks.description for checks in controls.values() if checks.description]
     table = _table("probe-description", rows).astype({"words": "int64"})
     return table.assign(documents=[code.n_documents for code in codes])
 

@@ -34,7 +34,7 @@ class Card:
     layer: int
     head: int
     title: str
-    gist: str
+    summary: str
     facts: tuple[Fact, ...]
     labels: tuple[str, ...] = ()  # what it is known for; none where it has no clear function
     words: str = ""  # by which it is found: what it is known for or best at, and synonyms
@@ -74,9 +74,9 @@ def join_cards(cards: Mapping[str, Sequence[Card]]) -> list[Card]:
         ]
         labels = dict.fromkeys(label for card in parts.values() for label in card.labels)
         words = " ".join(f"{kind} {card.words}" for kind, card in parts.items() if card.words)
-        gist = "; ".join(f"{kind}: {card.gist}" for kind, card in parts.items())
+        summary = "; ".join(f"{kind}: {card.summary}" for kind, card in parts.items())
         joined.append(
-            replace(first, gist=gist, facts=tuple(facts), labels=tuple(labels), words=words)
+            replace(first, summary=summary, facts=tuple(facts), labels=tuple(labels), words=words)
         )
     return joined
 
@@ -87,12 +87,12 @@ def cards_of_kind(
     """The cards of the heads of one kind of attention.
 
     `labelled` is what `find_labelled` gave, where it is known. Without `has_facts` they have what a
-    gist is made of alone, which is much quicker.
+    summary is made of alone, which is much quicker.
     """
     places = find_heads(tables)
     facts: dict[Place, list[Fact]] = {place: [] for place in places}
     for maker in list_specs(FactMaker):
-        is_wanted = has_facts or maker.has_gist
+        is_wanted = has_facts or maker.has_summary
         if is_wanted and all(len(tables.get(name, ())) for name in maker.needs):
             for place, fact in maker.make(tables):
                 facts[place].append(fact)
@@ -104,12 +104,12 @@ def cards_of_kind(
     for (layer, head), names in labels.items():
         known = tuple(name for name in names if name != OTHER.name)
         of_head = [*[Fact("behaviour", "; ".join(names))] * bool(known), *facts[layer, head]]
-        best_at = list(dict.fromkeys(fact.gist for fact in of_head if fact.gist))
-        gist = _describe_head((layer, head), known, shares, best_at, behaviours)
-        words = [gist, *best_at, *map(synonyms.__getitem__, known)] if known or best_at else []
+        best_at = list(dict.fromkeys(fact.summary for fact in of_head if fact.summary))
+        summary = _describe_head((layer, head), known, shares, best_at, behaviours)
+        words = [summary, *best_at, *map(synonyms.__getitem__, known)] if known or best_at else []
         cards.append(
             Card(
-                *(layer, head, f"Head {layer}-{head}", gist, tuple(of_head), known),
+                *(layer, head, f"Head {layer}-{head}", summary, tuple(of_head), known),
                 words=" ".join(words).lower(),
                 shares={name: shares.get((layer, head, name), 0.0) for name in known},
             )

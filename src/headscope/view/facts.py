@@ -53,7 +53,7 @@ class Fact:
     topic: str
     text: str
     parts: tuple[Part, ...] = ()  # the text in numbers, where it can be drawn
-    gist: str = ""  # what the head is best at, if it is: "the best head for det (93 %)"
+    summary: str = ""  # what the head is best at, if it is: "the best head for det (93 %)"
 
 
 Facts = Iterator[tuple[Place, Fact]]
@@ -65,7 +65,7 @@ class FactMaker:
 
     needs: tuple[str, ...]
     make: Callable[[Tables], Facts]
-    has_gist: bool = False  # whether a fact may say what a head is best at
+    has_summary: bool = False  # whether a fact may say what a head is best at
 
 
 def head_facts(
@@ -160,12 +160,12 @@ def best_head_facts(
     """
     for row, is_own in zip(rows_of(best), is_agreed(best), strict=True):
         share = row.accuracy if pd.isna(row.heldout_accuracy) else row.heldout_accuracy
-        gist = f"the best head for {what(row)}, at {SHARE.number(share)}"
+        summary = f"the best head for {what(row)}, at {SHARE.number(share)}"
         text = f"{say_held_out(row, is_own)} ({beside(row)}); {more(row)}"
         fact = Fact(
             f"best head for {topic(row)}{name_corpus(row)}",
             text,
-            gist=gist * bool(row.count and is_own),
+            summary=summary * bool(row.count and is_own),
         )
         yield (int(row.layer), int(row.head)), fact
 

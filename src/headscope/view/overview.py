@@ -141,7 +141,7 @@ def _make_grid(attention: str, cards: Sequence[Card], tables: Tables) -> Grid:
             label=label,
             found=card.shares.get(label, 0.0),
             short=behaviour.short if behaviour else shorts.get(label, label),
-            says=f"{most}{card.gist}",
+            says=f"{most}{card.summary}",
             attention=attention,
         )
     return Grid(KIND_TITLES.get(attention, attention), rows)

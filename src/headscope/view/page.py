@@ -117,7 +117,7 @@ def render_report(
         row_height=max(LEAST_ROW, min(MOST_ROW, PICTURE_HEIGHT // max(overview.n_layers, 1))),
         notable=notable,
         sheets=[(SHEETS[n], Markup(d.svg)) for n, d in draw_sheets(examples).items()],
-        cards=[{"name": c.name, "gist": c.gist, "is_known": bool(c.words)} for c in cards],
+        cards=[{"name": c.name, "summary": c.summary, "is_known": bool(c.words)} for c in cards],
         cards_json=as_script([_card_values(card, notable) for card in cards]),
         method=list(_method(manifest)),
         css=_asset("report.css"),
@@ -258,9 +258,9 @@ def _card_values(card: Card, notable: Sequence[Mapping[str, Any]]) -> dict[str, 
         for shown in notable
         if shown["head"] == card.name
     ]
-    gist = f"{card.gist[:1].upper()}{card.gist[1:]}."
+    summary = f"{card.summary[:1].upper()}{card.summary[1:]}."
     words = f"{card.name} {card.words}"
-    return {"name": card.name, "gist": gist, "facts": facts, "drawn": drawn, "words": words}
+    return {"name": card.name, "summary": summary, "facts": facts, "drawn": drawn, "words": words}
 
 
 def _part_values(part: Part) -> list[Any]:

@@ -259,7 +259,7 @@ PRESENTATION = Presentation(
         paper="usually longer",
     ),
     *ANSWERS,
-    FactMaker(("coreference-best",), antecedent_facts, has_gist=True),
+    FactMaker(("coreference-best",), antecedent_facts, has_summary=True),
     accuracy_facts(
         "antecedents", "coreference", WAYS, candidates=CANDIDATES[0], mention_type="all",
         system="head",

@@ -233,7 +233,7 @@ PRESENTATION = Presentation(
     ),
     *CLAIMS,
     *ANSWERS,
-    FactMaker(("dependency-best",), relation_best_facts, has_gist=True),
+    FactMaker(("dependency-best",), relation_best_facts, has_summary=True),
     FactMaker(("dependency", "dependency-offset"), relation_facts),
     accuracy_facts("all arcs", "dependency", WAYS, relation="all"),
     PrintedTable("dependency-best", read_best),

@@ -12,7 +12,7 @@ import { state, update } from "./state.js";
 /** @param {Boot} boot */
 export function drawCard(boot) {
   const head = state.heads[0], card = boot.run?.cards[head], place = byId("card-body");
-  byId("gist").textContent = card?.gist ?? "";
+  byId("head-summary").textContent = card?.summary ?? "";
   byId("card-part").hidden = !card;
   byId("examples-part").hidden = true;
   if (!card) { place.replaceChildren(); return; }
@@ -25,7 +25,7 @@ export function drawCard(boot) {
 function drawExamples(boot, head) {
   const own = (boot.run?.examples ?? []).filter((example) => example.head === head);
   byId("examples-part").hidden = !own.length;
-  const listed = new Set(boot.shelf.flatMap(({ examples }) => examples.map(([id]) => id)));
+  const listed = new Set(boot.listed.flatMap(({ examples }) => examples.map(([id]) => id)));
   const titles = [...new Set(own.map(({ title }) => title))];
   byId("examples-body").replaceChildren(...titles.flatMap((title) => [
     make("h4", {}, title),

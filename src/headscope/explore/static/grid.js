@@ -157,25 +157,25 @@ export function makeGrid(boot, choose, expect) {
     tip.hidden = true;
     if (index < 0 || !shown || !atlas) return;
     const { head, x, y } = at.cells[index];
-    const gist = boot.run?.cards[head]?.gist ?? "";
+    const summary = boot.run?.cards[head]?.summary ?? "";
     const measured = sayMeasure(boot, state.measure, head);
-    said.textContent = [`Head ${head}`, gist, measured].filter(Boolean).join(". ");
-    if (withTip) showTip(head, x, y, gist, measured);
+    said.textContent = [`Head ${head}`, summary, measured].filter(Boolean).join(". ");
+    if (withTip) showTip(head, x, y, summary, measured);
     clearTimeout(resting);
     const own = shown;
     resting = window.setTimeout(() => expect(head, own), REST);
   }
 
   /** The head enlarged, beside the mouse.
-   * @param {string} head @param {number} x @param {number} y @param {string} gist @param {string} measured */
-  function showTip(head, x, y, gist, measured) {
+   * @param {string} head @param {number} x @param {number} y @param {string} summary @param {string} measured */
+  function showTip(head, x, y, summary, measured) {
     if (!shown || !atlas) return;
     const [layer, number] = placeOf(boot.models[shown.pane.model], head), size = shown.looked.thumbSize;
     const canvas = make("canvas", { "aria-hidden": "true" });
     const context = sharpen(canvas, 190, 190);
     context.imageSmoothingEnabled = false;
     context.drawImage(atlas, number * size, layer * size, size, size, 0, 0, 190, 190);
-    tip.replaceChildren(canvas, make("strong", {}, `Head ${head}`), ...(gist ? [make("span", {}, gist)] : []),
+    tip.replaceChildren(canvas, make("strong", {}, `Head ${head}`), ...(summary ? [make("span", {}, summary)] : []),
       ...(measured ? [make("span", { class: "soft" }, measured)] : []));
     tip.hidden = false;
     const place = over.getBoundingClientRect(), box = tip.getBoundingClientRect();

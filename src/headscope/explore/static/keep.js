@@ -72,11 +72,11 @@ const quote = (text) => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).repl
 /** The command that draws the same: of the text, or of a sentence of a treebank with its arcs.
  * @param {Boot} boot @param {import("./types.js").Shown} shown */
 export function drawCommand(boot, { pane, looked }) {
-  const shelf = boot.shelf.find(({ treebank, examples }) => treebank && examples.some(([id]) => id === pane.id));
-  const what = shelf ? ["--treebank", shell(shelf.treebank), "--sentence", shell(pane.id)] : [shell(pane.text || looked.words.join(" "))];
+  const corpus = boot.listed.find(({ treebank, examples }) => treebank && examples.some(([id]) => id === pane.id));
+  const what = corpus ? ["--treebank", shell(corpus.treebank), "--sentence", shell(pane.id)] : [shell(pane.text || looked.words.join(" "))];
   const parts = ["headscope", "show", shell(boot.models[pane.model].path), ...what, "--head", headsOf(state.side)[0]];
-  if (shelf && state.gold && !/ relations$|^coreference$/.test(state.gold)) parts.push("--relation", shell(state.gold));
-  if (shelf && state.way === "down") parts.push("--direction", "head-to-dependent");
+  if (corpus && state.gold && !/ relations$|^coreference$/.test(state.gold)) parts.push("--relation", shell(state.gold));
+  if (corpus && state.way === "down") parts.push("--direction", "head-to-dependent");
   if (state.words) parts.push("--words");
   if (state.hide) parts.push("--hide-special");
   byId("command").textContent = parts.join(" ");

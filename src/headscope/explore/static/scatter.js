@@ -127,11 +127,11 @@ export function makeScatter(boot, choose) {
     const own = dots[index];
     if (!own) return;
     const { x, y } = axes();
-    const gist = boot.run?.cards[own.head]?.gist ?? "";
+    const summary = boot.run?.cards[own.head]?.summary ?? "";
     const lines = [sayMeasure(boot, x?.name ?? "", own.head), sayMeasure(boot, y?.name ?? "", own.head), sayMeasure(boot, state.c, own.head)];
-    said.textContent = [`Head ${own.head}`, gist, ...lines].filter(Boolean).join(". ");
+    said.textContent = [`Head ${own.head}`, summary, ...lines].filter(Boolean).join(". ");
     if (!withTip) return;
-    tip.replaceChildren(make("strong", {}, `Head ${own.head}`), make("span", {}, gist),
+    tip.replaceChildren(make("strong", {}, `Head ${own.head}`), make("span", {}, summary),
       ...lines.filter(Boolean).map((line) => make("span", { class: "soft" }, line)));
     tip.hidden = false;
     const place = canvas.getBoundingClientRect(), box = tip.getBoundingClientRect();

@@ -62,7 +62,7 @@ export function fillBox(text, id, number) {
  * @param {Boot} boot @param {(id: string, excerpt: string) => void} choose */
 function wireChooser(boot, choose) {
   const dialog = byId("chooser"), list = byId("chooser-list"), find = byId("chooser-find");
-  const all = boot.isLive ? boot.shelf : [{ corpus: "In this file", treebank: "", examples: (boot.texts ?? []).map((text) => /** @type {[string, string]} */ ([text.id ?? "", text.text ?? ""])) }];
+  const all = boot.isLive ? boot.listed : [{ corpus: "In this file", treebank: "", examples: (boot.texts ?? []).map((text) => /** @type {[string, string]} */ ([text.id ?? "", text.text ?? ""])) }];
   const hasAny = all.some(({ examples }) => examples.length > (boot.isLive ? 0 : 1));
   for (const id of ["choose", "choose2"]) {
     byId(id).hidden = !hasAny;

@@ -3,7 +3,7 @@
 /** @typedef {{name: string, path: string, layers: number[], heads: number,
  *   part: string, objective: string | null, whyNoHead: string}} Model */
 
-/** @typedef {{gist: string, facts: [string, string][], kind: string,
+/** @typedef {{summary: string, facts: [string, string][], kind: string,
  *   words: string}} Card */
 
 /** @typedef {{group: string, name: string, isShare: boolean, heads: string[],
@@ -25,7 +25,7 @@
  *   model?: number}} Looked */
 
 /** @typedef {{isLive: boolean, isCell?: boolean, models: Model[], runs: (Run | null)[], run: Run | null,
- *   shelf: {corpus: string, treebank: string, examples: [string, string][]}[], start: Record<string, string>,
+ *   listed: {corpus: string, treebank: string, examples: [string, string][]}[], start: Record<string, string>,
  *   meanOf: string, texts?: Looked[]}} Boot */
 
 /** @typedef {{text: string, id: string, model: number}} Pane */

@@ -101,7 +101,7 @@ function openCard(name) {
   const card = cards.get(name);
   shownCard = card ? name : null;
   document.getElementById("card-title").textContent = card ? `Head ${name}` : `There is no head ${name}`;
-  document.getElementById("card-gist").textContent = card ? card.gist : `This page has ${names.length} heads, from ${names[0]} to ${names.at(-1)}.`;
+  document.getElementById("card-summary").textContent = card ? card.summary : `This page has ${names.length} heads, from ${names[0]} to ${names.at(-1)}.`;
   for (const id of ["card-before", "card-after"]) document.getElementById(id).hidden = !card;
   const facts = document.getElementById("card-facts");
   facts.replaceChildren();
@@ -202,7 +202,7 @@ function findHeads(wanted) {
     return asked.every((word) => own.some((one) => one.startsWith(word)));
   });
   const found = matching((card) => card.words);
-  return found.length ? found : matching((card) => card.gist);
+  return found.length ? found : matching((card) => card.summary);
 }
 search?.addEventListener("input", async () => {
   if (!cards.size) await readCards();

@@ -37,7 +37,7 @@ from headscope.stats.interval import (
 )
 
 __all__ = [
-    "BLOCKS", "Description", "Trust", "control_treebank", "describe", "examine_probe",
+    "BLOCKS", "Description", "ProbeControls", "control_treebank", "describe", "examine_probe",
     "find_sharpness", "give_control_heads", "head_bits", "list_steps",
 ]  # fmt: skip
 
@@ -155,7 +155,7 @@ def find_sharpness(scorer: Scorer, treebank: ProbeTreebank, row_of: RowOf, seed:
 
 
 @dataclass(frozen=True, eq=False)
-class Trust:
+class ProbeControls:
     """What a probe learned from fewer sentences (last: all of the sample), from the control task,
     and how long a code it gives."""
 
@@ -164,7 +164,7 @@ class Trust:
     description: Description | None
 
 
-def examine_probe(suite: Suite, name: str, probe: Probe) -> Trust:
+def examine_probe(suite: Suite, name: str, probe: Probe) -> ProbeControls:
     """Let a probe learn again in these ways, as far as there are enough sentences."""
     sample = suite.train.choose(N_SENTENCES, suite.options.seed)
     learned: dict[int, Scorer] = {}
@@ -186,7 +186,7 @@ def examine_probe(suite: Suite, name: str, probe: Probe) -> Trust:
         scorer = _learn(suite, probe, task, "control")
         test = control_treebank(suite.test, suite.options.seed)
         control = _score(suite, scorer, len(sample), test)
-    return Trust(curve, control, description if len(learned) > 1 else None)
+    return ProbeControls(curve, control, description if len(learned) > 1 else None)
 
 
 def _learn(suite: Suite, probe: Probe, treebank: ProbeTreebank, task: str = "") -> Scorer:
@@ -204,10 +204,10 @@ def _score(suite: Suite, scorer: Scorer, n_learned: int, test: ProbeTreebank) ->
 
 
 def list_steps(
-    trusts: Mapping[str, Trust], results: Mapping[str, ProbeResult]
+    controls: Mapping[str, ProbeControls], results: Mapping[str, ProbeResult]
 ) -> Iterator[tuple[str, ProbeResult]]:
     """The steps of all learning curves; the last is the probe that learned from all sentences."""
-    for name, trust in trusts.items():
+    for name, checks in controls.items():
         whole = results[name]
-        yield from ((name, step) for step in trust.curve if step.sentences < whole.sentences)
+        yield from ((name, step) for step in checks.curve if step.sentences < whole.sentences)
         yield name, whole

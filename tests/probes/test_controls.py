@@ -15,6 +15,14 @@ from headscope.probes.attention_only import (
     loss_and_gradient,
 )
 from headscope.probes.batches import SentenceBatch, make_batches, score_sentences
+from headscope.probes.controls import (
+    BLOCKS,
+    control_treebank,
+    describe,
+    examine_probe,
+    give_control_heads,
+    head_bits,
+)
 from headscope.probes.labels import PENALTY as LABEL_PENALTY
 from headscope.probes.labels import arc_features, fit_labels, label_loss
 from headscope.probes.parts import (
@@ -30,14 +38,6 @@ from headscope.probes.scores import score_probe
 from headscope.probes.suite import ATTENTION_ONLY, Suite
 from headscope.probes.train import NoStateStore, TrainingOptions
 from headscope.probes.treebank import ProbeTreebank
-from headscope.probes.trust import (
-    BLOCKS,
-    control_treebank,
-    describe,
-    examine_probe,
-    give_control_heads,
-    head_bits,
-)
 from headscope.probes.word_nets import WordNet
 from headscope.stats.tests import Difference, add_seeds, add_spread
 from tests.making import N_HEADS, N_LAYERS, MadeSource, random_maps
@@ -113,12 +113,12 @@ def test_what_is_in_attention_is_selective_and_short(
     treebank: ProbeTreebank, other: ProbeTreebank
 ) -> None:
     suite = Suite(treebank, other, None, TrainingOptions(), lambda name: NoStateStore())
-    trust = examine_probe(suite, "attention-only", ATTENTION_ONLY)
-    assert trust.control is not None
-    assert trust.description is not None
-    assert [step.sentences for step in trust.curve] == [60, 120]
-    assert trust.curve[-1].scores.shares[0] > trust.control.scores.shares[0] + 0.2
-    assert trust.description.compression.value > 1.3
+    checks = examine_probe(suite, "attention-only", ATTENTION_ONLY)
+    assert checks.control is not None
+    assert checks.description is not None
+    assert [step.sentences for step in checks.curve] == [60, 120]
+    assert checks.curve[-1].scores.shares[0] > checks.control.scores.shares[0] + 0.2
+    assert checks.description.compression.value > 1.3
 
 
 def test_labels_are_at_the_optimum_of_the_plain_loss(treebank: ProbeTreebank) -> None:
