@@ -57,8 +57,9 @@ def test_only_heads_that_keep_all_keys_see_beyond_the_window(
 ) -> None:
     config = LlamaConfig(
         vocab_size=30, hidden_size=16, intermediate_size=16, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2,
+        num_attention_heads=4, num_key_value_heads=2, initializer_range=0.5,
     )  # fmt: skip
+    torch.manual_seed(0)
     model = LlamaForCausalLM(config).eval()
     ids, places = torch.randint(30, (1, 100)), torch.arange(80, 100)
     with torch.inference_mode():
