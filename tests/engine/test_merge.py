@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from headscope.engine.analyze import analyze
@@ -19,6 +20,23 @@ def test_merged_runs_equal_one_run_over_both_corpora(tmp_path: Path) -> None:
     assert_same_tables(run(), merged)
     assert merged.manifest["counts"]["text"]["used"] == len(EXAMPLES)
     assert_same_tables(merged, load_run(tmp_path / "both"))
+
+
+def test_made_up_tokens_that_are_the_same_in_every_run_count_once(tmp_path: Path) -> None:
+    for name, text in (("a", "Bees fly far."), ("b", "The sea is wide.")):
+        analyze(
+            "demo", text=[text], only="position,induction", repeat_sequences=3, progress=False,
+            out=tmp_path / name,
+        )  # fmt: skip
+    merged = merge_runs([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+    assert merged.manifest["counts"]["text"]["used"] == 2
+    assert merged.manifest["counts"]["repeats"]["used"] == 3
+    once, both = load_run(tmp_path / "a").tables, merged.tables
+    pd.testing.assert_frame_equal(both["induction"], once["induction"])
+    with pytest.raises(OutputError, match="read the same corpus"):
+        merge_runs([tmp_path / "both", tmp_path / "b"], tmp_path / "x")
+    with pytest.raises(OutputError, match="read the same corpus"):
+        merge_runs([tmp_path / "a", tmp_path / "a"], tmp_path / "x")
 
 
 def test_runs_that_do_not_belong_together_are_not_merged(tmp_path: Path) -> None:

@@ -164,20 +164,23 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
     if any(_part_in(manifest) for manifest in manifests):
         return _write(target, *_join_parts(stores, manifests))
     runs = [load_run(store.path) for store in stores]
-    _refuse_mismatch(folders, manifests)
+    _refuse_other_study(folders, manifests)
     described = {n: o for manifest in manifests for n, o in manifest["analyses"].items()}
-    for name, options in described.items():  # what does not add over corpora
-        reason = restore_analysis(name, options).not_mergeable
+    analyses = {name: restore_analysis(name, options) for name, options in described.items()}
+    for name, analysis in analyses.items():  # what does not add over corpora
+        reason = analysis.not_mergeable
         if reason and sum(name in manifest["analyses"] for manifest in manifests) > 1:
             raise OutputError(
                 f"Runs with the analysis {name!r} cannot be merged: {reason}. Expected runs "
                 "without it; run it once over all the text, and the other analyses separately."
             )
-    keys = dict.fromkeys(key for manifest in manifests for key in manifest["passes"])
     merged: dict[str, Checkpoint] = {}
-    for key in keys:
-        pairs = zip(stores, manifests, strict=True)
-        paths = [store.tally_path(key) for store, m in pairs if key in m["passes"]]
+    passes: dict[str, dict[str, Any]] = {}
+    made_up = [corpus for a in analyses.values() if (corpus := a.make_corpus(None)) is not None]
+    same = {corpus.digest() for corpus in made_up}
+    for key in dict.fromkeys(key for manifest in manifests for key in manifest["passes"]):
+        parts = _find_parts(key, stores, manifests, same)
+        paths = [store.tally_path(key) for store, _ in parts]
         for path in paths:
             if not path.exists():
                 raise OutputError(
@@ -185,10 +188,11 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> Run:
                     "the sums that the run wrote; run the analysis again with --resume."
                 )
         merged[key] = Checkpoint(reduce(add, (read_checkpoint(path).result for path in paths)))
+        passes[key] = _join_passes([entry for _, entry in parts])
     manifest = {
         **manifests[0],
         "analyses": described,
-        "passes": {key: _join_passes(key, manifests) for key in keys},
+        "passes": passes,
         "merged_from": [str(folder) for folder in folders],
     }
     run = _write(target, manifest, merged)
@@ -209,8 +213,28 @@ def _write(target: RunFolder, manifest: Mapping[str, Any], merged: Mapping[str, 
         return finish_run(target, manifest, analyses, merged)
 
 
-def _join_passes(key: str, manifests: Manifests) -> dict[str, Any]:
-    parts = [m["passes"][key] for m in manifests if key in m["passes"]]
+def _find_parts(
+    key: str, stores: Sequence[RunFolder], manifests: Manifests, same: Collection[str]
+) -> list[tuple[RunFolder, Mapping[str, Any]]]:
+    """The runs whose sums of a pass add, each with what the pass read.
+
+    Of a made-up corpus that is the `same` in every run, by its digest, one run counts.
+    """
+    pairs = zip(stores, manifests, strict=True)
+    parts = [(store, m["passes"][key]) for store, m in pairs if key in m["passes"]]
+    first = parts[0][1]
+    if first["digest"] in same:
+        return parts[:1]
+    digests = [digest for _, entry in parts for digest in entry["digest"].split("+")]
+    if len(set(digests)) < len(digests):
+        raise OutputError(
+            f"Two of the runs read the same corpus ({first['corpus']}), so its examples would "
+            "count twice. Expected runs over different corpora; leave one of them out."
+        )
+    return parts
+
+
+def _join_passes(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         **parts[0],
         "corpus": " + ".join(part["corpus"] for part in parts),
@@ -226,7 +250,7 @@ def _join_passes(key: str, manifests: Manifests) -> dict[str, Any]:
     }
 
 
-def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> None:
+def _refuse_other_study(folders: Sequence[str | Path], manifests: Manifests) -> None:
     if len(manifests) < 2:
         raise OutputError(
             "Only one run was given. Expected two or more; name all folders to merge."
@@ -245,12 +269,4 @@ def _refuse_mismatch(folders: Sequence[str | Path], manifests: Manifests) -> Non
             raise OutputError(
                 f"The runs in {', '.join(map(str, folders))} have different {name}. Expected runs "
                 f"that differ only in their corpora; run them with the same model and options."
-            )
-    for key in {key for manifest in manifests for key in manifest["passes"]}:
-        parts = [m["passes"][key]["digest"] for m in manifests if key in m["passes"]]
-        digests = [digest for part in parts for digest in part.split("+")]
-        if len(set(digests)) < len(digests):
-            raise OutputError(
-                "Two of the runs read the same corpus, so its examples would count twice. Expected "
-                "runs over different corpora; leave one of them out."
             )
