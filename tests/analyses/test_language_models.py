@@ -230,7 +230,10 @@ def test_heads_that_share_keys_and_sliding_windows_are_told_apart(
     run = headscope.analyze(
         MistralForCausalLM(config), tokenizer=tokenizer, text=texts, only="reach", progress=False
     )
-    assert set(run.tables["reach"]["window"]) == {5}
+    assert set(run.tables["reach"]["sliding_window"]) == {5}
+    (fact,) = [fact for fact in run.card("1-1").facts if fact.topic == "reach"]
+    assert "on average (rank " in fact.text  # among all heads, whatever their window
+    assert "of 8" in fact.text
     heads = run.tables["reach"].set_index(["layer", "head"])["distance"]
     groups = run.tables["reach-groups"].set_index(["layer", "group"])["distance"]
     assert groups[1, 2] == pytest.approx((heads[1, 3] + heads[1, 4]) / 2)

@@ -210,6 +210,15 @@ def test_intervals_hold_the_estimate(name: str) -> None:
 
 
 RANGES = {"correlation": (-1, 1), "loss": (0, inf), "nats": (0, inf), "divergence": (0, inf)}
+ADDED = {"treebank", "corpus", "window", "cut", "documents", "attention", "draw"}  # by the engine
+
+
+@every_analysis
+def test_no_table_has_a_column_that_tells_corpora_apart(name: str) -> None:
+    for columns in build_analysis(name).tables.values():
+        assert not ADDED & set(columns)
+
+
 SHARES = dict.fromkeys(("weight", "accuracy", "split", "copied", "first", "aer"), (0, 1))
 
 

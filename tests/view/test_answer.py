@@ -503,7 +503,7 @@ def test_every_answer_names_a_figure_that_there_is() -> None:
 def test_a_head_looks_far_only_if_most_of_its_attention_goes_there(
     beyond: float, is_said: bool
 ) -> None:
-    rows = [{"layer": 1, "head": head, "distance": 9.0, "window": nan} for head in (1, 2)]
+    rows = [{"layer": 1, "head": head, "distance": 9.0, "sliding_window": nan} for head in (1, 2)]
     share = pd.Series([beyond, 0.02])
     reach = pd.DataFrame(rows).assign(beyond=share)
     reach = reach.assign(beyond_low=share - 0.02, beyond_high=share + 0.02, low=8.0, high=10.0)

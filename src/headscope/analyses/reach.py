@@ -94,8 +94,8 @@ class Reach(Analysis):
 
     `beyond` is the share of attention that goes neither to the first 4 tokens of the input nor to
     the last 64 up to the query (in an encoder: nor to the 63 after it), so what a cache of these
-    would lose. Attention to a learned sink has no distance and does not count. `window` is how many
-    tokens a query may see at most in a layer with a sliding window; empty where all examples fit
+    would lose. Attention to a learned sink has no distance and does not count. `sliding_window` is
+    how many tokens a query may see at most in a layer that has one; empty where all examples fit
     into it. A `group` is the mean of the heads that share their keys.
     """
 
@@ -116,10 +116,10 @@ class Reach(Analysis):
             "variance",
             "variance_low",
             "variance_high",
-            "window",
+            "sliding_window",
         ),
         "reach-groups": ("layer", "group", *COLUMNS),
-        "reach-layers": ("layer", *COLUMNS, "window"),
+        "reach-layers": ("layer", *COLUMNS, "sliding_window"),
     }
 
     def __post_init__(self) -> None:
@@ -162,9 +162,9 @@ class Reach(Analysis):
         n_groups = round(float(sums.ratio("groups", "examples")))
         tables: dict[str, Summary] = {
             self.name: Estimates(
-                {**_numbers(heads), **spread, "window": window}, untrained="distance"
+                {**_numbers(heads), **spread, "sliding_window": window}, untrained="distance"
             ),
-            "reach-layers": Estimates({**_numbers(layers), "window": window}),
+            "reach-layers": Estimates({**_numbers(layers), "sliding_window": window}),
             "reach-groups": empty_tables(self.tables)["reach-groups"],
         }
         n_heads = heads["distance"].sizes["head"]
@@ -210,7 +210,7 @@ def answer_reach(tables: Tables) -> list[Answer]:
 PRESENTATION = Presentation(LANGUAGE_MODELS, figure="heads-reach", show=[
     Grid(
         name="heads-reach", needs=("reach",), column="distance", axis="mean distance in tokens",
-        hover=[Hover("beyond", "beyond the window", ".1%"), Hover("window", "window", "d")],
+        hover=[Hover("beyond", "beyond the window", ".1%"), Hover("sliding_window", "window", "d")],
         title="How far heads look",
         caption=f"{HOW_TO_READ} The darker, the further away is what it attends to.",
     ),
