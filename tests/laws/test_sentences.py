@@ -12,6 +12,7 @@ from headscope.data.table import Tables
 from headscope.runs.run import load_run
 from headscope.stats.interval import Estimate
 from headscope.view.answer import Answer, choose_answers
+from headscope.view.judge import fill_exact
 from headscope.view.numbers import SHARE, WHOLE_PERCENT, bounds, row_estimate
 from tests.conftest import DemoRun
 from tests.report.made import planted_run
@@ -37,12 +38,12 @@ def answers(tables: Tables) -> list[Answer]:
 
 
 def estimates(tables: Tables) -> Iterator[Estimate[float]]:
-    """Every number of the tables that has an interval; exact ones have it at the number itself."""
+    """Every number of the tables that has an interval, and those that never vary."""
     for table in tables.values():
         for column in table.select_dtypes("number"):
             low, high = bounds(table, str(column))
             if low in table and high in table:
-                for row in table.to_dict("records"):
+                for row in fill_exact(table, str(column)).to_dict("records"):
                     value, *ends = row_estimate(row, str(column))
                     yield Estimate(value, *(value if pd.isna(end) else end for end in ends))
 

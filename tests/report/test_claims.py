@@ -6,6 +6,7 @@ from math import log, nan
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
 from headscope.analyses.entropy import Entropy
 from headscope.analyses.gradient import Gradient
@@ -22,6 +23,7 @@ from headscope.view.judge import (
     Passing,
     Replicated,
     all_of,
+    fill_exact,
     judge,
     judge_count,
     judge_depth,
@@ -859,3 +861,13 @@ def test_claims_name_their_sections_and_numbers() -> None:
     }
     assert len({claim.name for claim in CLAIMS}) == len(CLAIMS) >= 15
     assert all(claim.says.endswith(".") and claim.paper for claim in CLAIMS)
+
+
+def test_a_share_of_all_documents_is_known_no_better_than_their_number_allows() -> None:
+    shares = {"share": [1.0, 0.0, 0.5, 0.5], "low": [nan, nan, nan, 0.4], "high": [nan] * 3 + [0.6]}
+    table = pd.DataFrame({**shares, "documents": 21})
+    filled = fill_exact(table, "share")
+    least = binomtest(21, 21).proportion_ci().low
+    assert filled["low"].tolist() == pytest.approx([least, 0, 0.5, 0.4])
+    assert filled["high"].tolist() == pytest.approx([1, 1 - least, 0.5, 0.6])
+    assert fill_exact(table.head(3), "share").equals(table.head(3))  # nothing has an interval

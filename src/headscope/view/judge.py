@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headscope.data.depth import count_layers, halves, name_layers
 from headscope.data.table import Tables, rows_where
-from headscope.stats.interval import Estimate
+from headscope.stats.interval import LEVEL, Estimate
 from headscope.view.numbers import POINTS, SHARE, Form, bounds, percent, row_estimate
 from headscope.view.table import Where, choose_rows
 
@@ -27,6 +27,7 @@ __all__ = [
 Array = NDArray[np.float64]
 CAUSAL = "Not measurable in a causal model:"  # where the mask, not the model, decides
 PAPER_WINDOW = 128
+TAIL = (1 - LEVEL) / 2
 SHOWN_HEADS = 5
 NO_INTERVAL = "There is no interval (it needs two documents or more): undecided."
 
@@ -131,14 +132,18 @@ def fill_exact(rows: pd.DataFrame, column: str = "weight") -> pd.DataFrame:
     """The rows with the ends of their intervals also where a number never varies.
 
     Where other rows have an interval there are documents enough, so a row without one is the same
-    whichever document is left out: it is exact.
+    whichever document is left out. A share of 0 or 1 in all n documents has the interval of n
+    trials (Clopper and Pearson); another number is taken as exact.
     """
-    low, high = bounds(rows, column)
-    value, *ends = (rows[name].to_numpy(float, na_value=np.nan) for name in (column, low, high))
-    if np.isnan(ends[0]).all():
+    names = bounds(rows, column)
+    value, low, high = (rows[name].to_numpy(float, na_value=np.nan) for name in (column, *names))
+    if np.isnan(low).all():
         return rows
-    filled = (np.where(np.isnan(end), value, end) for end in ends)
-    return rows.assign(**dict(zip((low, high), filled, strict=True)))
+    n_documents = rows.get("documents", pd.Series(inf, rows.index)).to_numpy(float)
+    room = 1 - TAIL ** (1 / n_documents)
+    low = np.where(np.isnan(low), np.where(value == 1, 1 - room, value), low)
+    high = np.where(np.isnan(high), np.where(value == 0, room, value), high)
+    return rows.assign(**dict(zip(names, (low, high), strict=True)))
 
 
 class Passing(NamedTuple):
