@@ -244,7 +244,7 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("first token (sink)", "first"),
         ("period and comma", "punctuation"),
         ("token class <each>", ""),
-        ("special tokens together", ""),
+        ("special and punctuation", ""),
         ("everything, broadly", "broad"),
         ("induction", "induction"),
         ("duplicate token", "duplicate"),
@@ -254,4 +254,4 @@ def test_behaviours_stand_in_the_order_of_the_analyses() -> None:
         ("source backwards", "backwards"),
     ]
     background = [one.name for one in list_specs(Behaviour) if one.is_background]
-    assert background == ["special tokens together", "everything, broadly"]
+    assert background == ["special and punctuation", "everything, broadly"]

@@ -49,7 +49,7 @@ def test_a_run_finds_the_planted_heads() -> None:
         ("previous token", *PREVIOUS),
         ("next token", *NEXT),
         ("closing tokens (sep)", *CLOSING),
-        ("special tokens together", *CLOSING),
+        ("special and punctuation", *CLOSING),
     }
 
 

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from headscope.analyses.entropy import Entropy
 from headscope.analyses.gradient import Gradient
 from headscope.analyses.position import Position
-from headscope.analyses.special_tokens.claims import check_alike
+from headscope.analyses.special_tokens.claims import check_alike, check_frequent
 from headscope.analyses.special_tokens.measure import SpecialTokens
 from headscope.data.depth import like_paper
 from headscope.runs.tables import make_tables
@@ -197,6 +197,12 @@ def frequency(period: int, comma: int) -> Tables:
         for name, rank in {"period": period, "comma": comma}.items()
     ]
     return {"token-frequency": pd.DataFrame(rows)}
+
+
+def test_a_text_without_periods_and_commas_has_none_that_are_frequent() -> None:
+    tables = frequency(2, 2)
+    tables["token-frequency"]["share"] = 0.0  # of one other word
+    assert check_frequent(tables).verdict == "does not hold"
 
 
 def parts_of_speech(not_nouns: float, sink: str = "sep") -> Tables:

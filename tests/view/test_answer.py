@@ -342,13 +342,19 @@ def test_heads_that_put_half_on_special_tokens_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "said"),
-    [(0.01, 0.05, "attend more"), (-0.01, 0.05, ""), (-0.05, -0.01, "attend less")],
+    ("low", "high", "p_value", "said"),
+    [
+        (0.01, 0.05, 0.001, "attend more"),
+        (0.01, 0.05, 0.3, ""),
+        (-0.01, 0.05, 0.001, ""),
+        (-0.05, -0.01, 0.999, "attend less"),
+        (-0.05, -0.01, 0.82, ""),  # random layers are as far apart
+    ],
 )
-def test_layers_are_alike_only_where_the_interval_says_so(
-    low: float, high: float, said: str
+def test_layers_are_alike_only_where_interval_and_permutations_say_so(
+    low: float, high: float, p_value: float, said: str
 ) -> None:
-    row = {"layer": nan, "within": 0.2, "between": 0.22, "difference": 0.02, "p_value": 0.001}
+    row = {"layer": nan, "within": 0.2, "between": 0.22, "difference": 0.02, "p_value": p_value}
     row |= {"within_low": 0.19, "within_high": 0.21, "between_low": 0.21, "between_high": 0.23}
     table = pd.DataFrame([{**row, "difference_low": low, "difference_high": high}])
     told = texts({"distance-layers": table})

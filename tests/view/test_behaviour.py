@@ -123,8 +123,8 @@ def test_special_tokens_together_have_a_threshold_of_their_own_and_are_named_las
         "special-tokens-heads": HEADS.assign(weight=[0.55, 0.45, 0.9], low=0.0, high=1.0),
         "dependency-best": best("det", 1, 1, 0.001),
     }
-    assert labels(tables) == ["det; special tokens together", "other", "special tokens together"]
-    assert labels(tables, special_together=0.4)[1] == "special tokens together"
+    assert labels(tables) == ["det; special and punctuation", "other", "special and punctuation"]
+    assert labels(tables, special_together=0.4)[1] == "special and punctuation"
 
 
 def test_thresholds_are_options() -> None:
@@ -168,7 +168,7 @@ def test_kinds_are_few_and_what_is_no_other_is_a_relation() -> None:
         "no token (learned sink)",
         "periods and commas",
         "token classes of yours",
-        "special tokens together",
+        "special and punctuation",
         "everything, broadly",
         "an earlier occurrence of the token",
         "a fact that is asked for",

@@ -58,7 +58,7 @@ LOOKS = {
     "itself": {"self": 0.6, "sep": 0.1},
     "the opening or first token": {"cls": 0.5, "sep": 0.15},
     "the closing token": {"sep": 0.5, "cls": 0.2},
-    "special tokens together": {"sep": 0.3, "cls": 0.25, "previous": 0.3},
+    "special and punctuation": {"sep": 0.3, "cls": 0.25, "previous": 0.3},
     "periods and commas": {"punctuation": 0.6},
     "token classes of yours": {"pronouns": 0.6},
     "no token (learned sink)": {"sink": 0.7},

@@ -154,8 +154,9 @@ def answer_layers(tables: Tables) -> list[Answer]:
         return []
     row = rows.iloc[0]
     more = row_estimate(row, "difference")
-    is_alike = more.low > 0 and row["p_value"] < ALPHA
-    if not is_alike and not more.high < 0:
+    p_value = row["p_value"]  # one-sided: how often heads of random layers are as close
+    is_alike, is_apart = p_value < ALPHA and more.low > 0, p_value > 1 - ALPHA and more.high < 0
+    if not is_alike and not is_apart:
         return []
     do = "attend more alike" if is_alike else "attend less alike"
     text = (

@@ -185,7 +185,7 @@ def check_frequent(tables: Tables) -> Outcome:
         for _, row in table.iterrows()
     ]
     shows = f"{' and '.join(marks)}.".capitalize()
-    is_frequent = bool((table["rank"] <= len(table) + MORE_FREQUENT).all())
+    is_frequent = bool(((table["rank"] <= len(table) + MORE_FREQUENT) & (table["share"] > 0)).all())
     return Outcome("holds" if is_frequent else "does not hold", shows)
 
 

@@ -55,7 +55,7 @@ PANELS = {
 }
 OPENING = Kind("the opening or first token", "#EEB422", "square")
 CLOSING = Kind("the closing token", "#D1480B", "cross")
-BOTH = Kind("special tokens together", "#7A1F4A", "square")
+BOTH = Kind("special and punctuation", "#7A1F4A", "square")
 PUNCTUATION = Kind("periods and commas", "#D77FB5", "triangle-down")
 SINK = Kind("no token (learned sink)", "#6B6B6B", "wedge")
 OWN = Kind("token classes of yours", "#5B5BD6", "arrow")
@@ -223,7 +223,7 @@ PRESENTATION = Presentation(SURFACE, paper="3.2", figure="special-tokens", show=
         besides=tuple(TARGETS), is_look=True,
     ),
     Behaviour(
-        "special tokens together", "looks at special tokens, periods and commas together ({})",
+        "special and punctuation", "looks at special tokens, periods and commas together ({})",
         BOTH, TOGETHER, "special-tokens-heads", "weight", is_background=True, is_look=True,
         short="special", also="[CLS] [SEP] first sink period comma",
     ),
