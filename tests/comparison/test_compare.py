@@ -12,10 +12,11 @@ import pandas as pd
 import pytest
 
 import headscope as hs
+from headscope.analyses.dependency.show import find_labels
 from headscope.comparison.answers import name_measure, write_number
 from headscope.comparison.compare import Comparison
 from headscope.comparison.examples import draw_side_by_side
-from headscope.comparison.measures import compare_numbers
+from headscope.comparison.measures import SHARES, compare_numbers
 from headscope.comparison.replicates import NTH, Replicates, read_replicates
 from headscope.contracts import Watch
 from headscope.engine.resolve import build_analysis
@@ -93,6 +94,14 @@ def test_replicates_give_the_intervals_of_the_tables(runs: dict[str, Path]) -> N
         low = "low" if column != "share" else "share_low"
         np.testing.assert_allclose(found.value, own[column], rtol=1e-9)
         np.testing.assert_allclose(found.low, own[low], rtol=1e-6)
+
+
+def test_intervals_stay_where_a_measure_can_be(planted: Comparison) -> None:
+    for table in ("measures", "depth"):
+        rows = planted.tables[table]
+        rows = rows[rows["measure"].isin(SHARES) & ~rows["of"].str.contains(" - ")]
+        assert rows["low"].dropna().between(0, 1).all()
+        assert rows["high"].dropna().between(0, 1).all()
 
 
 def test_only_the_planted_heads_are_told_apart(planted: Comparison) -> None:
@@ -328,3 +337,10 @@ def test_labels_may_hold_line_separators(tmp_path: Path) -> None:
     made = [make_run(tmp_path, name, **given) for name in ("one\u2028", "two")]
     hs.compare(made, out=tmp_path / "compared")
     assert (tmp_path / "compared/compare.html").exists()
+
+
+def test_what_a_run_had_too_few_words_for_is_no_difference_of_kinds() -> None:
+    columns = {"layer": 1, "head": 2, "relation": "det", "direction": "dependent-to-head"}
+    row = {**columns, "count": 40, "heldout_accuracy": 0.9, "p_value": 0.001}
+    row |= {"heldout_difference": 0.4, "chosen_in": 64, "folds": 64}
+    assert not len(find_labels(pd.DataFrame([row])))

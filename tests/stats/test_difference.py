@@ -42,11 +42,20 @@ def test_numbers_over_different_few_buckets_are_tested_each_over_its_own() -> No
     np.testing.assert_allclose(np.transpose(found), expected, rtol=1e-7)
 
 
-@pytest.mark.parametrize("n_buckets", [2, 9, 30])
+@pytest.mark.parametrize("n_buckets", [10, 13, 30])
 def test_unpaired_differences_equal_the_definition(n_buckets: int) -> None:
     one, other = draw_documents(1, range(n_buckets)), draw_documents(2, range(5, 40), 0.5)
     found = unpaired_difference(replicates_of(one), replicates_of(other))
     np.testing.assert_allclose(np.concatenate(found), reference.unpaired(one, other), rtol=1e-7)
+
+
+def test_a_difference_that_is_not_paired_is_not_tested_over_few_buckets() -> None:
+    few, many = draw_documents(1, range(9)), draw_documents(2, range(5, 40), 9.0)
+    for found in (
+        unpaired_difference(*map(replicates_of, pair)) for pair in ((few, many), (many, few))
+    ):
+        assert abs(found.value) > 5
+        assert np.isnan([found.low, found.high, found.p_value]).all()
 
 
 def test_the_same_numbers_have_no_interval_and_no_test() -> None:

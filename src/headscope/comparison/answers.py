@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from headscope.comparison.measures import MEAN, VALUE
+from headscope.comparison.measures import IN_NATS, MEAN, SHARES, VALUE
 from headscope.stats.interval import Estimate
+from headscope.stats.tests import holm
 from headscope.view.answer import join_words, write_percent
 from headscope.view.claim import added_claims
 from headscope.view.judge import top_row
@@ -25,12 +26,6 @@ LEAST = 0.01  # the smallest difference of a share that is said
 NUMBER = Form(".3g", to=" to ")
 NATS = Form(".3g", unit=" nats", to=" to ")
 CHANGE = Form("+.3g", to=" to ")
-# The measures that are shares, by the names of their columns, and those in nats.
-SHARES = frozenset({
-    "weight", "share", "flat_rows", "accuracy", "heldout_accuracy", "split", "aer", "precision",
-    "recall", "uas", "uas_with_punctuation", "uuas", "mst_uas", "las",
-})  # fmt: skip
-IN_NATS = frozenset({"nats", "divergence"})
 LOOKS_AT = "looks at "
 
 Name = tuple[str, str, frozenset[str]]  # table, column, and the labels as "target previous"
@@ -183,7 +178,7 @@ def _say_difference(row: Any, what: str, first: str) -> str:
 
 
 def _say_heads(runs: Sequence[str], heads: pd.DataFrame) -> Iterator[str]:
-    sure = heads[heads["p_value"] < LEVEL]
+    sure = heads[holm(heads["p_raw"].to_numpy(float)) < LEVEL]  # over all measures
     if not len(sure):
         yield f"No head of {_others(runs)} differs, that the data can show, from that of {runs[0]}."
         return
@@ -197,8 +192,8 @@ def _say_heads(runs: Sequence[str], heads: pd.DataFrame) -> Iterator[str]:
     yield (
         f"{n_changed} of {n_heads} heads of {run} differ in some measure from the head at the same "
         f"place of {runs[0]}, most of all {top['layer']}-{top['head']}: {name_measure(top)} "
-        f"{write_number(top, top['first_value'])} there, {write_number(top, top['value'])} here "
-        f"(difference {write_change(top)})."
+        f"{write_number(top, top['first_value'])} in {runs[0]}, {write_number(top, top['value'])} "
+        f"in {run} (difference {write_change(top)})."
     )
 
 

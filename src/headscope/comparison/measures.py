@@ -8,6 +8,7 @@ largest head, held out. The first run is the one that others are compared with.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,14 @@ from headscope.stats.difference import (
 from headscope.stats.interval import estimate
 from headscope.stats.tests import holm
 
-__all__ = ["MEAN", "VALUE", "compare_numbers"]
+__all__ = ["IN_NATS", "MEAN", "SHARES", "VALUE", "compare_numbers"]
+
+# The measures that are shares, by the names of their columns, and those in nats.
+SHARES = frozenset({
+    "weight", "share", "flat_rows", "accuracy", "heldout_accuracy", "split", "aer", "precision",
+    "recall", "uas", "uas_with_punctuation", "uuas", "mst_uas", "las",
+})  # fmt: skip
+IN_NATS = frozenset({"nats", "divergence"})
 
 LABELS = ("table", "measure", "of")
 DIFFERENCE = ("difference", "difference_low", "difference_high", "p_raw", "p_value", "is_paired")
@@ -165,7 +173,9 @@ def _compare(
         if not of_run:
             continue
         held_out, largest = map(estimate, _stack(of_run.values()))
-        low, high = np.fmin(held_out.low, largest.low), np.fmax(held_out.high, largest.high)
+        least, most = np.transpose([_range_of(key) for key in of_run])
+        low = np.fmin(held_out.low, largest.low).clip(least, most)
+        high = np.fmax(held_out.high, largest.high).clip(least, most)
         shared = [key for key in of_run if name != first and key in statistics.get(first, {})]
         differences = dict(_differences(runs, (first, name), shared, statistics))
         for i, (key, statistic) in enumerate(of_run.items()):
@@ -182,6 +192,13 @@ def _compare(
     table["p_value"] = holm(table["p_raw"].to_numpy(float))
     table = put_together(table, columns[:4])
     return table.astype(dict.fromkeys(HEAD, "Int64"))[list(columns)]
+
+
+def _range_of(key: Key) -> tuple[float, float]:
+    """The least and the most that a measure can be; a difference of two is among its labels."""
+    _, column, of, *_ = key
+    least, most = (0.0, 1.0) if column in SHARES else (0.0 if column in IN_NATS else -inf, inf)
+    return (-most, most) if " - " in of else (least, most)
 
 
 def _differences(

@@ -20,6 +20,7 @@ __all__ = [
     "paired_difference", "ratio_estimate", "unpaired_difference", "untrained_columns", "widen",
 ]  # fmt: skip
 
+LEAST_BUCKETS = 10  # of each run, where a difference is not paired
 CHUNK = 500  # numbers whose signs are flipped at a time
 
 Array = NDArray[np.float64]
@@ -59,12 +60,15 @@ def paired_difference(
 def unpaired_difference(
     first: Float[Array, "replicate number"], other: Float[Array, "replicate number"]
 ) -> Differences:
-    """Over different documents: variances add, degrees of freedom by Welch and Satterthwaite."""
+    """Over different documents: variances add, degrees of freedom by Welch and Satterthwaite.
+
+    Not of a number that is in fewer than 10 buckets of a run: their spread may be small by luck.
+    """
     value = first[0] - other[0]
     errors = np.stack([standard_error(first), standard_error(other)])  # [run, number]
     freedoms = np.stack([count_buckets(first), count_buckets(other)]) - 1.0
     variance = (errors**2).sum(axis=0)
-    is_tested = (freedoms > 0).all(axis=0) & (variance > 0)
+    is_tested = (freedoms >= LEAST_BUCKETS - 1).all(axis=0) & (variance > 0)
     share = np.divide(errors**4, freedoms, out=np.ones_like(errors), where=freedoms > 0)
     freedom = np.divide(variance**2, share.sum(axis=0), out=np.ones_like(variance), where=is_tested)
     error = np.where(is_tested, np.sqrt(variance), np.nan)

@@ -52,10 +52,14 @@ UNPRINTABLE = re.compile("[^\t\n\r -\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\
 def draw(figure: Figure, tables: Tables) -> alt.TopLevelMixin:
     """The picture, or an error that says what to run first."""
     missing = figure.missing(tables)
-    if missing:
-        rows = f" with {figure.content}" if figure.content else ""
+    if missing and (reason := figure.explain_empty(tables)):
         raise StudyError(
-            f"Figure {figure.name!r} needs the table {missing[0]!r}{rows}, which this run does not "
+            f"Figure {figure.name!r} is empty: {reason}. Expected a run that has it; draw another "
+            "figure (see `headscope list figures`)."
+        )
+    if missing:
+        raise StudyError(
+            f"Figure {figure.name!r} needs the table {missing[0]!r}, which this run does not "
             f"have. Expected {', '.join(figure.needs)}; measure with: headscope analyze MODEL "
             f"{figure.made_by}."
         )

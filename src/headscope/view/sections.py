@@ -105,7 +105,8 @@ def _fill(
     # Those that share a line come after the wide ones.
     for name, figure in sorted(figures, key=lambda item: item[1].in_line):
         if figure.missing(tables):
-            missing.append((figure.title, figure.made_by, left_out.get(name, "")))
+            reason = left_out.get(name) or figure.explain_empty(tables)
+            missing.append((figure.title, figure.made_by, reason))
         else:
             drawn.append((figure, as_script(figure.draw(tables).to_dict(validate=False))))
     for part in (part for p in of_section.values() for part in p.specs(PageTable)):

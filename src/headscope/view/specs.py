@@ -77,6 +77,13 @@ class Figure:
         absent = [name for name in self.needs if not len(tables.get(name, ()))]
         return absent if absent or self.is_drawable(tables) else [self.needs[0]]
 
+    def explain_empty(self, tables: Tables) -> str:
+        """Why there is nothing to draw in tables that are all there; "" if one is not."""
+        if not all(len(tables.get(name, ())) for name in self.needs):
+            return ""
+        needs = f": it needs {self.content}" * bool(self.content)
+        return f"it was measured, but this model and these corpora give nothing to draw{needs}"
+
     def by_kind(self, tables: Tables) -> dict[str, Tables]:
         """What it needs of each kind of attention."""
         return split_kinds({name: tables[name] for name in self.needs if name in tables})

@@ -63,7 +63,7 @@ def make_tables(
         "retrieval": measured(cross(**heads), "copied"),
         "importance": measured(cross(**heads), "importance"),
         "sinks": measured(cross(**heads), "first").assign(is_sink=0.5, even=0.04),
-        "reach": measured(cross(**heads), "distance").assign(beyond=0.2, window=np.nan),
+        "reach": measured(cross(**heads), "distance").assign(beyond=0.2, sliding_window=np.nan),
     }
     aligned = {"links": 40, "precision": 0.5, "recall": 0.4, "diagonal_aer": 0.6}
     return tables | {"word-alignment": tables["word-alignment"].assign(**aligned)}

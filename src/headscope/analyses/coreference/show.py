@@ -96,8 +96,8 @@ def antecedent_facts(tables: Tables) -> Facts:
 def find_labels(best: pd.DataFrame, mention_type: str) -> pd.DataFrame:
     """The best heads of a type of mention; known where they clearly find more than head match."""
     rows = choose_among_mentions(rows_where(best, mention_type=mention_type))
-    rows = rows.rename(columns={"heldout_accuracy": "share"})
-    is_known = (rows["heldout_low"] > rows["head_match"]) & (rows["count"] >= MIN_COUNT)
+    rows = rows[rows["count"] >= MIN_COUNT].rename(columns={"heldout_accuracy": "share"})
+    is_known = rows["heldout_low"] > rows["head_match"]
     return rows.assign(label=LABELS[mention_type], is_known=is_known & is_agreed(rows))
 
 

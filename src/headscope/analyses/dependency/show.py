@@ -126,8 +126,12 @@ def relation_facts(tables: Tables) -> Facts:
 
 
 def find_labels(best: pd.DataFrame) -> pd.DataFrame:
-    """The best heads of relations; known for those that they find better than offsets, held out."""
-    is_known = beats_offsets(best) & is_relation(best) & is_agreed(best)
+    """The best heads of relations; known for those that they find better than offsets, held out.
+
+    Of relations with words enough: whether a head finds the others is not known.
+    """
+    best = best[is_relation(best)]
+    is_known = beats_offsets(best) & is_agreed(best)
     named = best.rename(columns={"relation": "label", "heldout_accuracy": "share"})
     return named.assign(is_known=is_known)
 
