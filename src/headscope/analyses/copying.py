@@ -92,7 +92,7 @@ def answer_copying(tables: Tables) -> list[Answer]:
     heads = passing(rows, HALF, "top_10")
     if not len(heads.sure):
         return []
-    does = "would copy: in over half of cases it raises the token that it attends to among ten most"
+    does = "would copy: in over half of cases the attended token is among the ten most raised"
     return [
         count_heads(
             *(heads, len(rows), does, 0.75, "heads-copying", "top_10"),
