@@ -175,6 +175,24 @@ def test_input_that_does_not_fit_is_said_and_the_rest_works(
         )
 
 
+def test_a_haystack_that_does_not_fit_is_said_and_the_rest_works(
+    trained: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, caplog: Any
+) -> None:
+    texts = headscope.texts([" ".join(f"w{i % 40}" for i in range(300))] * 4)
+    given = {"tokenizer": tokenizer, "text": texts, "progress": False, "trials": 2}
+    run = headscope.analyze(trained, only="position", also="retrieval", haystack=200, **given)
+    assert {"position"} <= run.tables.keys()
+    assert "retrieval" not in run.tables
+    (said,) = (text for text in caplog.messages if text.startswith("Skipped 'retrieval'"))
+    assert "about 200 tokens" in said
+    assert "128" in said
+    assert "haystack" in said
+    with pytest.raises(StudyError, match="haystack"):
+        headscope.analyze(trained, only="retrieval", haystack=200, **given)
+    fits = headscope.analyze(trained, only="retrieval", haystack=50, **given)
+    assert fits.tables["retrieval-trials"]["trials"].tolist() == [2]
+
+
 def test_repeats_are_drawn_without_special_tokens_by_the_seed() -> None:
     first, again, other = Repeats(5, 3), Repeats(5, 3), Repeats(5, 3, seed=1)
     assert list(first) == list(again)
