@@ -12,10 +12,10 @@ from headscope.commands.shared import (
     FormatOption,
     Resume,
     RunFolderArgument,
+    choose_folder,
     complete_figure,
     complete_head,
     complete_table,
-    free_folder,
     name_folder,
     show_report,
     show_run,
@@ -280,7 +280,7 @@ def distance(
         raise StudyError(
             "One model was given. Expected two or more; name them: headscope distance A B."
         )
-    folder = out or free_folder(Path("runs") / "--".join(names), resume)
+    folder = choose_folder(out, Path("runs") / "--".join(names), resume)
     progress = not talk.is_quiet()
     options = {**options, "text": text, "resume": resume, "progress": progress}
     if len(models) == 2:

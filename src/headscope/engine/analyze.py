@@ -86,8 +86,8 @@ def analyze(
         if items is not None
         for corpus in as_corpora(items, role, run.skip_bad)
     ]
-    if folder and not resume:  # what was typed is checked first: a wrong name is the likelier slip
-        folder.refuse_if_taken()
+    if folder:  # what was typed is checked first: a wrong name is the likelier slip
+        folder.refuse_unusable(resume)
     corpora += make_corpora(analyses, corpora)
     readings, lacking = list_passes(analyses, corpora, run, chosen is not None)
     with show_progress(progress) as bars, bars.stage("reading corpora"):
