@@ -1,5 +1,6 @@
 """Heads that language models are known for: planted, measured on real input, and switched off."""
 
+import logging
 from copy import deepcopy
 from typing import Any
 
@@ -26,6 +27,7 @@ from headscope.errors import StudyError
 from headscope.options import RunOptions
 from headscope.runs.tables import make_tables
 from headscope.testing import MadeSource
+from headscope.view.terminal import describe_tokenization
 from tests.making import first_or_even, random_maps
 
 INDUCTION, DUPLICATE, PREVIOUS = (0, 1), (2, 3), (1, 4)
@@ -191,6 +193,23 @@ def test_a_haystack_that_does_not_fit_is_said_and_the_rest_works(
         headscope.analyze(trained, only="retrieval", haystack=200, **given)
     fits = headscope.analyze(trained, only="retrieval", haystack=50, **given)
     assert fits.tables["retrieval-trials"]["trials"].tolist() == [2]
+
+
+def test_of_made_up_input_neither_limits_nor_words_are_told(
+    trained: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, caplog: Any
+) -> None:
+    texts = headscope.texts([" ".join(f"w{i % 40}" for i in range(100))] * 2)
+    with caplog.at_level(logging.INFO, logger="headscope"):
+        run = headscope.analyze(
+            trained, tokenizer=tokenizer, text=texts, only="position,induction,retrieval",
+            haystack=50, repeat_tokens=10, repeat_sequences=3, limit=40, limit_text=40,
+            progress=False,
+        )  # fmt: skip
+    assert run.manifest["passes"].keys() == {"text", "repeats", "needles"}
+    (said,) = (text for text in caplog.messages if "limit" in text)
+    assert "has 2 examples" in said
+    told = {key: describe_tokenization(c) for key, c in run.manifest["counts"].items()}
+    assert {key for key, line in told.items() if line} == {"text"}
 
 
 def test_repeats_are_drawn_without_special_tokens_by_the_seed() -> None:

@@ -16,18 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.contracts import CorpusRole
+from headscope.contracts import Annotation, CorpusRole
 from headscope.corpora.collection import BaseCorpus
 from headscope.data.example import WINDOWS, Example, stable_hash
 from headscope.errors import InputError, StudyError, name_parameters, shorten
 from headscope.options import RunOptions, flag_of
 
 __all__ = [
-    "Part", "Sample", "Shard", "cut_shards", "draw_sample", "hash_text", "part_of", "tell_samples",
+    "MADE_UP", "Part", "Sample", "Shard", "cut_shards", "draw_sample", "hash_text", "part_of",
+    "tell_samples",
 ]  # fmt: skip
 
 log = getLogger("headscope")
 
+MADE_UP = {Annotation.REPEATS, Annotation.NEEDLES}  # in which no natural text is read
 SHOWN_FILES = 5
 LONG_SHARE = 0.4  # of the examples, in the largest tenth of the documents
 MOST_CHARACTERS = 1 << 20  # some 250,000 tokens: long documents make shards of few examples
@@ -258,7 +260,7 @@ def tell_samples(samples: Iterable[tuple[CorpusRole, Sample]], options: RunOptio
             log.info("%s", name_parameters(message))
         limit, name = options.limit_of(role)
         corpus, flag, n_all = sample.corpus.name, flag_of(name), sample.n_available
-        if limit is not None:
+        if limit is not None and not MADE_UP & sample.corpus.provides:
             message = f"{corpus}: {sample.n_examples:,} of {n_all:,} {role.unit} ({flag})."
             if n_all < limit:
                 message = f"{corpus} has {n_all:,} {role.unit}, fewer than {flag} {limit}."
