@@ -23,7 +23,7 @@ from headscope.commands.shared import (
     show_run,
 )
 from headscope.contracts import CorpusRole
-from headscope.errors import StudyError
+from headscope.errors import StudyError, say_count
 from headscope.options import ClusterOptions, ModelOptions, ProbeOptions, collect_options
 from headscope.view.table import Format
 
@@ -163,7 +163,9 @@ def _tell_partial(manifest: Mapping[str, Any]) -> None:
     """Say what a run lacks, and end with the exit code of a partial one."""
     if failed := manifest.get("failed"):
         n_lost = sum(shard["examples"] for shard in failed)
-        typer.echo(f"Partial: {n_lost} examples could not be measured; see above.", err=True)
+        typer.echo(
+            f"Partial: {say_count(n_lost, 'example')} could not be measured; see above.", err=True
+        )
     for name in manifest.get("failed_analyses", ()):
         typer.echo(f"Partial: the analysis {name} failed; see above.", err=True)
     if manifest["status"] == "partial":

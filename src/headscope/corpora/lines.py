@@ -20,7 +20,7 @@ from typing import ClassVar, TypeVar
 from headscope.contracts import CorpusRole
 from headscope.corpora.collection import BaseCorpus
 from headscope.data.example import Example
-from headscope.errors import HeadscopeError, InputError, shorten
+from headscope.errors import HeadscopeError, InputError, say_count, shorten
 
 __all__ = ["FileCorpus", "Lines", "file_digest", "read_lines", "strip_gz"]
 
@@ -182,7 +182,7 @@ class FileCorpus(BaseCorpus):
     def _tell_errors(self, errors: Sequence[str], can_skip: bool) -> None:
         """Say which sentences are left out, or refuse the file for them."""
         if self.skip_bad and can_skip:
-            n = f"{len(errors):,} sentence{'s' * (len(errors) > 1)}"
+            n = say_count(len(errors), "sentence")
             self._known[LEFT_OUT] = f"{self.path}: {n} left out that cannot be read. {errors[0]}"
             return
         if len(errors) == 1:

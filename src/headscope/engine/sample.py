@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from headscope.contracts import Annotation, CorpusRole
 from headscope.corpora.collection import BaseCorpus
 from headscope.data.example import WINDOWS, Example, stable_hash
-from headscope.errors import InputError, StudyError, name_parameters, shorten
+from headscope.errors import InputError, StudyError, name_parameters, say_count, shorten
 from headscope.options import RunOptions, flag_of
 
 __all__ = [
@@ -254,7 +254,9 @@ def tell_samples(samples: Iterable[tuple[CorpusRole, Sample]], options: RunOptio
         if files := sample.corpus.file_names:
             more = f" and {len(files) - SHOWN_FILES:,} more" * (len(files) > SHOWN_FILES)
             shown = ", ".join(files[:SHOWN_FILES])
-            log.info("%s: %d files: %s%s.", sample.corpus.name, len(files), shown, more)
+            log.info(
+                "%s: %s: %s%s.", sample.corpus.name, say_count(len(files), "file"), shown, more
+            )
         if role is CorpusRole.TEXT and not has_treebank and sample.corpus.has_trees:
             message = f"{sample.corpus.name} holds trees; --treebank reads them too."
             log.info("%s", name_parameters(message))
@@ -263,7 +265,8 @@ def tell_samples(samples: Iterable[tuple[CorpusRole, Sample]], options: RunOptio
         if limit is not None and not MADE_UP & sample.corpus.provides:
             message = f"{corpus}: {sample.n_examples:,} of {n_all:,} {role.unit} ({flag})."
             if n_all < limit:
-                message = f"{corpus} has {n_all:,} {role.unit}, fewer than {flag} {limit}."
+                n_shown = say_count(n_all, role.unit.removesuffix("s"))
+                message = f"{corpus} has {n_shown}, fewer than {flag} {limit}."
             log.info("%s", name_parameters(message))
         sizes = np.sort(np.unique(sample.facts["document"], return_counts=True)[1])[::-1]
         n_largest = max(1, len(sizes) // 10)

@@ -13,7 +13,7 @@ import pandas as pd
 from headscope.arguments import checked
 from headscope.data.head_view import ShownExample, read_examples
 from headscope.data.table import split_kinds
-from headscope.errors import HeadscopeError, OutputError, StudyError, shorten, suggest
+from headscope.errors import HeadscopeError, OutputError, StudyError, say_count, shorten, suggest
 from headscope.registry import ANALYSES, PROBES, warn_once
 from headscope.runs.folder import TABLES, UNTRAINED, RunFolder
 
@@ -258,7 +258,8 @@ def _load_alone(folder: Path, skip_missing: bool) -> Run:
             )
         raise OutputError(f"{folder} holds {what[0]}. Expected {what[1]}.")
     if failed := manifest.get("failed"):
-        log.warning("%s lacks %d shards that could not be measured.", folder, len(failed))
+        n_failed = say_count(len(failed), "shard")
+        log.warning("%s lacks %s that could not be measured.", folder, n_failed)
     _tell_unknown(folder, manifest)
     checksums = manifest.get("checksums", {})
     listed = {TABLES: manifest["tables"], UNTRAINED: manifest.get("untrained_tables", [])}
