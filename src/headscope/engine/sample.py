@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.contracts import Annotation, CorpusRole
-from headscope.corpora.collection import BaseCorpus
+from headscope.corpora.collection import BaseCorpus, MemoryCorpus
 from headscope.data.example import WINDOWS, Example, stable_hash
 from headscope.errors import InputError, StudyError, name_parameters, say_count, shorten
 from headscope.options import RunOptions, flag_of
@@ -138,6 +138,11 @@ def draw_sample(corpus: BaseCorpus, limit: int | None, seed: int) -> Sample:
     """
     facts = np.fromiter(_read_facts(corpus, None if limit is None else seed), FACTS)
     n_available = len(facts)
+    if not n_available and isinstance(corpus, MemoryCorpus):
+        raise InputError(
+            "The list is empty: it has no text and no example. Expected at least one; check how "
+            "the list was made."
+        )
     if not n_available:
         raise InputError(
             f"{corpus.name} is empty: it has no example. Expected at least one line of text or one "
