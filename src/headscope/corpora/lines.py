@@ -185,11 +185,17 @@ class FileCorpus(BaseCorpus):
             n = say_count(len(errors), "sentence")
             self._known[LEFT_OUT] = f"{self.path}: {n} left out that cannot be read. {errors[0]}"
             return
-        if len(errors) == 1:
-            raise InputError(errors[0])
         n_more = len(errors) - SHOWN_ERRORS
         more = [f"... and {n_more:,} more."] * (n_more > 0)
         listed = "\n  ".join([*errors[:SHOWN_ERRORS], *more])
+        if self.skip_bad:
+            n = say_count(len(errors), "sentence")
+            raise InputError(
+                f"{self.path}: nothing is left without its {n} that cannot be read. Expected at "
+                f"least one that can; mend some of them.\n  {listed}"
+            )
+        if len(errors) == 1:
+            raise InputError(errors[0])
         raise InputError(
             f"{self.path} has {len(errors):,} sentences that cannot be read. Expected all to be as "
             f"described in docs/corpora.md; mend them, or leave them out with --skip-bad.\n  "
