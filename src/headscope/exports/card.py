@@ -37,8 +37,8 @@ def write_run_card(run: Run, name: str, tables: Sequence[str], figures: Sequence
     lines = [
         _head(tables),
         f"# Attention heads of {plain(manifest['model']['name'])}\n",
-        "What every attention head of the model attends to, measured by headscope. Every number "
-        "has a 95 % interval over documents.\n",
+        "What every attention head of the model attends to, measured by headscope. Numbers have "
+        "95 % intervals over documents where there is enough data.\n",
         *(["## In short\n", *answers, "", plain(sum_up(run.findings)), ""] if answers else []),
         *pictures,
         _load(name, tables, 'run = hs.open("hf:{name}")', "tables, figures and cards of heads"),
