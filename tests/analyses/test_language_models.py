@@ -18,6 +18,7 @@ from transformers import (
 
 import headscope
 from headscope.analyses.induction import Induction
+from headscope.analyses.induction_proof import answer_proof
 from headscope.analyses.reach import Reach
 from headscope.analyses.sinks import Sinks
 from headscope.corpora.repeats import Repeats
@@ -123,6 +124,17 @@ def test_a_trained_model_develops_induction_and_needs_it(run: Any) -> None:
     verdicts = {finding.claim.name: finding.verdict for finding in run.findings}
     assert verdicts["induction-heads"] == "holds"
     assert verdicts["induction-heads-carry-the-gain"] in ("holds", "undecided")
+
+
+def test_the_best_heads_are_named_strongest_first(run: Any) -> None:
+    rows = run.tables["induction"].query("pattern == 'induction'")
+    chosen = run.tables["induction-proof"].set_index("heads").loc["best", "chosen"].split()
+    weights = {f"{row.layer}-{row.head}": row.weight for row in rows.itertuples()}
+    turned = rows.assign(weight=-rows["weight"])
+    for table, order in ((rows, -1), (turned, 1)):
+        tables = {**run.tables, "induction": table}
+        (answer,) = answer_proof(tables)
+        assert list(answer.heads) == sorted(chosen, key=lambda name: order * weights[name])
 
 
 def test_the_losses_are_those_of_the_model_itself(
