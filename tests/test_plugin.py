@@ -26,6 +26,7 @@ import torch
 from headscope.engine.measure import measure_examples
 from headscope.errors import StudyError
 from headscope.options import RunOptions
+from headscope.runs.run import load_run
 from headscope.runs.tables import make_tables
 from headscope.testing import MadeSource, check_analysis, make_example
 from headscope.view.claim import list_claims
@@ -298,6 +299,18 @@ def test_its_behaviour_is_on_the_map_with_a_threshold_of_its_own(
 def test_its_behaviour_is_shown_on_examples(page: str) -> None:
     examples = page.partition('<section id="examples"')[2].partition("<section")[0]
     assert re.search(r"<summary>one token: head \d-\d+ ", examples)
+
+
+def test_without_the_package_its_run_is_read_and_the_lack_is_told(
+    run: Path, folder: Path, tmp_path: Path
+) -> None:
+    commands = (CARD, f"report run --out {tmp_path / 'page.html'}")
+    for (done,) in (run_commands(folder, tmp_path, command) for command in commands):
+        assert done.code == 0, done.stderr
+        said = " ".join(done.stderr.split())
+        assert said.count("not installed") == 1
+        assert "sharpness" in said
+    assert "sharpness" in load_run(run).tables
 
 
 def test_it_is_listed(done: dict[str, Done]) -> None:

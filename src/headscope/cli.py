@@ -33,7 +33,7 @@ from headscope.commands.runs import (
     report,
     table,
 )  # fmt: skip
-from headscope.commands.shared import RUN, expand_options
+from headscope.commands.shared import RUN, expand_options, find_begun
 from headscope.contracts import Watch
 from headscope.errors import HeadscopeError, WriteError, on_command_line
 from headscope.options import (
@@ -210,8 +210,14 @@ def _explained(can_resume: bool) -> Iterator[None]:
 
 
 def _say_how_to_go_on() -> None:
+    """How to continue the run that was begun; nothing where none was."""
+    begun = find_begun()
+    if begun is None:
+        return
     arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
-    again = shlex.join(["headscope", *arguments, "--resume"])
+    has_out = any(argument.partition("=")[0] == "--out" for argument in arguments)
+    place = () if has_out else ("--out", str(begun))  # another than the usual one, if it was taken
+    again = shlex.join(["headscope", *arguments, *place, "--resume"])
     typer.echo(f"Finished work is saved. Continue with:\n  {again}", err=True)
 
 

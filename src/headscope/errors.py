@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 __all__ = [
     "HeadscopeError", "InputError", "ModelError", "OutputError", "StudyError", "WriteError",
-    "first_part", "name_parameters", "on_command_line", "shorten", "suggest",
+    "first_part", "name_parameters", "on_command_line", "say_count", "shorten", "suggest",
 ]  # fmt: skip
 
 # Words that may follow an option in a sentence and are no value of it.
@@ -86,6 +86,15 @@ def shorten(value: object, most: int = 60) -> str:
     is_whole = len(plain) <= most and len(text) <= 4 * most
     # half a character cannot be printed or written
     return (plain if is_whole else f"{plain[:most]} ...").encode(errors="replace").decode()
+
+
+def say_count(n: int, noun: str) -> str:
+    """How many there are of something.
+
+    >>> say_count(1, "shard"), say_count(2000, "shard")
+    ('1 shard', '2,000 shards')
+    """
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 from headscope.errors import WriteError, shorten
 
 __all__ = [
-    "checksum", "explain_write_errors", "read_sealed", "seal", "sweep_temporaries",
-    "write_atomically", "write_folder",
+    "checksum", "explain_write_errors", "read_sealed", "refuse_unwritable", "seal",
+    "sweep_temporaries", "write_atomically", "write_folder",
 ]  # fmt: skip
 
 CHECKSUM = "checksum"  # of all else in a JSON object
@@ -89,6 +89,15 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
         except BaseException:
             rmtree(temporary, ignore_errors=True)
             raise
+
+
+def refuse_unwritable(path: Path) -> None:
+    """An error if no folder can be made at this path, before there is anything to write."""
+    with explain_write_errors(path):
+        place = next(folder for folder in (path, *path.parents) if folder.exists())
+        temporary = _name_temporary(place / "folder")
+        temporary.mkdir()
+        temporary.rmdir()
 
 
 def _name_temporary(path: Path) -> Path:

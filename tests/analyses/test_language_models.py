@@ -1,5 +1,6 @@
 """Heads that language models are known for: planted, measured on real input, and switched off."""
 
+import logging
 from copy import deepcopy
 from typing import Any
 
@@ -17,6 +18,7 @@ from transformers import (
 
 import headscope
 from headscope.analyses.induction import Induction
+from headscope.analyses.induction_proof import answer_proof
 from headscope.analyses.reach import Reach
 from headscope.analyses.sinks import Sinks
 from headscope.corpora.repeats import Repeats
@@ -26,6 +28,7 @@ from headscope.errors import StudyError
 from headscope.options import RunOptions
 from headscope.runs.tables import make_tables
 from headscope.testing import MadeSource
+from headscope.view.terminal import describe_tokenization
 from tests.making import first_or_even, random_maps
 
 INDUCTION, DUPLICATE, PREVIOUS = (0, 1), (2, 3), (1, 4)
@@ -123,6 +126,17 @@ def test_a_trained_model_develops_induction_and_needs_it(run: Any) -> None:
     assert verdicts["induction-heads-carry-the-gain"] in ("holds", "undecided")
 
 
+def test_the_best_heads_are_named_strongest_first(run: Any) -> None:
+    rows = run.tables["induction"].query("pattern == 'induction'")
+    chosen = run.tables["induction-proof"].set_index("heads").loc["best", "chosen"].split()
+    weights = {f"{row.layer}-{row.head}": row.weight for row in rows.itertuples()}
+    turned = rows.assign(weight=-rows["weight"])
+    for table, order in ((rows, -1), (turned, 1)):
+        tables = {**run.tables, "induction": table}
+        (answer,) = answer_proof(tables)
+        assert list(answer.heads) == sorted(chosen, key=lambda name: order * weights[name])
+
+
 def test_the_losses_are_those_of_the_model_itself(
     run: Any, trained: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast
 ) -> None:
@@ -173,6 +187,41 @@ def test_input_that_does_not_fit_is_said_and_the_rest_works(
         headscope.analyze(
             trained, tokenizer=tokenizer, only="induction", repeat_tokens=50, progress=False
         )
+
+
+def test_a_haystack_that_does_not_fit_is_said_and_the_rest_works(
+    trained: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, caplog: Any
+) -> None:
+    texts = headscope.texts([" ".join(f"w{i % 40}" for i in range(300))] * 4)
+    given = {"tokenizer": tokenizer, "text": texts, "progress": False, "trials": 2}
+    run = headscope.analyze(trained, only="position", also="retrieval", haystack=200, **given)
+    assert {"position"} <= run.tables.keys()
+    assert "retrieval" not in run.tables
+    (said,) = (text for text in caplog.messages if text.startswith("Skipped 'retrieval'"))
+    assert "about 200 tokens" in said
+    assert "128" in said
+    assert "haystack" in said
+    with pytest.raises(StudyError, match="haystack"):
+        headscope.analyze(trained, only="retrieval", haystack=200, **given)
+    fits = headscope.analyze(trained, only="retrieval", haystack=50, **given)
+    assert fits.tables["retrieval-trials"]["trials"].tolist() == [2]
+
+
+def test_of_made_up_input_neither_limits_nor_words_are_told(
+    trained: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, caplog: Any
+) -> None:
+    texts = headscope.texts([" ".join(f"w{i % 40}" for i in range(100))] * 2)
+    with caplog.at_level(logging.INFO, logger="headscope"):
+        run = headscope.analyze(
+            trained, tokenizer=tokenizer, text=texts, only="position,induction,retrieval",
+            haystack=50, repeat_tokens=10, repeat_sequences=3, limit=40, limit_text=40,
+            progress=False,
+        )  # fmt: skip
+    assert run.manifest["passes"].keys() == {"text", "repeats", "needles"}
+    (said,) = (text for text in caplog.messages if "limit" in text)
+    assert "has 2 examples" in said
+    told = {key: describe_tokenization(c) for key, c in run.manifest["counts"].items()}
+    assert {key for key, line in told.items() if line} == {"text"}
 
 
 def test_repeats_are_drawn_without_special_tokens_by_the_seed() -> None:

@@ -48,9 +48,13 @@ def test_bad_sentences_are_left_out_and_counted_on_request(tmp_path: Path) -> No
 
 
 def test_a_file_of_bad_sentences_alone_is_refused_in_any_case(tmp_path: Path) -> None:
-    corpus = open_corpus(write(tmp_path, SHORT, SHORT), "treebank", skip_bad=True)
-    with pytest.raises(InputError, match="2 sentences"):
-        assert corpus.provides
+    for n_bad, said in ((1, "1 sentence "), (2, "2 sentences ")):
+        path = write(tmp_path, *[SHORT] * n_bad)
+        with pytest.raises(InputError, match="nothing is left") as error:
+            assert open_corpus(path, "treebank", skip_bad=True).provides
+        assert said in str(error.value)
+        assert "skip_bad" not in str(error.value)
+        assert f"{path}:1:" in str(error.value)
 
 
 def test_in_a_folder_only_the_bad_sentences_of_a_file_are_left_out(tmp_path: Path) -> None:

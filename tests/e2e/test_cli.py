@@ -279,6 +279,40 @@ def test_a_stopped_run_resumes_to_the_same_tables(
         assert one == other
 
 
+def test_without_finished_work_nothing_is_said_of_it(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    command = ["analyze", "demo", "--text", text, "--only", "position", "--out"]
+    for out in ("/proc/headscope-run", text / "run"):
+        done = call(*command, out)
+        assert done.exit_code == 2
+        assert "cannot be written" in done.stderr
+        assert "resume" not in done.stderr
+    monkeypatch.setattr("headscope.engine.work.Worker.measure", interrupt)
+    done = call(*command, tmp_path / "run")
+    assert done.exit_code == 130
+    assert "resume" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_beside_the_usual_folder_is_continued_there(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/demo").mkdir(parents=True)
+    (tmp_path / "runs/demo/notes").write_text("")
+    monkeypatch.setattr("headscope.engine.analyze.finish_run", interrupt)
+    done = call("analyze", "demo", "--text", text, "--limit", 3, "--only", "position")
+    assert done.exit_code == 130
+    assert "--out runs/demo-2 --resume" in done.stderr
+
+
 def test_a_disk_that_fills_up_ends_with_a_message(tmp_path: Path, text: Path) -> None:
     command = ["analyze", "demo", "--text", text, "--out", tmp_path / "run"]
     command += ["--limit", 5, "--only", "position,entropy"]

@@ -195,6 +195,13 @@ def test_the_terminal_shows_token_classes_of_the_user(capsys: pytest.CaptureFixt
         assert "special-tokens" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("role", ["text", "treebank"])
+def test_an_empty_list_is_called_a_list_not_a_file(role: str) -> None:
+    with pytest.raises(InputError, match="list is empty") as raised:
+        analyze(MadeSource(), **{role: []}, only="position", progress=False)
+    assert "file" not in str(raised.value)
+
+
 def test_a_wrong_file_name_is_told_before_a_folder_that_is_not_empty(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="nofile"):

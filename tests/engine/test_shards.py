@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from headscope.engine.merge import merge_runs
 from headscope.engine.sample import Part, Shard, cut_shards, draw_sample, part_of
 from headscope.errors import InputError, OutputError, StudyError
 from headscope.runs.run import load_run
-from tests.engine.made import run
+from tests.engine.made import EXAMPLES, run
 
 TEXT = "".join(
     "".join(f"Paragraph {p} of document {d} is here.\n" for p in range(1 + d % 4))
@@ -77,7 +78,8 @@ def test_parts_that_make_no_whole_are_told(tmp_path: Path) -> None:
     run(out=tmp_path / "quarter", shard="2/4", **quick)
     run(out=tmp_path / "whole", **quick)
     for folders, problem in [
-        ([one, three], "of 3 parts, 2 are missing"),
+        ([one, three], "part 2 of 3 is missing"),
+        ([two], "parts 1, 3 of 3 are missing"),
         ([one, two, tmp_path / "again", three], "2 are given twice"),
         ([one, tmp_path / "other", three], "not a part of the same run.*seed 0 there, 1 now"),
         ([one, tmp_path / "quarter", three], "in 3 and 4 parts"),
@@ -89,6 +91,12 @@ def test_parts_that_make_no_whole_are_told(tmp_path: Path) -> None:
     (two / "tallies/text.safetensors").unlink()
     with pytest.raises(OutputError, match="shards of text"):
         merge_runs([one, two, three], tmp_path / "x")
+
+
+def test_a_part_without_a_shard_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(text=EXAMPLES[:2], only=["position"], out=tmp_path / "x", shard="1/2")
+    (said,) = (text for text in caplog.messages if "nothing to measure" in text)
+    assert re.search(r"\b1 shard\b", said)
 
 
 def test_what_cannot_be_done_in_parts_is_refused_before_any_work(tmp_path: Path) -> None:

@@ -425,6 +425,11 @@ class FirstHead(Toy):
         return {**values, "weight": weight}
 
 
+@dataclass(frozen=True)
+class LackedTable(Toy):
+    tables: ClassVar[Any] = {**TABLES, "second": ("layer",)}
+
+
 @pytest.mark.parametrize(
     ("kind", "law"),
     [
@@ -439,8 +444,12 @@ class FirstHead(Toy):
         (Axisless, "`sums` names the axes of each sum, in one string"),
         (LabelsOfNothing, "`labels` are those of axes of its `sums`"),
         (OtherAxes, "'segments' has the axes example, layer"),
-        (OtherColumns, "`summarize` gives the tables and columns declared"),
-        (OtherTable, "`summarize` gives the tables and columns declared"),
+        (
+            OtherColumns,
+            "`summarize` gives .* declared: 'toy' has the columns .* w, and .* weight, ",
+        ),
+        (OtherTable, "`summarize` gives the tables and columns declared: 'another' is given"),
+        (LackedTable, "`summarize` gives the tables and columns declared: 'second' is declared"),
         (Meddler, "`measure` leaves its input unchanged"),
         (ListGiver, "`measure` gives named arrays"),
         (ArrayGiver, "`measure` gives named arrays, each a torch.Tensor"),

@@ -220,6 +220,23 @@ def test_unknown_name_suggests_a_folder_nearby(
         load_model("tiny-robert")
 
 
+def test_unknown_name_suggests_no_folder_without_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "noperm").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match="No model 'nope'") as caught:
+        load_model("nope")
+    assert "noperm" not in str(caught.value)
+
+
+def test_a_run_that_is_given_as_a_model_is_called_a_run(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(ModelError, match="is a run, not a model") as caught:
+        load_model(tmp_path)
+    assert f"--run {tmp_path}" in str(caught.value)
+
+
 @pytest.mark.parametrize("dtype", ["float31", "int8", ""])
 def test_unknown_dtype_is_refused(folder: Path, dtype: str) -> None:
     with pytest.raises(ModelError, match=f"No dtype '{dtype}'.*Expected float32, float16"):

@@ -713,7 +713,7 @@ def test_what_holds_untrained_says_nothing_about_training() -> None:
     assert (other.verdict, other.untrained, other.note) == ("holds", ("does not hold",), "")
     said = sum_up(list(found.values()))
     assert "Claims of plug-ins" not in said
-    assert said.startswith("The paper's claims: 3 of 4 hold, 1 do not hold, 0 undecided, ")
+    assert said.startswith("The paper's claims: 3 of 4 hold, 1 does not hold, 0 undecided, ")
     assert said.endswith("Of those that hold, 1 holds for the untrained model too.")
     assert sum_up(check_claims(tables)).endswith("add --null 1.")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headscope.engine.probe import probe
-from headscope.errors import OutputError
+from headscope.errors import OutputError, WriteError
 from headscope.runs.run import load_run
 from tests.engine.made import run
 from tests.probes.made import MADE, make_examples
@@ -30,6 +30,25 @@ def test_damaged_results_are_named(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_an_output_error() -> None:
     with pytest.raises(OutputError, match="cannot be written"):
         run(out="/proc/headscope-run")
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_that_cannot_be_made_is_told_before_the_model_is_loaded(
+    tmp_path: Path, resume: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headscope.engine.analyze.open_models", None)
+    (tmp_path / "file").write_text("")
+    for out in ("/proc/headscope-run", tmp_path / "file/run"):
+        with pytest.raises(WriteError):
+            run(out=out, resume=resume)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_that_is_given_as_the_folder_is_called_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="is a file") as raised:
+        run(out=tmp_path / "file")
+    assert "resume" not in str(raised.value)
 
 
 def test_a_full_disk_leaves_no_half_written_file(

@@ -13,7 +13,7 @@ from headscope.arguments import fits
 from headscope.contracts import Analysis, Watch
 from headscope.data.attention import Changes, parse_head_name
 from headscope.data.table import Tables
-from headscope.errors import StudyError, shorten
+from headscope.errors import StudyError, say_count, shorten
 from headscope.lazy import Tensor, torch
 from headscope.options import option
 from headscope.stats.estimates import Estimates, Number
@@ -150,8 +150,7 @@ def answer_ablation(tables: Tables) -> list[Answer]:
 
 
 def _count(rows: pd.DataFrame, noun: str) -> str:
-    n = len(rows.drop_duplicates())
-    return f"{n:,} {noun}{'s' * (n != 1)}"
+    return say_count(len(rows.drop_duplicates()), noun)
 
 
 def read_changes(table: pd.DataFrame, min_count: int) -> list[TextTable]:

@@ -186,8 +186,9 @@ def check_first_layer(tables: Tables) -> Outcome:
         return Outcome("not measured", "There is no other layer to compare the first with.")
     here, there = (passing(part, BROAD, "share") for part in (first, above))
     n_here, n_there = (len(part.sure) for part in (here, there))
+    attend = "attends" if n_here == 1 else "attend"
     shows = (
-        f"In layer {lowest}, {n_here} of {len(first)} heads attend broadly (over "
+        f"In layer {lowest}, {n_here} of {len(first)} heads {attend} broadly (over "
         f"{percent(BROAD)} % of even attention); above it, {n_there} of {len(above)} "
         f"({percent(n_there / len(above))} %); the broadest head of layer {lowest} is "
         f"{list_heads(first.nlargest(1, 'share'), 'share')}."

@@ -313,9 +313,13 @@ def answer_matches(tables: Tables) -> list[Answer]:
         f"On average, matched heads differ by {NATS.number(matched)}, any two heads by "
         f"{NATS.number(any_two)} (Jensen-Shannon divergence: 0 identical, 0.69 disjoint)."
     )
-    mutual = f"{n_mutual} of {n_heads} matches are each other's nearest heads."
+    mutual = (
+        f"{n_mutual} of {n_heads} matches {'is' if n_mutual == 1 else 'are'} of two heads that "
+        "are each other's nearest."
+    )
     closest = f"The closest match is head {pair[0]} with head {pair[1]} of the second model."
-    same = f"{n_same} of {n_heads} heads match the head at the same place."
+    match = "matches" if n_same == 1 else "match"
+    same = f"{n_same} of {n_heads} heads {match} the head at the same place."
     detail = f"Divergence {NATS.row(top, 'divergence')} nats."
     return [
         Answer(alike, 1.0, figure="matches-by-layer"),

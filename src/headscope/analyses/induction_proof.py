@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -128,13 +129,24 @@ def read_proof(table: pd.DataFrame, min_count: int) -> list[TextTable]:
     return [build_table(rows.to_dict("records"), COLUMNS)]
 
 
+def _strongest_first(names: list[str], tables: Tables) -> tuple[str, ...]:
+    """The heads by the weight they were chosen by, where the run has it; else as they are."""
+    if "induction" not in tables:
+        return tuple(names)
+    rows = rows_where(tables["induction"], pattern="induction").sort_values(
+        "weight", ascending=False, kind="stable"
+    )
+    ranked = [f"{layer}-{head}" for layer, head in zip(rows["layer"], rows["head"], strict=True)]
+    return tuple(sorted(names, key=lambda name: ranked.index(name) if name in ranked else inf))
+
+
 def answer_proof(tables: Tables) -> list[Answer]:
     """Which share of the gain is lost without the best heads, and without others."""
     rows = {row["heads"]: row for _, row in tables["induction-proof"].iterrows()}
     best, random, more = rows[BEST], rows[RANDOM], rows[MORE]
     if not more["lost_low"] > 0:
         return []
-    names = tuple(best["chosen"].split())
+    names = _strongest_first(best["chosen"].split(), tables)
     text = (
         f"Without its {len(names)} best induction heads ({join_words(names[:NAMED])}"
         f"{' ...' * (len(names) > NAMED)}) the model loses {WHOLE_PERCENT.row(best, 'lost')} of "

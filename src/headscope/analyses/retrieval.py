@@ -192,8 +192,9 @@ def check_few(tables: Tables) -> Outcome:
         return Outcome("not measured", told)
     heads = passing(table, MANY, "copied")
     n_sure, n_most = len(heads.sure), len(heads.sure) + len(heads.open)
+    look = "looks" if n_sure == 1 else "look"
     shows = (
-        f"{told} {n_sure} of {len(table)} heads ({percent(n_sure / len(table))} %) look at the "
+        f"{told} {n_sure} of {len(table)} heads ({percent(n_sure / len(table))} %) {look} at the "
         f"token to copy for over 10 % of the answer: {list_heads(heads.sure, 'copied')}."
         f"{note_open(heads, '10 %')}"
     )

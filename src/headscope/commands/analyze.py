@@ -12,9 +12,9 @@ from headscope.commands.shared import (
     MinCount,
     Model,
     Resume,
+    choose_folder,
     complete_analysis,
     complete_probe,
-    free_folder,
     name_folder,
     of_data,
     of_output,
@@ -23,7 +23,7 @@ from headscope.commands.shared import (
     show_run,
 )
 from headscope.contracts import CorpusRole
-from headscope.errors import StudyError
+from headscope.errors import StudyError, say_count
 from headscope.options import ClusterOptions, ModelOptions, ProbeOptions, collect_options
 from headscope.view.table import Format
 
@@ -119,7 +119,7 @@ def analyze(
                     f"{what} was given together with --models. Expected only one of them; leave "
                     "the other out."
                 )
-        _analyze_models(models, out or Path("runs"), report, study)
+        _analyze_models(models, choose_folder(out or Path("runs"), Path(), resume), report, study)
         return
     name = model or "demo"
     _refuse_wrong_names(study, options)
@@ -128,7 +128,7 @@ def analyze(
         from headscope.engine.open_models import CachedModel
 
     kept = CachedModel(name) if train else name  # for the probes
-    folder = out or free_folder(Path("runs") / name_folder(name), resume)
+    folder = choose_folder(out, Path("runs") / name_folder(name), resume)
     run = run_analyze(kept, out=folder, **study)
     if part := options.get("shard"):
         typer.echo(f"Part {part} is done. Join all parts: headscope merge PARTS... --out RUN")
@@ -163,7 +163,9 @@ def _tell_partial(manifest: Mapping[str, Any]) -> None:
     """Say what a run lacks, and end with the exit code of a partial one."""
     if failed := manifest.get("failed"):
         n_lost = sum(shard["examples"] for shard in failed)
-        typer.echo(f"Partial: {n_lost} examples could not be measured; see above.", err=True)
+        typer.echo(
+            f"Partial: {say_count(n_lost, 'example')} could not be measured; see above.", err=True
+        )
     for name in manifest.get("failed_analyses", ()):
         typer.echo(f"Partial: the analysis {name} failed; see above.", err=True)
     if manifest["status"] == "partial":
@@ -252,7 +254,7 @@ def probe(
         train=train,
         test=test,
         vectors=vectors,
-        out=out or free_folder(Path("runs") / f"probe-{name_folder(model)}", resume),
+        out=choose_folder(out, Path("runs") / f"probe-{name_folder(model)}", resume),
         store=store,
         resume=resume,
         only=only,

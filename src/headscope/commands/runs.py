@@ -12,15 +12,15 @@ from headscope.commands.shared import (
     FormatOption,
     Resume,
     RunFolderArgument,
+    choose_folder,
     complete_figure,
     complete_head,
     complete_table,
-    free_folder,
     name_folder,
     show_report,
     show_run,
 )
-from headscope.errors import StudyError, suggest
+from headscope.errors import StudyError, say_count, suggest
 from headscope.registry import ANALYSES, CORPORA, MODELS, PROBES
 from headscope.view.table import Format, TextTable, print_table, terminal_width, wrap_text
 
@@ -80,7 +80,7 @@ def report(
         page = done.report(out)
     typer.echo(page)
     if saved:
-        talk.tell(f"Figures: {len(saved)} files in {run / 'figures'}")
+        talk.tell(f"Figures: {say_count(len(saved), 'file')} in {run / 'figures'}")
 
 
 def card(
@@ -244,7 +244,7 @@ def atlas(
     with talk.stage("writing pages"):
         made = write_atlas(folder, out)
     typer.echo(made.index)
-    typer.echo(f"{len(made.runs)} runs, {len(made.left_out)} left out.", err=True)
+    typer.echo(f"{say_count(len(made.runs), 'run')}, {len(made.left_out)} left out.", err=True)
 
 
 def distance(
@@ -280,7 +280,7 @@ def distance(
         raise StudyError(
             "One model was given. Expected two or more; name them: headscope distance A B."
         )
-    folder = out or free_folder(Path("runs") / "--".join(names), resume)
+    folder = choose_folder(out, Path("runs") / "--".join(names), resume)
     progress = not talk.is_quiet()
     options = {**options, "text": text, "resume": resume, "progress": progress}
     if len(models) == 2:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from headscope.runs.run import Run
 
 __all__ = [
-    "RUN", "FormatOption", "MinCount", "Model", "Resume", "RunFolderArgument", "complete_analysis",
-    "complete_figure", "complete_head", "complete_probe", "complete_run", "complete_table",
-    "expand_options", "free_folder", "name_folder", "of_data", "of_output", "of_run", "show_report",
-    "show_run",
+    "RUN", "FormatOption", "MinCount", "Model", "Resume", "RunFolderArgument", "choose_folder",
+    "complete_analysis", "complete_figure", "complete_head", "complete_probe", "complete_run",
+    "complete_table", "expand_options", "find_begun", "name_folder", "of_data", "of_output",
+    "of_run", "show_report", "show_run",
 ]  # fmt: skip
 
 
@@ -126,7 +126,25 @@ def expand_options(
     return talk.declare(run, command, (*fixed, *derived))
 
 
-def free_folder(folder: Path, resume: bool) -> Path:
+_chosen: list[Path] = []  # where this command writes
+
+
+def choose_folder(out: Path | None, usual: Path, resume: bool) -> Path:
+    """Where a command writes: `out`, or the usual folder, which is remembered."""
+    _chosen[:] = [out or _free_folder(usual, resume)]
+    return _chosen[0]
+
+
+def find_begun() -> Path | None:
+    """The folder that this command writes to, if it holds a run that can be continued."""
+    for folder in _chosen:
+        with suppress(OSError):
+            if any(any(folder.glob(f"{place}manifest.json")) for place in ("", "*/")):
+                return folder
+    return None
+
+
+def _free_folder(folder: Path, resume: bool) -> Path:
     """The folder for a run that was given none; with a number where the name is taken."""
     if resume or not _is_taken(folder):
         return folder

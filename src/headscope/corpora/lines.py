@@ -20,7 +20,7 @@ from typing import ClassVar, TypeVar
 from headscope.contracts import CorpusRole
 from headscope.corpora.collection import BaseCorpus
 from headscope.data.example import Example
-from headscope.errors import HeadscopeError, InputError, shorten
+from headscope.errors import HeadscopeError, InputError, say_count, shorten
 
 __all__ = ["FileCorpus", "Lines", "file_digest", "read_lines", "strip_gz"]
 
@@ -182,14 +182,20 @@ class FileCorpus(BaseCorpus):
     def _tell_errors(self, errors: Sequence[str], can_skip: bool) -> None:
         """Say which sentences are left out, or refuse the file for them."""
         if self.skip_bad and can_skip:
-            n = f"{len(errors):,} sentence{'s' * (len(errors) > 1)}"
+            n = say_count(len(errors), "sentence")
             self._known[LEFT_OUT] = f"{self.path}: {n} left out that cannot be read. {errors[0]}"
             return
-        if len(errors) == 1:
-            raise InputError(errors[0])
         n_more = len(errors) - SHOWN_ERRORS
         more = [f"... and {n_more:,} more."] * (n_more > 0)
         listed = "\n  ".join([*errors[:SHOWN_ERRORS], *more])
+        if self.skip_bad:
+            n = say_count(len(errors), "sentence")
+            raise InputError(
+                f"{self.path}: nothing is left without its {n} that cannot be read. Expected at "
+                f"least one that can; mend some of them.\n  {listed}"
+            )
+        if len(errors) == 1:
+            raise InputError(errors[0])
         raise InputError(
             f"{self.path} has {len(errors):,} sentences that cannot be read. Expected all to be as "
             f"described in docs/corpora.md; mend them, or leave them out with --skip-bad.\n  "

@@ -28,7 +28,7 @@ from headscope.engine.progress import Bars, show_progress
 from headscope.engine.resolve import choose_analyses, read_names, split_options
 from headscope.engine.sample import Part, Sample, Shard, draw_sample, part_of, tell_samples
 from headscope.engine.work import Group, Worker, locate, measure_on_cluster, open_worker
-from headscope.errors import InputError, ModelError, StudyError, shorten
+from headscope.errors import InputError, ModelError, StudyError, say_count, shorten
 from headscope.models.loaded import refuse_offloaded
 from headscope.options import RunOptions
 from headscope.runs.folder import RunFolder
@@ -86,8 +86,8 @@ def analyze(
         if items is not None
         for corpus in as_corpora(items, role, run.skip_bad)
     ]
-    if folder and not resume:  # what was typed is checked first: a wrong name is the likelier slip
-        folder.refuse_if_taken()
+    if folder:  # what was typed is checked first: a wrong name is the likelier slip
+        folder.refuse_unusable(resume)
     corpora += make_corpora(analyses, corpora)
     readings, lacking = list_passes(analyses, corpora, run, chosen is not None)
     with show_progress(progress) as bars, bars.stage("reading corpora"):
@@ -161,9 +161,9 @@ class _Study:
                 self.worker.make_untrained(pass_.draw)
             if not part_of(self.shards[pass_.key], self.part):
                 log.warning(
-                    "%s: part %s has nothing to measure because there are %d shards in all. "
+                    "%s: part %s has nothing to measure because the whole has %s. "
                     "Take fewer parts, or smaller shards (--shard-examples) in every part.",
-                    pass_.key, self.part, len(self.shards[pass_.key]),
+                    pass_.key, self.part, say_count(len(self.shards[pass_.key]), "shard"),
                 )  # fmt: skip
 
     def run(self, bars: Bars, pool: Pool | None) -> Run:
@@ -270,9 +270,9 @@ def _describe_failure(
     names = list(dict.fromkeys(example.own_document for example in examples))
     n_more = len(names) - NAMED_DOCUMENTS
     log.warning(
-        "%s: %d examples could not be measured (documents %s%s): %s",
+        "%s: %s could not be measured (documents %s%s): %s",
         pass_.key,
-        len(shard),
+        say_count(len(shard), "example"),
         ", ".join(names[:NAMED_DOCUMENTS]),
         f" and {n_more} more (see manifest.json)" if n_more > 0 else "",
         reason,

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.contracts import Analysis, AttentionKind, CorpusRole, Source
+from headscope.contracts import Analysis, Annotation, AttentionKind, CorpusRole, Source
 from headscope.data.attention import (
     Changes,
     Copying,
@@ -118,6 +118,8 @@ def measure_examples(
         is_truncated = options.is_truncated(role)
         encodings = encode_windows(examples, source, role, max_tokens, result.counts, is_truncated)
         kept = keep_usable(encodings, source, role, max_tokens, result.counts)
+    if any(Annotation.NEEDLES in analysis.needs for _, _, analysis in named):
+        result.counts.tokenization.clear()  # what it would count are stretches of text, not words
     waiting = _Waiting(result, named, is_weighed=options.weigh == "documents")
     observer = _Observer(source, named, options, result, max_tokens, predict)
     n_done = 0

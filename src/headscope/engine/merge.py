@@ -141,7 +141,9 @@ def _refuse_wrong_count(folders: Sequence[RunFolder], parts: Sequence[Part]) -> 
     doubled = [number for number, n in counts.items() if n > 1]
     problems = []
     if missing := set(range(1, n_parts + 1)) - set(counts):
-        problems.append(f"of {n_parts} parts, {name_numbers(missing)} are missing")
+        one = f"part {min(missing)} of {n_parts} is missing"
+        several = f"parts {name_numbers(missing)} of {n_parts} are missing"
+        problems.append(one if len(missing) == 1 else several)
     if doubled:
         pairs = zip(folders, parts, strict=True)
         paths = ", ".join(str(folder.path) for folder, part in pairs if part.number in doubled)

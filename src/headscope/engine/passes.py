@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headscope.contracts import Analysis, Annotation, AttentionKind, CorpusRole, Watch
+from headscope.corpora.needles import Needles
 from headscope.engine.open_models import Models
 from headscope.errors import StudyError, first_part
 from headscope.models.copying import CopyingSource, explain_no_copying
@@ -142,8 +143,26 @@ def _need_room(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
     return Reason(f"Skipped {analysis.name!r}: {why}", error, is_refused=True)
 
 
+def _need_room_for_needles(analysis: Any, pass_: Pass, models: Models) -> Reason | None:
+    """At least one text with a hidden fact is read whole."""
+    source, corpus = models.source, pass_.corpus
+    if not isinstance(corpus, Needles):
+        return None
+    encodings = source.encode(list(corpus), pass_.max_tokens)
+    if not all(encoding.is_truncated for encoding in encodings):
+        return None
+    why = (
+        f"its made-up inputs of about {corpus.n_tokens:,} tokens are longer than the "
+        f"{pass_.max_tokens:,} that are read at once with {source.name}. Expected shorter ones; "
+        "lower --haystack."
+    )
+    error = f"Analysis {analysis.name!r} cannot run: {why}"
+    return Reason(f"Skipped {analysis.name!r}: {why}", error)
+
+
 RULES: Sequence[Rule] = (
     _need_two_models_or_layers, _need_gradients_or_heads, _need_decoder, _need_room,
+    _need_room_for_needles,
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from headscope.data.attention import heads_per_layer
 from headscope.data.table import KIND
 from headscope.engine.open_models import Models
 from headscope.engine.passes import RULES, Pass, Reasons, has_kinds
-from headscope.engine.sample import Sample
+from headscope.engine.sample import MADE_UP, Sample
 from headscope.errors import StudyError, name_parameters
 from headscope.options import RunOptions
 from headscope.runs.manifest import begin_manifest
@@ -41,8 +41,6 @@ MISSING = {
     "text and text_pair)",
 }
 NO_TARGETS = "decoder and cross attention"  # what is left out without them
-
-MADE_UP = {Annotation.REPEATS, Annotation.NEEDLES}  # in which no natural text is read
 
 
 def make_corpora(

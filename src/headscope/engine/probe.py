@@ -92,8 +92,8 @@ def probe(
         find_ray(cluster)  # before the model is loaded
     learned, tested = _open_treebank(train), _open_treebank(test)
     folder = RunFolder(Path(out)) if out is not None else None
-    if folder and not resume:
-        folder.refuse_if_taken()
+    if folder:
+        folder.refuse_unusable(resume)
     with show_progress(progress) as bars, bars.stage("reading treebanks"):
         digest = file_digest(Path(vectors)) if vectors else None  # says what is wrong with the file
         samples = {

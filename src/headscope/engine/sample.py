@@ -16,18 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.contracts import CorpusRole
-from headscope.corpora.collection import BaseCorpus
+from headscope.contracts import Annotation, CorpusRole
+from headscope.corpora.collection import BaseCorpus, MemoryCorpus
 from headscope.data.example import WINDOWS, Example, stable_hash
-from headscope.errors import InputError, StudyError, name_parameters, shorten
+from headscope.errors import InputError, StudyError, name_parameters, say_count, shorten
 from headscope.options import RunOptions, flag_of
 
 __all__ = [
-    "Part", "Sample", "Shard", "cut_shards", "draw_sample", "hash_text", "part_of", "tell_samples",
+    "MADE_UP", "Part", "Sample", "Shard", "cut_shards", "draw_sample", "hash_text", "part_of",
+    "tell_samples",
 ]  # fmt: skip
 
 log = getLogger("headscope")
 
+MADE_UP = {Annotation.REPEATS, Annotation.NEEDLES}  # in which no natural text is read
 SHOWN_FILES = 5
 LONG_SHARE = 0.4  # of the examples, in the largest tenth of the documents
 MOST_CHARACTERS = 1 << 20  # some 250,000 tokens: long documents make shards of few examples
@@ -136,6 +138,11 @@ def draw_sample(corpus: BaseCorpus, limit: int | None, seed: int) -> Sample:
     """
     facts = np.fromiter(_read_facts(corpus, None if limit is None else seed), FACTS)
     n_available = len(facts)
+    if not n_available and isinstance(corpus, MemoryCorpus):
+        raise InputError(
+            "The list is empty: it has no text and no example. Expected at least one; check how "
+            "the list was made."
+        )
     if not n_available:
         raise InputError(
             f"{corpus.name} is empty: it has no example. Expected at least one line of text or one "
@@ -252,16 +259,19 @@ def tell_samples(samples: Iterable[tuple[CorpusRole, Sample]], options: RunOptio
         if files := sample.corpus.file_names:
             more = f" and {len(files) - SHOWN_FILES:,} more" * (len(files) > SHOWN_FILES)
             shown = ", ".join(files[:SHOWN_FILES])
-            log.info("%s: %d files: %s%s.", sample.corpus.name, len(files), shown, more)
+            log.info(
+                "%s: %s: %s%s.", sample.corpus.name, say_count(len(files), "file"), shown, more
+            )
         if role is CorpusRole.TEXT and not has_treebank and sample.corpus.has_trees:
             message = f"{sample.corpus.name} holds trees; --treebank reads them too."
             log.info("%s", name_parameters(message))
         limit, name = options.limit_of(role)
         corpus, flag, n_all = sample.corpus.name, flag_of(name), sample.n_available
-        if limit is not None:
+        if limit is not None and not MADE_UP & sample.corpus.provides:
             message = f"{corpus}: {sample.n_examples:,} of {n_all:,} {role.unit} ({flag})."
             if n_all < limit:
-                message = f"{corpus} has {n_all:,} {role.unit}, fewer than {flag} {limit}."
+                n_shown = say_count(n_all, role.unit.removesuffix("s"))
+                message = f"{corpus} has {n_shown}, fewer than {flag} {limit}."
             log.info("%s", name_parameters(message))
         sizes = np.sort(np.unique(sample.facts["document"], return_counts=True)[1])[::-1]
         n_largest = max(1, len(sizes) // 10)

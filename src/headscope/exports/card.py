@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from headscope.errors import say_count
 from headscope.runs.run import Run
 from headscope.view.claim import sum_up
 from headscope.view.figure import list_figures
@@ -36,8 +37,8 @@ def write_run_card(run: Run, name: str, tables: Sequence[str], figures: Sequence
     lines = [
         _head(tables),
         f"# Attention heads of {plain(manifest['model']['name'])}\n",
-        "What every attention head of the model attends to, measured by headscope. Every number "
-        "has a 95 % interval over documents.\n",
+        "What every attention head of the model attends to, measured by headscope. Numbers have "
+        "95 % intervals over documents where there is enough data.\n",
         *(["## In short\n", *answers, "", plain(sum_up(run.findings)), ""] if answers else []),
         *pictures,
         _load(name, tables, 'run = hs.open("hf:{name}")', "tables, figures and cards of heads"),
@@ -56,7 +57,7 @@ def write_atlas_card(tables: Mapping[str, pd.DataFrame], name: str) -> str:
     lines = [
         _head(list(tables)),
         "# Attention heads of several models\n",
-        f"{len(verdicts.columns)} runs of headscope beside each other.\n",
+        f"{say_count(len(verdicts.columns), 'run')} of headscope beside each other.\n",
         render(TextTable(columns, rows), Format.MARKDOWN),
         _load(name, list(tables), "", ""),
     ]
@@ -77,7 +78,7 @@ def _load(name: str, tables: Sequence[str], code: str, has: str) -> str:
         f"## How to load it\n\n```python\n{opened}"
         "from datasets import load_dataset\n\n"
         f'table = load_dataset("{name}", "{tables[0]}")["train"]\n```\n\n'
-        f"{len(tables)} tables, as Parquet files in `tables/`: "
+        f"{say_count(len(tables), 'table')}, as Parquet files in `tables/`: "
         + ", ".join(f"`{table}`" for table in tables)
         + ".\n"
     )

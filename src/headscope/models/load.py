@@ -319,6 +319,16 @@ def _hub_is_reachable() -> bool:
         return False
 
 
+def _list_models(folder: Path) -> list[str]:
+    """What in a folder may be a model."""
+    return [p.name for p in folder.iterdir() if (p / "config.json").exists() or p.suffix == GGUF]
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether it is a folder that `headscope analyze --out` wrote."""
+    return (folder / "manifest.json").is_file() and not (folder / "config.json").exists()
+
+
 @contextmanager
 def _explained(name: str, is_local: bool) -> Iterator[None]:
     try:
@@ -327,8 +337,13 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
         raise
     except Exception as error:  # a broken file fails in the way of whichever library reads it
         reason = " ".join(str(error).split())
+        if _is_run(Path(name)):
+            raise ModelError(
+                f"{shorten(name, 200)} is a run, not a model. Expected the model that it measured; "
+                f"to see both, `headscope explore MODEL --run {shorten(name, 200)}`."
+            ) from error
         if not os.path.exists(name) and is_local:
-            near = suggest(name, [*MODELS.entries(), *(p.name for p in Path().iterdir())])
+            near = suggest(name, [*MODELS.entries(), *_list_models(Path())])
             raise ModelError(
                 f"No model {shorten(name, 200)!r}: it is not a folder, it is not in the local "
                 f"cache, and the hub cannot be reached.{near} Expected a folder with "

@@ -330,8 +330,8 @@ def wrap_model(
     """A model already in memory, with its tokenizer; of an encoder-decoder, the encoder."""
     if not hasattr(model, "config"):
         raise ModelError(
-            f"A {type(model).__name__} object is not a model. Expected a name, a folder, or a "
-            "transformers model with its tokenizer; pass one of these."
+            f"An object of the type {type(model).__name__} is not a model. Expected a name, a "
+            "folder, or a transformers model with its tokenizer; pass one of these."
         )
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         given = "without its tokenizer" if tokenizer is None else f"with {shorten(tokenizer)}"

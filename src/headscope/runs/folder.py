@@ -26,6 +26,7 @@ from headscope.files import (
     checksum,
     explain_write_errors,
     read_sealed,
+    refuse_unwritable,
     seal,
     sweep_temporaries,
     write_atomically,
@@ -46,14 +47,24 @@ class RunFolder:
 
     path: Path
 
+    def refuse_unusable(self, resume: bool) -> None:
+        """An error, before any work, if no run can be written here, or none that is new."""
+        if not resume:
+            self.refuse_if_taken()
+        refuse_unwritable(self.path)
+
     def refuse_if_taken(self) -> None:
         """An error if the folder holds anything: no run is written over."""
         with explain_write_errors(self.path):  # a name may be too long to be looked for
             sweep_temporaries(self.path, is_deep=False)  # of a run killed before it began
             is_folder = self.path.is_dir()
             files = [file for file in self.path.iterdir() if file.name != LOCK] if is_folder else []
-            is_taken = bool(files) or (self.path.exists() and not is_folder)
-        if is_taken:
+            is_file = self.path.exists() and not is_folder
+        if is_file:
+            raise OutputError(
+                f"{self.path} is a file. Expected a new or empty folder; choose another --out."
+            )
+        if files:
             raise OutputError(
                 f"{self.path} is not empty. Expected a new or empty folder; continue the run in it "
                 "with --resume, choose another --out, or remove it."

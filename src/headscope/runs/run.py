@@ -13,8 +13,8 @@ import pandas as pd
 from headscope.arguments import checked
 from headscope.data.head_view import ShownExample, read_examples
 from headscope.data.table import split_kinds
-from headscope.errors import HeadscopeError, OutputError, StudyError, shorten, suggest
-from headscope.registry import PROBES
+from headscope.errors import HeadscopeError, OutputError, StudyError, say_count, shorten, suggest
+from headscope.registry import ANALYSES, PROBES, warn_once
 from headscope.runs.folder import TABLES, UNTRAINED, RunFolder
 
 if TYPE_CHECKING:
@@ -258,7 +258,9 @@ def _load_alone(folder: Path, skip_missing: bool) -> Run:
             )
         raise OutputError(f"{folder} holds {what[0]}. Expected {what[1]}.")
     if failed := manifest.get("failed"):
-        log.warning("%s lacks %d shards that could not be measured.", folder, len(failed))
+        n_failed = say_count(len(failed), "shard")
+        log.warning("%s lacks %s that could not be measured.", folder, n_failed)
+    _tell_unknown(folder, manifest)
     checksums = manifest.get("checksums", {})
     listed = {TABLES: manifest["tables"], UNTRAINED: manifest.get("untrained_tables", [])}
     tables: dict[str, dict[str, pd.DataFrame]] = {TABLES: {}, UNTRAINED: {}}
@@ -273,6 +275,18 @@ def _load_alone(folder: Path, skip_missing: bool) -> Run:
                 tables[place][name] = store.read_table(name, place, checksums)
     examples = read_examples(store.path)
     return Run(tables[TABLES], manifest, store.path, examples, tables[UNTRAINED], is_loaded=True)
+
+
+def _tell_unknown(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Say which analyses of a run are of packages that are not installed here."""
+    known = ANALYSES.entries()
+    if unknown := [name for name in manifest.get("analyses", ()) if name not in known]:
+        is_one = len(unknown) == 1
+        warn_once(
+            f"{folder} holds {'the analysis' if is_one else 'the analyses'} {', '.join(unknown)}, "
+            f"whose package is not installed: {'its' if is_one else 'their'} tables are read, but "
+            "cards and reports leave them out. Install the package to show them."
+        )
 
 
 def add_tables(run: Run, part: Run) -> Run:

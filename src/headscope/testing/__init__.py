@@ -70,7 +70,9 @@ def check_analysis(analysis: Analysis, precision: torch.dtype = torch.float32) -
     tally = _measure(examples, analysis, source).tallies[analysis.name]
     tables = make_tables(analysis, tally)
     columns = {name: tuple(table.columns) for name, table in tables.items()}
-    require(columns == dict(analysis.tables), "`summarize` gives the tables and columns declared")
+    law = "`summarize` gives the tables and columns declared"
+    differing = _find_differing(columns, analysis.tables)
+    require(not differing, f"{law}: {differing}")
     _check_addition(analysis, source, examples, tally, require)
     _check_equivariance(analysis, source, examples, tables, require)
     for n_words, n_pieces in ((1, 1), (1, 3), (2, 1), (7, 3)):  # short, and all words split
@@ -223,6 +225,21 @@ def _check_cross(analysis: Analysis, precision: torch.dtype, require: Require) -
     tally = _measure(examples, analysis, source).tallies[analysis.name]
     _check_addition(analysis, source, examples, tally, require)
     _check_equivariance(analysis, source, examples, make_tables(analysis, tally), require)
+
+
+def _find_differing(
+    given: Mapping[str, tuple[str, ...]], declared: Mapping[str, tuple[str, ...]]
+) -> str:
+    """The first table that is not as declared, in words; "" if all are."""
+    for name in {**declared, **given}:
+        if name not in given:
+            return f"{name!r} is declared and not given"
+        if name not in declared:
+            return f"{name!r} is given and not declared"
+        if given[name] != declared[name]:
+            shown, expected = ", ".join(given[name]), ", ".join(declared[name])
+            return f"{name!r} has the columns {shown}, and those declared are {expected}"
+    return ""
 
 
 def _check_addition(

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from headscope.data.table import Tables, split_kinds
+from headscope.errors import say_count
 from headscope.registry import load_presentations
 from headscope.stats.interval import Estimate
 from headscope.view.judge import Passing, name_head, plural, top_row
@@ -108,8 +109,8 @@ def answer_run(tables: Tables, manifest: Mapping[str, Any], most: int = MOST) ->
     if sizes and not enough:
         documents, tokens = (max(column) for column in list(zip(*sizes, strict=True))[1:])
         text = (
-            f"{_count(tokens, 'token')} in {_count(documents, 'document')}: too little to tell. "
-            f"Sentences about heads need {FEW_DOCUMENTS} documents and {FEW_TOKENS:,} tokens."
+            f"{say_count(tokens, 'token')} in {say_count(documents, 'document')}: too little to "
+            f"tell. Sentences about heads need {FEW_DOCUMENTS} documents and {FEW_TOKENS:,} tokens."
         )
         return [Answer(text)]
     return choose_answers(tables, most, manifest["model"], too_small)
@@ -127,10 +128,6 @@ def _sizes(manifest: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
 
 def _is_enough(n_documents: int, n_tokens: int) -> bool:
     return n_documents >= FEW_DOCUMENTS and n_tokens >= FEW_TOKENS
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def choose_answers(

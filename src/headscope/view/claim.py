@@ -96,12 +96,14 @@ def count_verdicts(verdicts: Iterable[Verdict]) -> str:
     """How many claims have each verdict, in words.
 
     >>> count_verdicts(["holds", "undecided", "not measured"])
-    '1 of 2 hold, 0 do not hold, 1 undecided, 1 not measured'
+    '1 of 2 holds, 0 do not hold, 1 undecided, 1 not measured'
     """
     counts = Counter(verdicts)
     n_measured = counts.total() - counts["not measured"]
+    hold = "holds" if counts["holds"] == 1 else "hold"
+    do = "does" if counts["does not hold"] == 1 else "do"
     return (
-        f"{counts['holds']} of {n_measured} hold, {counts['does not hold']} do not hold, "
+        f"{counts['holds']} of {n_measured} {hold}, {counts['does not hold']} {do} not hold, "
         f"{counts['undecided']} undecided, {counts['not measured']} not measured"
     )
 

@@ -210,12 +210,14 @@ def _tiles(
         return
     added = added_claims()
     of_paper = [finding for finding in findings if finding.claim.name not in added]
-    first, _, rest = count_verdicts(finding.verdict for finding in of_paper).partition(" hold, ")
+    first, _, rest = count_verdicts(finding.verdict for finding in of_paper).partition(", ")
+    number, _, hold = first.rpartition(" ")
     n_holding = sum(finding.verdict == "holds" for finding in of_paper)
-    yield {"number": first, "label": f"of the paper's claims hold; {rest}"}
+    yield {"number": number, "label": f"of the paper's claims {hold}; {rest}"}
     if any(finding.untrained for finding in of_paper):
         n_untrained = sum(bool(finding.note) for finding in of_paper)
-        yield {"number": f"{n_untrained} of {n_holding}", "label": "of these hold untrained too"}
+        label = f"of these {'holds' if n_untrained == 1 else 'hold'} untrained too"
+        yield {"number": f"{n_untrained} of {n_holding}", "label": label}
 
 
 def _notable_heads(examples: Sequence[ShownExample]) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from headscope.contracts import CorpusRole
 from headscope.data.table import KIND, Tables, split_kinds, to_csv
+from headscope.errors import say_count
 from headscope.view.behaviour import behaviour_table
 from headscope.view.numbers import ROUND_PERCENT, SHARE
 from headscope.view.presentation import list_specs
@@ -144,7 +145,7 @@ def describe_counts(counts: Mapping[str, Any], read: Mapping[str, Any]) -> str:
     parts = [f"{what} ({counts['tokens']:,} tokens)"]
     if "documents" in counts and " documents " not in what:
         known_by = f": {read['documents']}" if read.get("documents") else ""
-        parts.append(_count(counts["documents"], "document") + known_by)
+        parts.append(say_count(counts["documents"], "document") + known_by)
     if counts["truncated"]:
         parts.append(f"{counts['truncated']:,} cut to the token limit{_say_unread(counts)}")
     for reason, n in counts["skipped"].items():
@@ -152,7 +153,7 @@ def describe_counts(counts: Mapping[str, Any], read: Mapping[str, Any]) -> str:
         shown = ", ".join(ids[:3]) + (", ..." if n > 3 else "")
         parts.append(f"{n:,} skipped: {reason} ({shown})")
     if counts["unaligned_words"]:
-        parts.append(f"{_count(counts['unaligned_words'], 'word')} without tokens")
+        parts.append(f"{say_count(counts['unaligned_words'], 'word')} without tokens")
     parts += [f"{what}: {n:,}" for what, n in counts["notes"].items()]
     return "; ".join(parts)
 
@@ -183,10 +184,6 @@ def warn_of_few_documents(manifest: Mapping[str, Any]) -> list[str]:
         "Some examples have no document mark and count as one document each": unmarked,
     }
     return [f"{note} ({', '.join(keys)})." for note, keys in notes.items() if keys]
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 # How words became tokens; and whether the model seems to know the language.

@@ -7,6 +7,7 @@ import pandas as pd
 from headscope.analyses.dependency import tables as arcs
 from headscope.analyses.dependency.tables import PAPER_TABLE_1, UNIVERSAL, is_single, name_in_paper
 from headscope.data.table import Tables, rows_where
+from headscope.errors import say_count
 from headscope.view.answer import name_best
 from headscope.view.judge import (
     CAUSAL,
@@ -95,8 +96,8 @@ def check_specialists(tables: Tables) -> Outcome:
     well = [str(name) for name in rows[NAME]]
     if len(well) < 2:
         few = (
-            f"{len(well)} relations are clearly found with over 75 % accuracy, held out, and "
-            "better than by any offset."
+            f"{say_count(len(well), 'relation')} {'is' if len(well) == 1 else 'are'} clearly found "
+            "with over 75 % accuracy, held out, and better than by any offset."
         )
         return Outcome("not measured", f"{few} Expected at least two.")
     keys = [name for name in ("treebank", NAME) if name in best]
@@ -186,7 +187,8 @@ def check_learned(tables: Tables) -> Outcome:
 
 def _judge_relations(relations: Passing, shown: pd.DataFrame, least: float, shows: str) -> Outcome:
     n_sure, n_open = len(relations.sure), len(relations.open)
-    text = f"{n_sure} of {len(shown)} relations are {shows}.{note_undecided(n_open)}"
+    are = "is" if n_sure == 1 else "are"
+    text = f"{n_sure} of {len(shown)} relations {are} {shows}.{note_undecided(n_open)}"
     return judge_count(n_sure, n_open, least, text)
 
 

@@ -11,6 +11,7 @@ from headscope.analyses.dependency.claims import MIN_COUNT, beats_offsets
 from headscope.analyses.dependency.measure import is_single
 from headscope.analyses.dependency.tables import PAPER_TABLE_1, is_universal, name_in_paper
 from headscope.data.table import Tables
+from headscope.errors import say_count
 from headscope.view.numbers import (
     PERCENT,
     ROUND_PERCENT,
@@ -110,7 +111,9 @@ def read_best(best: pd.DataFrame, min_count: int) -> list[TextTable]:
     sight = (VISIBLE, VISIBLE_ACCURACY) if _is_hidden(best) else ()
     columns = (*corpus_columns(best), *TERMINAL_COLUMNS, *sight, *untrained, paper)
     n_rare = len(best) - len(shown)
-    note = f"{n_rare} relations have fewer than {min_count} words and are in the tables only."
+    has, are = ("has", "is") if n_rare == 1 else ("have", "are")
+    rare = say_count(n_rare, "relation")
+    note = f"{rare} {has} fewer than {min_count} words and {are} in the tables only."
     if shown.empty:
         note = f"No relation is printed: {note} Lower --min-count to print them."
     table = build_table(shown.to_dict("records"), columns, note=note * (n_rare > 0))
