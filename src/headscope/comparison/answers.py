@@ -189,9 +189,10 @@ def _say_heads(runs: Sequence[str], heads: pd.DataFrame) -> Iterator[str]:
     shares = part[part["measure"].isin(SHARES)]
     rows = shares if len(shares) else part
     top = rows.iloc[int(rows["difference"].abs().to_numpy().argmax())]
+    differ = "differs" if n_changed == 1 else "differ"
     yield (
-        f"{n_changed} of {n_heads} heads of {run} differ in some measure from the head at the same "
-        f"place of {runs[0]}, most of all {top['layer']}-{top['head']}: {name_measure(top)} "
+        f"{n_changed} of {n_heads} heads of {run} {differ} in some measure from the head at the "
+        f"same place of {runs[0]}, most of all {top['layer']}-{top['head']}: {name_measure(top)} "
         f"{write_number(top, top['first_value'])} in {runs[0]}, {write_number(top, top['value'])} "
         f"in {run} (difference {write_change(top)})."
     )

@@ -324,9 +324,12 @@ def _list_models(folder: Path) -> list[str]:
     return [p.name for p in folder.iterdir() if (p / "config.json").exists() or p.suffix == GGUF]
 
 
-def _is_run(folder: Path) -> bool:
-    """Whether it is a folder that `headscope analyze --out` wrote."""
-    return (folder / "manifest.json").is_file() and not (folder / "config.json").exists()
+def _is_run(folder: str) -> bool:
+    """Whether it is a folder that `headscope analyze --out` wrote; any text may be asked for."""
+    has_manifest, has_config = (
+        os.path.exists(os.path.join(folder, name)) for name in ("manifest.json", "config.json")
+    )
+    return has_manifest and not has_config
 
 
 @contextmanager
@@ -337,7 +340,7 @@ def _explained(name: str, is_local: bool) -> Iterator[None]:
         raise
     except Exception as error:  # a broken file fails in the way of whichever library reads it
         reason = " ".join(str(error).split())
-        if _is_run(Path(name)):
+        if _is_run(name):
             raise ModelError(
                 f"{shorten(name, 200)} is a run, not a model. Expected the model that it measured; "
                 f"to see both, `headscope explore MODEL --run {shorten(name, 200)}`."

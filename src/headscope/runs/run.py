@@ -281,11 +281,10 @@ def _tell_unknown(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Say which analyses of a run are of packages that are not installed here."""
     known = ANALYSES.entries()
     if unknown := [name for name in manifest.get("analyses", ()) if name not in known]:
-        is_one = len(unknown) == 1
         warn_once(
-            f"{folder} holds {'the analysis' if is_one else 'the analyses'} {', '.join(unknown)}, "
-            f"whose package is not installed: {'its' if is_one else 'their'} tables are read, but "
-            "cards and reports leave them out. Install the package to show them."
+            f"{folder} holds {', '.join(unknown)}, of a package that is not installed or passed as "
+            "an object: the tables are read, but cards and reports leave them out. Install the "
+            "package to show them."
         )
 
 
