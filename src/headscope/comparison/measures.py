@@ -33,7 +33,8 @@ __all__ = ["IN_NATS", "MEAN", "SHARES", "VALUE", "compare_numbers"]
 # The measures that are shares, by the names of their columns, and those in nats.
 SHARES = frozenset({
     "weight", "share", "flat_rows", "accuracy", "heldout_accuracy", "split", "aer", "precision",
-    "recall", "uas", "uas_with_punctuation", "uuas", "mst_uas", "las",
+    "recall", "uas", "uas_with_punctuation", "uuas", "mst_uas", "las", "first", "is_sink", "beyond",
+    "copied", "attended", "stretch", "of_all", "top_1", "top_10",
 })  # fmt: skip
 IN_NATS = frozenset({"nats", "divergence"})
 
